@@ -1,0 +1,32 @@
+# Everything a newcomer needs: `make run` shows the system working, `make test` proves it.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: setup run test lint lock clean
+
+setup: .venv/.installed
+
+.venv/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: setup
+	$(BIN)/das demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Needs uv; the lock names versions and hashes, never a host.
+lock:
+	uv pip compile --quiet --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-annotate \
+	  --no-header pyproject.toml build-requirements.txt --output-file requirements.lock
+
+clean:
+	rm -rf .venv build *.egg-info

@@ -1,0 +1,45 @@
+"""What every `das` command does with its terminal: the two consoles, `--json`, and errors as one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+
+from tasks.errors import Refused
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> None:
+    """Print `data` as one JSON document, or what `render` makes of it for a person."""
+    if as_json:
+        typer.echo(json.dumps(data, indent=2, default=_plain))
+    else:
+        out.print(render())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction | Path):
+        return str(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+@contextmanager
+def refusing(*errors: type[Exception]) -> Iterator[None]:
+    """Turn the errors by which a library function rejects its arguments (ValueError unless told) into a refusal."""
+    try:
+        yield
+    except errors or (ValueError,) as error:
+        raise Refused(str(error)) from error

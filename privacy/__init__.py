@@ -1,0 +1,1 @@
+"""The mathematics of privacy: mechanisms, randomness, accounting, ledger, conversions, error, semantics."""

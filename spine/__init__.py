@@ -1,0 +1,1 @@
+"""The geographic spine of the TopDown Algorithm: build, measure, optimize."""

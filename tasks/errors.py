@@ -1,0 +1,15 @@
+"""The two ways a command can end badly, as its exit codes tell them apart."""
+
+
+class Refused(Exception):
+    """The input, the budget or the output path is refused: nothing was written and nothing was spent (exit 1).
+
+    The message is one clear line for the terminal. It never holds a person's value.
+    """
+
+
+class Failed(Exception):
+    """The run stopped half-way and can be resumed under its run id (exit 3).
+
+    The message names the stage and the rule only; what happened exactly lies in the run's confidential directory.
+    """
