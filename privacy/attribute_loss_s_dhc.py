@@ -16,12 +16,11 @@ loss is sum_q ||dq||^2 / (2 sigma_q^2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from itertools import permutations
-from typing import Literal, TypeVar
+from typing import Literal
 
 AGE, SEX, RACE, ETHNICITY = "Age", "Sex", "Race", "Ethnicity"
 RELATION, HOUSEHOLD, TENURE = "Relation", "HouseholdID", "Tenure"
@@ -49,7 +48,6 @@ RELATIVES = OWN_CHILD | {
 RELATIONS = RELATIVES | {HOUSEHOLDER, "unmarried partner", "roommate", "foster child", "other nonrelative"}
 
 Method = Literal["deck", "tight"]
-K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -124,19 +122,6 @@ class Effect(IntEnum):
     """All rows of the household change cell."""
     MOVE = 4
     """The person leaves one household for another; both may be relabelled."""
-
-
-def attributes_of(names: Iterable[str]) -> frozenset[str]:
-    """A set of attributes, or the attributes of the secrets named. Raises ValueError for an unknown name."""
-    known = {attribute.casefold(): frozenset({attribute}) for attribute in ATTRIBUTES}
-    secrets = {secret.casefold(): attributes for secret, attributes in SECRETS.items()}
-    chosen: set[str] = set()
-    for name in names:
-        found = known.get(name.casefold()) or secrets.get(name.casefold())
-        if found is None:
-            raise ValueError(f"unknown attribute {name!r}; one of {', '.join(ATTRIBUTES)}")
-        chosen |= found
-    return frozenset(chosen)
 
 
 def affected(person: Person, attributes: frozenset[str]) -> dict[str, Effect]:
@@ -240,12 +225,3 @@ def _tight(person: Person, attributes: frozenset[str], table: Table, effect: Eff
         Effect.MOVE: 2 * (m + table.tau) ** 2,
     }[effect]
     return table.join / 2 * squared_distance / (2 * table.tau + 2) ** 2 + unit
-
-
-def check_monotone(attributes: Mapping[K, frozenset[str]], losses: Mapping[K, Fraction]) -> list[tuple[K, K]]:
-    """Pairs of keys with attributes A < B whose losses contradict loss(A) <= loss(B), which every loss must obey."""
-    return [
-        (small, large)
-        for small, large in permutations(losses, 2)
-        if attributes[small] < attributes[large] and losses[small] > losses[large]
-    ]
