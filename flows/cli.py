@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
+from rich.markup import escape
 
+from flows.commands.synth import synth
 from flows.terminal import err
 from tasks.errors import Failed, Refused
+
+INTERRUPTED = 130  # typer's exit code after Ctrl-C
 
 app = typer.Typer(
     name="das",
@@ -18,20 +21,26 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(synth)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps the commands subcommands, however few they are."""
 
 
 def main() -> None:
     """Run `das` and leave with 0 done, 1 refused, 2 usage, 3 failed and resumable; never with a traceback."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
-    except click.ClickException as usage:
-        usage.show()
-        sys.exit(2)
+        app()
+    except SystemExit as done:
+        sys.exit(3 if done.code == INTERRUPTED else done.code)
     except Refused as refused:
-        err.print(f"[bold red]refused:[/] {refused}")
-        sys.exit(1)
-    except (Failed, KeyboardInterrupt, click.Abort) as failed:
-        err.print(f"[bold red]stopped:[/] {failed or 'interrupted'}")
-        sys.exit(3)
+        _say("refused", refused, 1)
+    except Failed as failed:
+        _say("stopped", failed, 3)
+
+
+def _say(word: str, error: Exception, code: int) -> None:
+    err.print(f"[bold red]{word}:[/] {escape(str(error))}", soft_wrap=True)
+    sys.exit(code)

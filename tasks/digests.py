@@ -27,3 +27,26 @@ def file_digest(path: str | PathLike[str]) -> str:
     """Digest of a local file, read one chunk at a time. Raises OSError."""
     with open(path, "rb") as file:  # a buffered read returns fewer bytes than asked for only at the end
         return combine(chunk_digest(chunk) for chunk in iter(lambda: file.read(CHUNK_BYTES), b""))
+
+
+class StreamDigest:
+    """The digest of a file while it is written: `update` with its bytes in order, in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._done: list[bytes] = []
+        self._chunk, self._held = sha256(), 0
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Take the next bytes."""
+        rest = memoryview(data)
+        while len(rest):
+            piece, rest = rest[: CHUNK_BYTES - self._held], rest[CHUNK_BYTES - self._held :]
+            self._chunk.update(piece)
+            self._held += len(piece)
+            if self._held == CHUNK_BYTES:
+                self._done.append(self._chunk.digest())
+                self._chunk, self._held = sha256(), 0
+
+    def hexdigest(self) -> str:
+        """The digest of what was written so far, as `file_digest` gives it."""
+        return combine([*self._done, self._chunk.digest()] if self._held else self._done)

@@ -1,0 +1,122 @@
+"""`das synth`: synthetic persons, and the mark that says of data that it is synthetic."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from flows.terminal import Json, err, show
+
+if TYPE_CHECKING:
+    from tasks.synth import Made, Options
+
+FORMS = "das synth BLOCKS_CSV PARAMS OUT, das synth OUT or das synth --mark DATA"
+Words = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[BLOCKS_CSV PARAMS] OUT", help="What to populate, and the new directory for it."),
+]
+Mark = Annotated[
+    Path | None,
+    typer.Option("--mark", metavar="DATA", help="Declare the files in DATA synthetic; makes nothing."),
+]
+Shares = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: "
+        "ddhca_published_national.csv.gz beside BLOCKS_CSV or PARAMS; where there is none, made-up shares.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")]
+Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the person records.")]
+
+
+def synth(
+    words: Words = None,
+    mark: Mark = None,
+    shares: Shares = None,
+    seed: Seed = 0,
+    form: Form = "text",
+    as_json: Json = False,
+) -> None:
+    """Make synthetic persons: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
+
+    `das synth BLOCKS_CSV PARAMS OUT` populates a real block table: exactly its populations (column POP), the code
+    list of PARAMS, config.json fitted to the table's states.
+
+    `das synth OUT` makes the small bundled example, with a geography and a code list of its own.
+
+    `das synth --mark DATA` declares files of your own synthetic: a run on them spends no privacy budget.
+
+    **Example:** `das synth ri_blocks_2020.csv.gz params-2020-production /tmp/ri`
+    """
+    words = words or []
+    if mark is not None:
+        if words:
+            raise typer.BadParameter("--mark DATA makes nothing and takes no OUT")
+        _declare(mark, as_json)
+        return
+    with _progress(as_json) as told:
+        from tasks.synth import Options
+
+        made = _make(words, shares, Options(seed, form, threads=os.cpu_count() or 1, progress=told))
+    show(_plain(made), lambda: _table(made), as_json=as_json)
+
+
+def _make(words: list[Path], shares: Path | None, options: Options) -> Made:
+    from tasks.synth import synthesize_blocks, synthesize_example
+
+    match words:
+        case [blocks, params, out]:
+            return synthesize_blocks(blocks, params, out, options, shares)
+        case [out] if shares is None:
+            return synthesize_example(out, options)
+        case [_]:
+            raise typer.BadParameter("the example has shares of its own; --shares goes with BLOCKS_CSV")
+    raise typer.BadParameter(f"say {FORMS}")
+
+
+def _declare(data: Path, as_json: bool) -> None:
+    from importlib.metadata import version
+
+    from tasks.errors import Failed
+    from tasks.synthetic import MARK_FILE, write_mark
+
+    try:
+        mark = write_mark(data, generator="declared by its owner", version=version("das-flows"), seed=None)
+    except OSError as error:
+        raise Failed(f"{data / MARK_FILE} cannot be written: {error.strerror or error}") from error
+    files = ", ".join(mark.digests)
+    show(asdict(mark), lambda: f"{data / MARK_FILE} declares {files} synthetic", as_json=as_json)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    columns = TextColumn("persons"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _plain(made: Made) -> dict[str, Any]:
+    return asdict(made) | {"synthetic": True}
+
+
+def _table(made: Made) -> Table:
+    table = Table.grid(padding=(0, 2))
+    states = ", ".join(made.states) if len(made.states) <= 6 else f"{len(made.states)}"
+    table.add_row("persons", f"{made.persons:,} synthetic, seed {made.mark.seed}")
+    table.add_row("blocks", f"{made.blocks:,} in states {states}")
+    table.add_row("groups", f"follow {made.shares}" if made.shares else "have made-up shares (no published counts)")
+    table.add_row("data", str(made.data))
+    table.add_row("parameters", str(made.params))
+    table.add_row("next", f"das validate {made.params} {made.data}")
+    return table
