@@ -1,0 +1,76 @@
+"""Privacy-loss allocations of a run: the budget, each geolevel's share beta and each query group's share alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from spine.settings import Mechanism, SpineSettings
+
+# What the levels of the optimized spines are on the conventional spine, where the Prim, TSG and TS levels are missing.
+_TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The paper's beta and alpha, all exact.
+
+    mechanism: zcdp (budget is rho) or pure (budget is epsilon). levels: share of each geolevel, top first, sum 1.
+    queries: for each geolevel the share of each query group that is asked there, sum 1.
+    """
+
+    mechanism: Mechanism
+    budget: Fraction
+    levels: Mapping[str, Fraction]
+    queries: Mapping[str, Mapping[str, Fraction]]
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.budget <= 0:
+            raise ValueError(f"the budget {self.budget} is not positive")
+        if any(share <= 0 for share in self.levels.values()) or sum(self.levels.values()) != 1:
+            raise ValueError(
+                f"the geolevel shares must be positive and sum to 1: they sum to {sum(self.levels.values())}"
+            )
+        for level in self.levels:
+            shares = self.queries.get(level, {}).values()
+            if any(share <= 0 for share in shares) or sum(shares) != 1:
+                raise ValueError(f"the query shares of level {level} must be positive and sum to 1, not {sum(shares)}")
+
+    def with_tract_groups(self, part: Fraction) -> Allocation:
+        """Give `part` of the tracts' share to tract groups, with the tracts' query groups."""
+        if not 0 < part < 1:
+            raise ValueError(f"tract groups take a part of the tracts' share between 0 and 1, not {part}")
+        levels: dict[str, Fraction] = {}
+        for name, share in self.levels.items():
+            if name == "Tract":
+                levels["Tract_Group"] = share * part
+                share *= 1 - part
+            levels[name] = share
+        return replace(self, levels=levels, queries={**self.queries, "Tract_Group": self.queries["Tract"]})
+
+    def on(self, levels: tuple[str, ...]) -> Allocation:
+        """The allocation for a spine with other levels: the shares of the tract-like levels go to its tracts.
+
+        Conventional and AIAN spines have one level, Tract, where the DHC spine has three; it asks the query groups of
+        the tract subsets. The total is the same, so that spines can be compared.
+        """
+        if tuple(self.levels) == levels:
+            return self
+        own = [name for name in self.levels if name in _TRACT_LEVELS or name == "Tract_Group"]
+        shares = {name: self.levels[name] for name in levels if name in self.levels and name not in own}
+        shares["Tract"] = sum((self.levels[name] for name in own), Fraction(0))
+        ordered = {name: shares[name] for name in levels}
+        return replace(self, levels=ordered, queries={**self.queries, "Tract": self.queries[own[-1]]})
+
+
+def allocation_for(settings: SpineSettings) -> Allocation:
+    """The allocation of the settings' 2020 production run (spec 3), with tract groups where they are asked for."""
+    from spine import allocations_dhc, allocations_pl94
+
+    tables = allocations_pl94 if settings.product.startswith("pl94") else allocations_dhc
+    allocation: Allocation = tables.allocation(settings.product, settings.region)
+    if "Tract_Group" in settings.levels:
+        allocation = allocation.with_tract_groups(settings.tract_group_share)
+    return allocation

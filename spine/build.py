@@ -1,0 +1,146 @@
+"""Conventional, AIAN and optimized spines from the blocks of a run (paper, sections 1, 4 and 6)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spine.block_groups import group_starts, size_cap
+from spine.entities import block_group_key, in_aian, is_strong_mcd
+from spine.entities import entities as entities_of
+from spine.geography import BoolArray, Geography, IntArray
+from spine.hierarchy import Spine, changes
+from spine.settings import SpineSettings
+from spine.tract_groups import with_tract_groups
+
+CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
+
+
+def conventional(geography: Geography, settings: SpineSettings) -> Spine:
+    """US (or PR), state, county, tract, tabulation block group, block."""
+    levels = CONVENTIONAL if settings.region == "us" else CONVENTIONAL[1:]
+    return _tabulation(geography, levels, np.zeros(len(geography), bool))
+
+
+def aian(geography: Geography, settings: SpineSettings) -> Spine:
+    """The conventional spine with every geounit from the state down cut into its AIAN part and the rest."""
+    if not settings.aian_split:
+        return conventional(geography, settings)
+    return _tabulation(geography, CONVENTIONAL, in_aian(geography, settings), settings)
+
+
+def optimized(geography: Geography, settings: SpineSettings) -> Spine:
+    """The spine that Algorithm 2 makes of the AIAN spine: before any bypass, without shares.
+
+    Raises ValueError where the settings name a column that the geography lacks.
+    """
+    part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
+    county = _county(geography, part, settings)
+    entities = [_required(block_group_key(geography, name, settings), name) for name in _keys(geography, settings)]
+    if "Prim" in settings.levels:
+        return _by_prim(geography, settings, part, county, entities)
+    order = np.lexsort((geography.geocode, *entities[::-1], geography.tract, county, part, geography.state))
+    begins = _nested(
+        _top(order, settings.levels)
+        | {
+            "State": (geography.state[order], part[order]),
+            "County": (county[order],),
+            "Tract": (geography.tract[order],),
+        }
+    )
+    begins["Block_Group"] = _block_groups(begins["Tract"], tuple(code[order] for code in entities), settings)
+    spine = _spine(order, begins, tuple(level for level in settings.levels if level != "Tract_Group"))
+    if "Tract_Group" not in settings.levels:
+        return spine
+    families = [entities_of(geography, name, settings) for name in settings.objective]
+    return with_tract_groups(spine, [family for family in families if family is not None], settings)
+
+
+def _keys(geography: Geography, settings: SpineSettings) -> list[str]:
+    """The families that keep optimized block groups apart; GQ types only where the geography knows them."""
+    return [name for name in settings.entities if name != "gq" or geography.gq is not None]
+
+
+def _by_prim(
+    geography: Geography, settings: SpineSettings, part: BoolArray, county: IntArray, entities: list[IntArray]
+) -> Spine:
+    """The DHC spine: county, prim, tract subset group, tract subset, optimized block group."""
+    prim = _required(geography.prim, "prim")
+    area = block_group_key(geography, "aian", settings)
+    assert area is not None
+    subset_area = area if settings.subset_by_aian_area else np.zeros(len(geography), np.int64)
+    # Grouping by OSE needs the tract subsets of one AIAN area to be neighbours; the programs take them as tracts come.
+    first, second = (
+        (subset_area, geography.tract) if settings.subset_groups_by_entity else (geography.tract, subset_area)
+    )
+    order = np.lexsort((geography.geocode, *entities[::-1], second, first, prim, county, part, geography.state))
+    begins = _nested(
+        _top(order, settings.levels)
+        | {"State": (geography.state[order], part[order]), "County": (county[order],), "Prim": (prim[order],)}
+        | {"Tract_Subset": (first[order], second[order])}
+    )
+    begins["Tract_Subset_Group"] = _subset_groups(begins, subset_area[order], settings)
+    begins["Block_Group"] = _block_groups(begins["Tract_Subset"], tuple(code[order] for code in entities), settings)
+    return _spine(order, begins, settings.levels)
+
+
+def _subset_groups(begins: dict[str, BoolArray], area: IntArray, settings: SpineSettings) -> BoolArray:
+    """Tract subset groups: runs of tract subsets inside a prim (and, in the paper, inside an AIAN OSE)."""
+    subsets = np.flatnonzero(begins["Tract_Subset"])
+    prim = (np.cumsum(begins["Prim"]) - 1)[subsets]
+    cap = size_cap(np.bincount(prim), settings.fanout_cutoff, settings.cap_extra)[prim]
+    classes = (area[subsets],) if settings.subset_groups_by_entity else ()
+    result = np.zeros(len(area), bool)
+    result[subsets[group_starts(prim, classes, cap, settings.division)]] = True
+    return result
+
+
+def _block_groups(begins: BoolArray, classes: tuple[IntArray, ...], settings: SpineSettings) -> BoolArray:
+    tract = np.cumsum(begins) - 1
+    cap = size_cap(np.bincount(tract), settings.fanout_cutoff, settings.cap_extra)[tract]
+    return group_starts(tract, classes, cap, settings.division)
+
+
+def _tabulation(
+    geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings | None = None
+) -> Spine:
+    county = geography.county if settings is None else _county(geography, part, settings)
+    order = np.lexsort((geography.geocode, county, part, geography.state))
+    keys = {"State": (geography.state[order], part[order]), "County": (county[order],)}
+    finer = {"Tract": (geography.tract[order],), "Block_Group": (geography.block_group[order],)}
+    return _spine(order, _nested(_top(order, levels) | keys | finer), levels)
+
+
+def _county(geography: Geography, part: BoolArray, settings: SpineSettings) -> IntArray:
+    """County codes inside a state; AIAN areas as counties where the settings redefine them (spec 1.8 and 2.2)."""
+    plain = 10**4 + geography.county % 1000  # the programs write '1' '0' and the county code, or '0' and AIANNHCE
+    if settings.redefine_counties == "nowhere":
+        return plain
+    where = part if settings.redefine_counties == "everywhere" else part & is_strong_mcd(geography, settings)
+    return np.where(where, geography.aiannh.astype(np.int64), plain)
+
+
+def _top(order: IntArray, levels: tuple[str, ...]) -> dict[str, tuple[IntArray, ...]]:
+    return {"US": (np.zeros(len(order), np.int64),)} if "US" in levels else {}
+
+
+def _nested(keys: dict[str, tuple[IntArray | BoolArray, ...]]) -> dict[str, BoolArray]:
+    """Where the geounits of each level begin, from the keys that tell a level's geounits apart inside their parent."""
+    begins: dict[str, BoolArray] = {}
+    above: BoolArray | None = None
+    for level, key in keys.items():
+        here = changes(*(np.asarray(k, np.int64) for k in key))
+        above = here if above is None else above | here
+        begins[level] = above
+    return begins
+
+
+def _spine(order: IntArray, begins: dict[str, BoolArray], levels: tuple[str, ...]) -> Spine:
+    starts = tuple(np.flatnonzero(begins[level]) for level in levels[:-1])
+    starts = (*starts, np.arange(len(order)))
+    return Spine(levels, order, starts, tuple(np.zeros(len(s), np.int64) for s in starts), 1)
+
+
+def _required(column: IntArray | None, name: str) -> IntArray:
+    if column is None:
+        raise ValueError(f"the settings ask for '{name}', which this geography does not have")
+    return column

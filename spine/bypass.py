@@ -1,0 +1,100 @@
+"""Bypass of parents with few children (paper, section 5, Algorithm 3), in exact integer shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+from spine.hierarchy import Spine
+from spine.settings import SpineSettings
+
+
+def bypass(spine: Spine, settings: SpineSettings) -> Spine:
+    """The spine that Algorithm 3 makes: bottom-up over the levels, path sums of shares unchanged to the last digit.
+
+    A bypassed parent gives way to one new geounit a child, at the parent's own level, with the parent's share plus the
+    child's; the child keeps its place below with share 0. The top level is never split: of several geounits there would
+    be several roots (spec 1.7).
+    """
+    for level in range(len(spine.levels) - 2, -1, -1):
+        spine = _replace_parents(spine, level, _chosen(spine, level, settings))
+    return spine
+
+
+def _chosen(spine: Spine, level: int, settings: SpineSettings) -> BoolArray:
+    """Which geounits of `level` Algorithm 3 bypasses."""
+    children = spine.children(level)
+    only_child: BoolArray = children == 1
+    passes: BoolArray
+    if settings.mechanism == "zcdp" or level == 0 or spine.levels[level] not in settings.split:
+        return only_child
+    passes = exact_rule(spine, level) if settings.exact_bypass else minimum_rule(spine, level)
+    if settings.bypass_cutoff is not None:
+        passes = _within_cutoff(spine.parents[level], children, passes, settings.bypass_cutoff)
+    return passes | only_child
+
+
+def minimum_rule(spine: Spine, level: int) -> BoolArray:
+    """Theorem 2 as Algorithm 3 uses it: the least share of c children is at least (c - 1) / 2 times the parent's."""
+    first_child = np.searchsorted(spine.parents[level + 1], np.arange(len(spine.starts[level])))
+    least: IntArray = np.minimum.reduceat(spine.shares[level + 1], first_child)
+    passes: BoolArray = 2 * least >= (spine.children(level) - 1) * spine.shares[level]
+    return passes
+
+
+def exact_rule(spine: Spine, level: int) -> BoolArray:
+    """For unequal shares (spec 1.7): no variance rises iff sum over the children of 1 / (1 + 2 gamma_v / gamma_p) <= 1.
+
+    Exact: geounits of a level have few distinct shares, so a family is a few counts, compared in rational numbers.
+    """
+    parents, shares = spine.parents[level + 1], spine.shares[level]
+    child, child_kind = np.unique(spine.shares[level + 1], return_inverse=True)
+    counts = np.zeros((len(shares), len(child)), np.int64)
+    np.add.at(counts, (parents, child_kind), 1)
+    families, kind = np.unique(np.column_stack([shares, counts]), axis=0, return_inverse=True)
+    verdict = [_no_variance_rises(row[0], row[1:], child) for row in families]
+    return np.array(verdict, bool)[kind.ravel()]
+
+
+def _no_variance_rises(parent: np.int64, counts: IntArray, shares: IntArray) -> bool:
+    share = int(parent)
+    terms = (
+        int(number) * Fraction(share, share + 2 * int(child))
+        for number, child in zip(counts, shares, strict=True)
+        if number and share
+    )
+    return sum(terms, Fraction(0)) <= 1
+
+
+def _within_cutoff(grandparent: IntArray, children: IntArray, wanted: BoolArray, cutoff: int) -> BoolArray:
+    """Of the parents that pass, in order, those whose bypass leaves siblings + own children within the cutoff."""
+    fanout = np.bincount(grandparent)
+    accepted = np.zeros(len(wanted), bool)
+    waiting = np.flatnonzero(wanted)
+    while len(waiting):  # a round decides the next candidate of every grandparent
+        now = np.unique(grandparent[waiting], return_index=True)[1]
+        candidate = waiting[now]
+        above = grandparent[candidate]
+        fits = fanout[above] - 1 + children[candidate] <= cutoff
+        accepted[candidate] = fits
+        fanout[above[fits]] += children[candidate[fits]] - 1
+        waiting = np.delete(waiting, now)
+    return accepted
+
+
+def _replace_parents(spine: Spine, level: int, chosen: BoolArray) -> Spine:
+    """Bypass the `chosen` geounits of a level."""
+    parents, starts = spine.parents[level + 1], list(spine.starts)
+    moved = chosen[parents]  # children whose share goes up
+    new_begins = np.union1d(starts[level], starts[level + 1][moved])
+    old = np.searchsorted(starts[level], new_begins, side="right") - 1
+    shares = list(spine.shares)
+    upper = spine.shares[level][old]
+    child = np.searchsorted(starts[level + 1], new_begins)
+    upper += np.where(chosen[old], spine.shares[level + 1][child], 0)
+    shares[level], shares[level + 1] = upper, np.where(moved, 0, spine.shares[level + 1])
+    starts[level] = new_begins
+    return replace(spine, starts=tuple(starts), shares=tuple(shares))

@@ -1,0 +1,134 @@
+"""Off-spine entities (OSEs): families of areas, each family a partition of the blocks (paper, sections 4 and 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spine.geography import (
+    AIAN_CLASSES,
+    NO_AIANNH,
+    NO_COUSUB,
+    NO_PLACE,
+    NO_SCHOOL_DISTRICT,
+    PUERTO_RICO,
+    BoolArray,
+    Geography,
+    IntArray,
+)
+from spine.settings import SpineSettings
+
+
+@dataclass(frozen=True)
+class Entities:
+    """One family of OSEs.
+
+    name: aian, place, mcd, pme, gq, sd or cbg.
+    codes: (entities,) sorted codes that mean the same in every state: a place is state * 10^5 + PLACEFP, an MCD
+        county * 10^5 + COUSUBFP, an AIAN area AIANNHCE, a school district state * 10^15 + its code.
+    of_block: (blocks,) index into `codes`, for the rows of the geography.
+    outside: (entities,) whether this is the region outside all entities of the family.
+    """
+
+    name: str
+    codes: IntArray
+    of_block: IntArray
+    outside: BoolArray
+
+
+OUTSIDE = -1
+
+
+def entities(geography: Geography, name: str, settings: SpineSettings) -> Entities | None:
+    """The family `name`, or None where the geography lacks its column."""
+    code = _codes(geography, name, settings)
+    if code is None:
+        return None
+    codes, of_block = np.unique(code, return_inverse=True)
+    return Entities(name, codes, of_block.astype(np.int64), codes == OUTSIDE)
+
+
+def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray | None:
+    outside = np.int64(OUTSIDE)
+    place = np.where(geography.place == NO_PLACE, outside, geography.state * 10**5 + geography.place)
+    strong = is_strong_mcd(geography, settings)
+    # 00000 stands where county subdivisions are not defined (water): no entity.
+    no_mcd = (geography.cousub == NO_COUSUB) | (geography.cousub == 0) | ~strong
+    mcd = np.where(no_mcd, outside, geography.county * 10**5 + geography.cousub)
+    if name == "place":
+        return place
+    if name == "mcd":
+        return mcd
+    if name == "pme":  # an MCD's code lies above every place's: 55001 * 10^5 against 55 * 10^5
+        return np.where(strong & ~in_aian(geography, settings), mcd, place)
+    if name == "aian":
+        return np.where(in_aian(geography, settings), geography.aiannh.astype(np.int64), outside)
+    if name == "gq":
+        return None if geography.gq is None else geography.gq.astype(np.int64)
+    if name == "sd":
+        district = geography.school_district
+        if district is None:
+            return None
+        return np.where(district == NO_SCHOOL_DISTRICT, outside, geography.state * 10**15 + district)
+    if name == "cbg":
+        return geography.block_group
+    raise ValueError(f"no family of off-spine entities is called {name}")
+
+
+def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
+    """Whether each block lies in an AIAN area of a chosen class (spec 1.8)."""
+    chosen = np.zeros(NO_AIANNH + 1, bool)
+    for lower, upper, name in AIAN_CLASSES:
+        chosen[lower : upper + 1] = name in settings.aian_classes
+    return chosen[geography.aiannh]
+
+
+def is_strong_mcd(geography: Geography, settings: SpineSettings) -> BoolArray:
+    """Whether each block lies in a strong-MCD state."""
+    return np.isin(geography.state, np.array(settings.strong_mcd_states))
+
+
+def block_group_key(geography: Geography, name: str, settings: SpineSettings) -> IntArray | None:
+    """The code by which optimized block groups are kept apart inside a tract: as the programs write it (spec 1.9).
+
+    It differs from `entities` in the number that stands for "none": 99999, which sorts last.
+    """
+    if name == "pme":
+        mcd = is_strong_mcd(geography, settings) & ~in_aian(geography, settings)
+        return np.where(mcd, geography.cousub, geography.place).astype(np.int64)
+    if name == "aian":
+        return np.where(in_aian(geography, settings), geography.aiannh, NO_AIANNH).astype(np.int64)
+    if name == "sd":
+        return geography.school_district
+    return _codes(geography, name, settings)
+
+
+# Places that the Estimates and Projections Area keeps apart whatever their status (spec 1.9, prim).
+_PRIM_PLACES = ((22, 36255), (11, 50000), (15, 71550), (20, 71450))
+
+
+def prims(
+    geography: Geography, cousub_status: IntArray | None = None, place_status: IntArray | None = None
+) -> IntArray:
+    """The prim of each block where there is no crosswalk (spec 1.9): 15 digits.
+
+    cousub_status, place_status: FUNCSTAT of the block's county subdivision and place as character codes. Only Puerto
+    Rico does without them: there a prim is a county.
+    """
+    none = np.int64(99999)
+    cousub = np.full(len(geography), none)
+    place = np.full(len(geography), none)
+    in_pr = geography.state == PUERTO_RICO
+    if not in_pr.all():
+        if cousub_status is None or place_status is None:
+            raise ValueError("prims need the functional status of county subdivisions and places (COUSUBFS, PLACEFS)")
+        active = np.isin(cousub_status, [ord(c) for c in "ABC"])
+        has_active = np.isin(geography.county, np.unique(geography.county[active]))
+        cousub = np.where(has_active, geography.cousub, none)
+        own = np.isin(place_status, [ord(c) for c in "ABF"]) & (geography.place != NO_PLACE)
+        for state, kept in _PRIM_PLACES:
+            own |= (geography.state == state) & (geography.place == kept)
+        place = np.where(own, geography.place, none)
+    code: IntArray = geography.county * 10**10 + np.where(in_pr, none, cousub) * 10**5 + np.where(in_pr, none, place)
+    return code

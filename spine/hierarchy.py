@@ -1,0 +1,94 @@
+"""A spine as nested partitions of one line of blocks.
+
+Once the blocks are put in spine order, every geounit of every level is a run of neighbours; a level is the list of its
+runs' first blocks, and nesting means that the starts of a level are among the starts of the level below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+
+import numpy as np
+
+from spine.geography import IntArray
+
+
+@dataclass(frozen=True)
+class Spine:
+    """The matrix A of the paper's section 3 and the shares gamma of its geounits.
+
+    levels: geolevel names, top first, blocks last. One geounit at the top makes a spine; several (a state's AIAN and
+        non-AIAN part, say) a forest, to be put under one root.
+    order: (blocks,) rows of the geography in spine order.
+    starts: for each level the (geounits,) positions in spine order at which its geounits begin; starts[-1] is 0, 1...
+    shares: for each level the (geounits,) shares gamma, as numerators over `denominator`: exact, and fast.
+    """
+
+    levels: tuple[str, ...]
+    order: IntArray
+    starts: tuple[IntArray, ...]
+    shares: tuple[IntArray, ...]
+    denominator: int
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return len(self.order)
+
+    def ends(self, level: int) -> IntArray:
+        """Where each geounit of a level ends in spine order (exclusive)."""
+        return np.append(self.starts[level][1:], self.blocks)
+
+    @cached_property
+    def parents(self) -> tuple[IntArray, ...]:
+        """For each level the (geounits,) index of the parent in the level above (the top level's are all 0)."""
+        above = [
+            np.searchsorted(up, down, side="right") - 1 for up, down in zip(self.starts, self.starts[1:], strict=False)
+        ]
+        return (np.zeros(len(self.starts[0]), np.int64), *above)
+
+    def children(self, level: int) -> IntArray:
+        """The fan-out of each geounit of a level (not the lowest)."""
+        return np.bincount(self.parents[level + 1], minlength=len(self.starts[level]))
+
+    def geounit_of_block(self, level: int) -> IntArray:
+        """For every block in spine order, the geounit of `level` that it lies in."""
+        sizes = np.diff(np.append(self.starts[level], self.blocks))
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def share(self, level: int, geounit: int) -> Fraction:
+        """The exact share gamma of one geounit."""
+        return Fraction(int(self.shares[level][geounit]), self.denominator)
+
+    def path_sums(self) -> IntArray:
+        """For every block in spine order, the sum of shares from the top down to it (numerators)."""
+        total = np.zeros(self.blocks, np.int64)
+        for level in range(len(self.levels)):
+            total += self.shares[level][self.geounit_of_block(level)]
+        return total
+
+    def with_shares(self, shares: dict[str, Fraction]) -> Spine:
+        """The same geounits, those of each level with that level's share beta."""
+        numerators, denominator = common_denominator([shares[name] for name in self.levels])
+        given = tuple(np.full(len(s), n, np.int64) for s, n in zip(self.starts, numerators, strict=True))
+        return replace(self, shares=given, denominator=denominator)
+
+
+def common_denominator(shares: list[Fraction]) -> tuple[list[int], int]:
+    """Fractions as integer numerators over one denominator; ValueError where 64-bit integers would not hold them."""
+    denominator = lcm(*(share.denominator for share in shares))
+    if denominator >= 2**40:  # sums over levels and products with fan-outs stay far inside 64 bits
+        raise ValueError(f"the geolevel shares have the common denominator {denominator}: write them with fewer digits")
+    return [share.numerator * (denominator // share.denominator) for share in shares], denominator
+
+
+def changes(*keys: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Where a run of equal keys begins: True at 0 and wherever some key differs from the one before."""
+    begins = np.ones(len(keys[0]), bool)
+    begins[1:] = False
+    for key in keys:
+        begins[1:] |= key[1:] != key[:-1]
+    return begins

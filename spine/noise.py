@@ -1,0 +1,77 @@
+"""Noise of every geounit and query group on a spine (paper, Theorems 1 and 3), and what a replaced record costs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from spine.allocations import Allocation
+from spine.hierarchy import Spine, common_denominator
+
+
+class Noise(NamedTuple):
+    """The noise of one query group in the geounits of one level that have one share.
+
+    parameter: the variance sigma^2 of N_Z(0, sigma^2) under zCDP, the scale b of Laplace_Z(0, b) under pure DP.
+    """
+
+    level: str
+    share: Fraction
+    query: str
+    alpha: Fraction
+    parameter: Fraction
+
+
+def parameter(allocation: Allocation, share: Fraction, alpha: Fraction) -> Fraction:
+    """Theorem 3: sigma^2 = 1 / (rho gamma alpha) under zCDP, b = 2 / (epsilon gamma alpha) under pure DP."""
+    spent = allocation.budget * share * alpha
+    return 1 / spent if allocation.mechanism == "zcdp" else 2 / spent
+
+
+def noise(allocation: Allocation, shares: dict[str, list[Fraction]]) -> list[Noise]:
+    """The noise of each level, distinct share and query group; a geounit with share 0 is not measured at all."""
+    return [
+        Noise(level, share, query, alpha, parameter(allocation, share, alpha))
+        for level, distinct in shares.items()
+        for share in distinct
+        if share
+        for query, alpha in allocation.queries[level].items()
+    ]
+
+
+def distinct_shares(spine: Spine) -> dict[str, list[Fraction]]:
+    """The shares that occur on each level, ascending."""
+    return {
+        level: [Fraction(n, spine.denominator) for n in np.unique(shares).tolist()]
+        for level, shares in zip(spine.levels, spine.shares, strict=True)
+    }
+
+
+def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
+    """The most that replacing one record by another in the same state costs, in rho or epsilon, from the noise itself.
+
+    Each query group changes by 1 in at most two coordinates (spec 1.2), one on the old record's path to the root, one
+    on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3), so two paths cost the mean of twice each,
+    and the worst replacement is one inside the dearest block.
+    """
+    each: list[Fraction] = []
+    where: list[tuple[int, int]] = []
+    for level, name in enumerate(spine.levels):
+        for n in np.unique(spine.shares[level]).tolist():
+            rows = noise(allocation, {name: [Fraction(n, spine.denominator)]})
+            each.append(sum((_cost(allocation, row.parameter) for row in rows), Fraction(0)))
+            where.append((level, n))
+    numerators, denominator = common_denominator(each)
+    path = np.zeros(spine.blocks, np.int64)
+    for level in range(len(spine.levels)):
+        distinct, kind = np.unique(spine.shares[level], return_inverse=True)
+        cost = np.array([numerators[where.index((level, n))] for n in distinct.tolist()], np.int64)
+        path += cost[kind][spine.geounit_of_block(level)]
+    return Fraction(int(path.max()), denominator)
+
+
+def _cost(allocation: Allocation, value: Fraction) -> Fraction:
+    """Two coordinates that change by 1, under noise with this parameter."""
+    return 2 / (2 * value) if allocation.mechanism == "zcdp" else 2 / value

@@ -1,0 +1,170 @@
+"""What Algorithm 2 compares when it merges tract groups: the OSEDs of a county's entities, largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spine.entities import Entities
+from spine.geography import BoolArray, IntArray
+from spine.hierarchy import Spine
+from spine.osed import climb, shorter
+from spine.overlap import overlap
+from spine.settings import SpineSettings
+
+
+@dataclass
+class _Above:
+    """c and c' of every entity summed over the children of every geounit above the counties: (geounits, entities)."""
+
+    x: IntArray
+    y: IntArray
+
+
+class Objective:
+    """The OSEDs of one county's entities while its tracts are being grouped.
+
+    tracts: how many there are. met: (tracts, entities) whether a tract has blocks of an entity.
+    """
+
+    def __init__(
+        self, x: IntArray, y: IntArray, met: BoolArray, ids: IntArray, above: list[tuple[_Above, int]]
+    ) -> None:
+        self.tracts, self.met = len(x), met
+        self._tract_x, self._tract_y, self._ids, self._above = x, y, ids, above
+        self._kept = np.arange(len(ids))
+        self._before = shorter(x.sum(0), y.sum(0))
+        self._x, self._y = x, y
+
+    @property
+    def entities(self) -> int:
+        """How many entities are still in the objective."""
+        return len(self._kept)
+
+    def ignore_near(self, threshold: int) -> None:
+        """Leave out entities that are no further than `threshold` without tract groups (spec 1.6, point 4)."""
+        self._kept = np.flatnonzero(self._measure(*self._before, np.arange(len(self._ids))) > threshold)
+
+    def start(self, groups: Sequence[IntArray]) -> None:
+        """Begin with these groups of tracts."""
+        self._x = np.array([self._tract_x[g].sum(0) for g in groups])[:, self._kept]
+        self._y = np.array([self._tract_y[g].sum(0) for g in groups])[:, self._kept]
+        self._total()
+
+    def _total(self) -> None:
+        x, y = shorter(self._x, self._y)
+        self._county_x, self._county_y = x.sum(0), y.sum(0)
+        now = self._measure(*shorter(self._county_x, self._county_y), self._kept)
+        self._sorted = np.sort(now)[::-1]
+
+    def no_larger(self, u: int, others: IntArray) -> BoolArray:
+        """For each of `others`: would merging it with group u leave the descending OSEDs lexicographically <= now?"""
+        ux, uy = shorter(self._x[u], self._y[u])
+        vx, vy = shorter(self._x[others], self._y[others])
+        wx, wy = shorter(self._x[u] + self._x[others], self._y[u] + self._y[others])
+        county = shorter(self._county_x - ux - vx + wx, self._county_y - uy - vy + wy)
+        merged = np.sort(self._measure(*county, self._kept), axis=1)[:, ::-1]
+        return lexicographically_no_larger(merged, self._sorted)
+
+    def merge(self, u: int, v: int) -> None:
+        """Merge group v into group u; later groups move up one place."""
+        self._x[u] += self._x[v]
+        self._y[u] += self._y[v]
+        self._x, self._y = np.delete(self._x, v, axis=0), np.delete(self._y, v, axis=0)
+        self._total()
+
+    def settle(self, group_of_tract: IntArray) -> None:
+        """Take the county's final groups into the sums above it, for the counties still to come."""
+        if not self._above:
+            return
+        groups = np.unique(group_of_tract, return_inverse=True)[1]
+        x = np.zeros((groups.max() + 1, len(self._ids)), np.int64)
+        y = np.zeros_like(x)
+        np.add.at(x, groups, self._tract_x)
+        np.add.at(y, groups, self._tract_y)
+        x, y = shorter(x, y)
+        self._climb(*shorter(x.sum(0), y.sum(0)), np.arange(len(self._ids)), keep=True)
+
+    def _measure(self, x: IntArray, y: IntArray, which: IntArray) -> IntArray:
+        return self._climb(x, y, which, keep=False)
+
+    def _climb(self, x: IntArray, y: IntArray, which: IntArray, *, keep: bool) -> IntArray:
+        """OSED at the top of the spine when the county's own (c, c') become (x, y)."""
+        old_x, old_y = self._before[0][which], self._before[1][which]
+        ids = self._ids[which]
+        for above, geounit in self._above:
+            had_x, had_y = above.x[geounit, ids], above.y[geounit, ids]
+            new_x, new_y = had_x - old_x + x, had_y - old_y + y
+            if keep:
+                above.x[geounit, ids], above.y[geounit, ids] = new_x, new_y
+            old_x, old_y = shorter(had_x, had_y)
+            x, y = shorter(new_x, new_y)
+        return x
+
+
+def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> BoolArray:
+    """For each row of candidates (both sorted descending): equal to `current`, or smaller where they first differ."""
+    difference = candidates - current
+    first = np.argmax(difference != 0, axis=1)
+    no_larger: BoolArray = difference[np.arange(len(difference)), first] <= 0
+    return no_larger
+
+
+def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Iterator[Objective]:
+    """The objective of each county of a spine without tract groups, in order; settle one before asking for the next.
+
+    At the root, entities of several states are measured with what the spine at hand holds of them.
+    """
+    county_level = spine.levels.index("County")
+    tables: list[list[IntArray]] = [[], [], [], []]  # tract, entity, c, c'
+    above = [_empty(spine, level, families) for level in range(county_level - 1, -1, -1)]
+    offset = 0
+    for family in families:
+        pairs = overlap(spine, family.of_block, len(family.codes))
+        values = climb(spine, family, pairs)
+        kept = ~family.outside | settings.objective_outside
+        here, (x, y) = pairs[county_level + 1], values[county_level + 1]
+        use = kept[here.entity]
+        for table, column in zip(tables, (here.geounit, here.entity + offset, x, y), strict=True):
+            table.append(column[use])
+        for level, sums in zip(range(county_level - 1, -1, -1), above, strict=True):
+            below, (x, y) = pairs[level + 1], values[level + 1]
+            at = spine.parents[level + 1][below.geounit], below.entity + offset
+            np.add.at(sums.x, at, x)
+            np.add.at(sums.y, at, y - 1)  # a child that is not met counts 1, as the sum was made to begin with
+        offset += len(family.codes)
+    tract, entity, x, y = (np.concatenate(table) for table in tables)
+    order = np.lexsort((entity, tract))
+    tract, entity, x, y = tract[order], entity[order], x[order], y[order]
+    county = spine.parents[county_level + 1]
+    bounds = np.searchsorted(county[tract], np.arange(len(spine.starts[county_level]) + 1))
+    first_tract = np.searchsorted(county, np.arange(len(spine.starts[county_level]) + 1))
+    for c in range(len(bounds) - 1):
+        rows = slice(bounds[c], bounds[c + 1])
+        ids, column = np.unique(entity[rows], return_inverse=True)
+        shape = (first_tract[c + 1] - first_tract[c], len(ids))
+        at = tract[rows] - first_tract[c], column
+        cx, cy, met = np.zeros(shape, np.int64), np.ones(shape, np.int64), np.zeros(shape, bool)
+        cx[at], cy[at], met[at] = x[rows], y[rows], True
+        yield Objective(cx, cy, met, ids, _ancestors(spine, county_level, c, above, settings))
+
+
+def _empty(spine: Spine, level: int, families: Sequence[Entities]) -> _Above:
+    entities = sum(len(family.codes) for family in families)
+    children = spine.children(level)
+    return _Above(np.zeros((len(children), entities), np.int64), np.repeat(children[:, None], entities, axis=1))
+
+
+def _ancestors(
+    spine: Spine, county_level: int, county: int, above: list[_Above], settings: SpineSettings
+) -> list[tuple[_Above, int]]:
+    """The sums of the geounits above a county, nearest first; none where the OSED is measured at the county."""
+    if settings.objective_at == "county":
+        return []
+    chain, geounit = [], county
+    for level, sums in zip(range(county_level - 1, -1, -1), above, strict=True):
+        geounit = int(spine.parents[level + 1][geounit])
+        chain.append((sums, geounit))
+    return chain

@@ -1,0 +1,150 @@
+"""The settings of the 2020 production runs (paper, section 6; spec 1.9), and the paper's where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, Any, Literal, get_type_hints
+
+from spine.geography import PUERTO_RICO
+
+Region = Literal["us", "pr"]
+Variant = Literal["production", "paper"]
+Mechanism = Literal["zcdp", "pure"]
+
+STRONG_MCD_STATES = (9, 23, 25, 26, 27, 33, 34, 36, 42, 44, 50, 55)
+PRODUCTION_AIAN = (
+    "legal federally recognized",
+    "joint use",
+    "Hawaiian home land",
+    "OTSA",
+    "joint-use OTSA",
+    "ANVSA",
+    "state-recognized legal",
+)
+PRODUCTS = ("pl94-persons", "pl94-units", "dhc-persons", "dhc-units")
+
+
+@dataclass(frozen=True)
+class SpineSettings:
+    """Every choice that shapes a spine; each field is annotated with where its value comes from."""
+
+    product: Annotated[str, "paper section 6: the run whose allocations and levels these are"] = "pl94-persons"
+    region: Annotated[Region, "paper section 6, footnote 8: US, or PR whose root stands at the level of a state"] = "us"
+    variant: Annotated[Variant, "spec 7: where paper and production program differ"] = "production"
+    levels: Annotated[tuple[str, ...], "paper section 6"] = ()
+    entities: Annotated[tuple[str, ...], "paper section 6: the OSEs that optimized block groups do not straddle"] = ()
+    aian_split: Annotated[bool, "paper section 1: each state splits into its AIAN areas and the rest (US only)"] = True
+    aian_classes: Annotated[tuple[str, ...], "spec 1.8, [geodict] aian_areas: without TDSA and SDTSA"] = PRODUCTION_AIAN
+    redefine_counties: Annotated[
+        Literal["nowhere", "in_strong_mcds", "everywhere"],
+        "spec 1.8: AIAN areas as counties of their own; 'nowhere' in production",
+    ] = "nowhere"
+    strong_mcd_states: Annotated[tuple[int, ...], "paper section 6: CT ME MA MI MN NH NJ NY PA RI VT WI"] = (
+        STRONG_MCD_STATES
+    )
+    occupied_only: Annotated[bool, "spec 1.6: a block without housing unit and group quarters is on no spine"] = True
+    fanout_cutoff: Annotated[int, "spec 1.6: table_reader.py, set by no production config"] = 12
+    cap_extra: Annotated[int, "spec 1.6: floor(sqrt(n) + cutoff) + 1 in the programs; + 0 in the paper"] = 1
+    division: Annotated[
+        Literal["runs", "even"], "spec 1.6: group_type 'orig' in production, 'even' as DHC's option"
+    ] = "runs"
+    subset_by_aian_area: Annotated[bool, "spec 7.3: paper intersects tract subsets with each AIAN area"] = False
+    subset_groups_by_entity: Annotated[
+        bool, "spec 7.4: paper groups within an OSE; programs cut consecutive chunks"
+    ] = False
+    tract_groups: Annotated[bool, "spec 1.6: Algorithm 2's tract groups; in no 2020 production run"] = False
+    tract_group_share: Annotated[Fraction, "ours: the part of the tracts' share that tract groups get"] = Fraction(1, 2)
+    tract_group_cap_extra: Annotated[int, "spec 1.6: int(sqrt(n) + cutoff) in RED and the paper"] = 0
+    entity_threshold: Annotated[
+        int, "spec 1.6: entities no further than this are left out of the objective; paper 0"
+    ] = 9
+    objective_at: Annotated[
+        Literal["county", "root"], "spec 7.5: OSED in Algorithm 2 at the county; paper: at the root"
+    ] = "county"
+    objective: Annotated[tuple[str, ...], "spec 1.6: families in Algorithm 2's objective; paper: all OSEs"] = (
+        "pme",
+        "aian",
+    )
+    objective_outside: Annotated[bool, "spec 7.5: paper counts the regions outside all entities as OSEs"] = False
+    premerge: Annotated[bool, "spec 1.6: tracts with equal sets of OSEs are merged before the greedy"] = True
+    mechanism: Annotated[Mechanism, "paper section 5: production is zCDP"] = "zcdp"
+    split: Annotated[tuple[str, ...], "spec 1.7: levels that a pure-DP bypass may split; never the root"] = ()
+    bypass_cutoff: Annotated[int | None, "spec 1.7: pure DP; fan-out above the bypassed parent stays within it"] = 150
+    exact_bypass: Annotated[bool, "spec 1.7: the exact condition for unequal shares instead of the paper's minimum"] = (
+        False
+    )
+
+    @property
+    def states_covered(self) -> str:
+        """Which state codes belong to this region, in words."""
+        return "Puerto Rico (72) only" if self.region == "pr" else "any state but Puerto Rico (72)"
+
+    @classmethod
+    def sources(cls) -> dict[str, str]:
+        """Where the value of each field comes from, for reports."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+    def covers(self, state: int) -> bool:
+        """Whether a state belongs to this run's region."""
+        return (state == PUERTO_RICO) == (self.region == "pr")
+
+
+def settings_for(product: str, region: Region = "us", variant: Variant = "production", **changes: Any) -> SpineSettings:
+    """The settings of one run of section 6; keyword arguments change single fields.
+
+    ValueError for an unknown product, region or variant.
+    """
+    if product not in PRODUCTS or region not in ("us", "pr") or variant not in ("production", "paper"):
+        raise ValueError(f"no settings {product} / {region} / {variant}: products are {', '.join(PRODUCTS)}")
+    dhc = product.startswith("dhc")
+    settings = SpineSettings(product=product, region=region, variant=variant, aian_split=region == "us")
+    settings = replace(settings, **(_dhc(variant) if dhc else _pl94(product)))
+    if variant == "paper":
+        settings = replace(
+            settings,
+            cap_extra=0,
+            entity_threshold=0,
+            objective=settings.entities,
+            objective_at="root",
+            objective_outside=True,
+            premerge=False,
+            bypass_cutoff=None,
+        )
+    settings = replace(settings, **changes)
+    levels = settings.levels if "levels" in changes else _levels(settings, dhc)
+    settings = replace(settings, levels=levels)
+    if "split" not in changes:
+        settings = replace(settings, split=_split(settings, dhc))
+    return settings
+
+
+def _pl94(product: str) -> dict[str, Any]:
+    return {"entities": ("pme", "aian", "gq") if product == "pl94-persons" else ("pme", "aian")}
+
+
+def _dhc(variant: Variant) -> dict[str, Any]:
+    if variant == "paper":
+        return {
+            "entities": ("sd", "cbg"),
+            "subset_by_aian_area": True,
+            "subset_groups_by_entity": True,
+        }
+    return {"entities": ("aian", "gq", "sd", "cbg")}
+
+
+def _levels(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
+    middle: tuple[str, ...] = ("Prim", "Tract_Subset_Group", "Tract_Subset")
+    if not dhc:
+        middle = ("Tract_Group", "Tract") if settings.tract_groups else ("Tract",)
+    top = ("US",) if settings.region == "us" else ()
+    return (*top, "State", "County", *middle, "Block_Group", "Block")
+
+
+def _split(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
+    """Levels that a pure-DP bypass may split: paper all but the root; RED county and below; DHC below county."""
+    below_top = settings.levels[1:-1]
+    if settings.variant == "paper":
+        return below_top
+    return tuple(level for level in below_top if level not in (("State", "County") if dhc else ("State",)))

@@ -1,0 +1,114 @@
+"""Tract groups (paper, Algorithm 2, second half): a greedy merging of a county's tracts that brings OSEs nearer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from spine.block_groups import size_cap
+from spine.entities import Entities
+from spine.geography import BoolArray, IntArray
+from spine.hierarchy import Spine
+from spine.objective import Objective, objectives
+from spine.settings import SpineSettings
+
+
+def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Spine:
+    """`spine` with the level Tract_Group between County and Tract; blocks are put in a new order, shares are zero."""
+    tract_level = spine.levels.index("Tract")
+    county_of_tract = spine.parents[tract_level]
+    group = np.empty(len(county_of_tract), np.int64)
+    bounds = np.searchsorted(county_of_tract, np.arange(len(spine.starts[tract_level - 1]) + 1))
+    for (first, last), objective in zip(pairwise(bounds.tolist()), objectives(spine, families, settings), strict=True):
+        for members in county_groups(objective, settings):
+            group[first + members] = first + members.min()
+        objective.settle(group[first:last] - first)
+    return _insert(spine, tract_level, group)
+
+
+def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArray]:
+    """The tracts of one county as groups (arrays of positions), in the order of their first tract."""
+    tracts = objective.tracts
+    cap = int(size_cap(np.array(tracts), settings.fanout_cutoff, settings.tract_group_cap_extra))
+    groups = [np.array([t]) for t in range(tracts)]
+    if settings.premerge:
+        groups = _premerged(objective, cap)
+    objective.ignore_near(settings.entity_threshold)
+    if not objective.entities:
+        return (
+            [np.concatenate(groups[i : i + cap]) for i in range(0, len(groups), cap)] if settings.premerge else groups
+        )
+    objective.start(groups)
+    merge = _finalizing if settings.premerge else _sweeps
+    return merge(objective, groups, cap)
+
+
+def _sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+    """The paper: every sibling pair in turn, merged unless the sorted OSEDs grow; sweeps until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        u = 0
+        while u < len(groups):
+            v = _partner(objective, groups, u, u + 1, cap)
+            while v is not None:
+                _merge(objective, groups, u, v)
+                changed = True
+                v = _partner(objective, groups, u, v, cap)
+            u += 1
+    return groups
+
+
+def _finalizing(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+    """The programs: start over after every merge; a group that finds no partner is final (spec 1.6, point 5)."""
+    u = 0
+    while u < len(groups):
+        v = _partner(objective, groups, u, u + 1, cap)
+        if v is None:
+            u += 1
+        else:
+            _merge(objective, groups, u, v)
+    return groups
+
+
+def _partner(objective: Objective, groups: list[IntArray], u: int, start: int, cap: int) -> int | None:
+    """The first group from `start` on that fits under the cap with u and leaves the sorted OSEDs no larger."""
+    sizes = np.array([len(g) for g in groups[start:]], np.int64)
+    candidates = start + np.flatnonzero(sizes + len(groups[u]) <= cap)
+    accepted = np.flatnonzero(objective.no_larger(u, candidates)) if len(candidates) else candidates
+    return int(candidates[accepted[0]]) if len(accepted) else None
+
+
+def _merge(objective: Objective, groups: list[IntArray], u: int, v: int) -> None:
+    objective.merge(u, v)
+    groups[u] = np.concatenate([groups[u], groups.pop(v)])
+
+
+def _premerged(objective: Objective, cap: int) -> list[IntArray]:
+    """Tracts with equal sets of OSEs, in chunks of the cap (spec 1.6, point 3)."""
+    alike: dict[bytes, list[int]] = {}
+    for tract, met in enumerate(objective.met):
+        alike.setdefault(np.packbits(met).tobytes(), []).append(tract)
+    chunks = [np.array(members[i : i + cap]) for members in alike.values() for i in range(0, len(members), cap)]
+    return sorted(chunks, key=lambda chunk: int(chunk[0]))
+
+
+def _insert(spine: Spine, tract_level: int, group: IntArray) -> Spine:
+    """The spine with its tracts put together by group: a group is named by its first tract."""
+    tracts = np.lexsort((np.arange(len(group)), group, spine.parents[tract_level]))
+    begins, ends = spine.starts[tract_level], spine.ends(tract_level)
+    moved = np.argsort(np.argsort(tracts, kind="stable")[spine.geounit_of_block(tract_level)], kind="stable")
+    new_position = np.empty(spine.blocks, np.int64)
+    new_position[moved] = np.arange(spine.blocks)
+    starts = [np.sort(new_position[s]) for s in spine.starts]
+    # A county starts with its first group, which holds its first tract: starts above the tracts stay in place.
+    starts[:tract_level] = spine.starts[:tract_level]
+    new_tracts = np.concatenate([[0], np.cumsum((ends - begins)[tracts])[:-1]])
+    new_group: BoolArray = np.append(True, np.diff(group[tracts]) != 0)
+    starts.insert(tract_level, new_tracts[new_group])
+    levels = (*spine.levels[:tract_level], "Tract_Group", *spine.levels[tract_level:])
+    zero = tuple(np.zeros(len(s), np.int64) for s in starts)
+    return replace(spine, levels=levels, order=spine.order[moved], starts=tuple(starts), shares=zero)

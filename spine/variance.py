@@ -1,0 +1,245 @@
+"""Weighted least squares on a spine (paper, equation 19) without its matrix: one pass up, one down, linear in geounits.
+
+In one part of the histogram (spine.workload) every geounit has a (d, d) information matrix, and the estimate of
+equation 18 is that of a Gaussian tree whose parents are the sums of their children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from spine.entities import Entities
+from spine.geography import BoolArray, IntArray
+from spine.hierarchy import Spine
+from spine.overlap import Pairs
+from spine.workload import FloatArray, Part
+
+
+@dataclass(frozen=True)
+class Upward:
+    """What the subtrees say, per level above the blocks.
+
+    below: (geounits, d, d) information on a geounit from its children. all: with its own measurement.
+    variance: (geounits, d, d) inverse of `all`; 0 for an only child, which says nothing that its parent does not know.
+    only: (geounits,) whether it is an only child. kinds: (k,) distinct block shares; counts: (parents, k) blocks of
+    each kind; kind_information, kind_variance: (k, d, d), the variance 0 where a block has no share.
+    """
+
+    below: tuple[FloatArray, ...]
+    all: tuple[FloatArray, ...]
+    variance: tuple[FloatArray, ...]
+    only: tuple[BoolArray, ...]
+    counts: IntArray
+    kind_of_block: IntArray
+    kind_information: FloatArray
+    kind_variance: FloatArray
+
+
+def upward(spine: Spine, part: Part, power: int) -> Upward:
+    """The pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (spec 1.4).
+
+    ValueError where some block with siblings is not measured: then nothing tells it from them.
+    """
+    last = len(spine.levels) - 1
+    own = [_own(spine, part, level, power) for level in range(last)]
+    kinds, kind_of_block = np.unique(spine.shares[last], return_inverse=True)
+    kind_information = _scaled(kinds, spine.denominator, power, part.information[spine.levels[last]])
+    kind_variance = _inverse(kind_information, kinds == 0)
+    parents = len(spine.starts[last - 1])
+    counts = np.bincount(spine.parents[last] * len(kinds) + kind_of_block, minlength=parents * len(kinds))
+    counts = counts.reshape(parents, len(kinds))
+    single = counts.sum(1) == 1
+    if (counts[~single] @ (kinds == 0)).any():
+        raise ValueError("a block with siblings has no share: its count cannot be estimated")
+    below = _inverse(np.einsum("pk,kij->pij", counts, kind_variance), single)
+    below[single] = kind_information[counts[single].argmax(1)]
+    belows, alls = [below], [below + own[-1]]
+    variances: list[FloatArray] = []
+    onlys: list[BoolArray] = []
+    for level in range(last - 1, 0, -1):
+        parent = spine.parents[level]
+        only = (spine.children(level - 1) == 1)[parent]
+        variance = _inverse(alls[-1], only)
+        first = np.searchsorted(parent, np.arange(len(spine.starts[level - 1])))
+        lonely = only[first]
+        below = _inverse(np.add.reduceat(variance, first, axis=0), lonely)
+        below[lonely] = alls[-1][first[lonely]]
+        variances.append(variance)
+        onlys.append(only)
+        belows.append(below)
+        alls.append(below + own[level - 1])
+    silent: BoolArray = np.array(
+        ~alls[-1].any(axis=(1, 2)), bool
+    )  # a lone top that gave its share to the root, above a line of only children
+    variances.append(_inverse(alls[-1], silent))
+    onlys.append(silent)
+    return Upward(
+        tuple(reversed(belows)),
+        tuple(reversed(alls)),
+        tuple(reversed(variances)),
+        tuple(reversed(onlys)),
+        counts,
+        kind_of_block,
+        kind_information,
+        kind_variance,
+    )
+
+
+def downward(spine: Spine, up: Upward, outside: FloatArray) -> tuple[FloatArray, ...]:
+    """The (geounits, d, d) variance of the estimate of every geounit, per level; the lowest is (parents, k, d, d).
+
+    outside: (tops, d, d) information on each top geounit from outside its subtree (`Root.outside`; 0 for a lone root).
+    Blocks of one parent and one kind of share have one variance: the last entry holds it, by parent and kind.
+    """
+    identity = np.eye(outside.shape[-1])
+    found: list[FloatArray] = [np.linalg.inv(up.all[0] + outside)]
+    # What is known of a geounit but from its children: from above, and by its own measurement.
+    known = outside + up.all[0] - up.below[0]
+    for level in range(1, len(spine.levels) - 1):
+        parent = spine.parents[level]
+        rest = _total_below(up, level - 1)[parent] - up.variance[level]
+        rest[up.only[level]] = 0
+        above = known[parent]
+        from_above = np.linalg.solve(identity + above @ rest, above)
+        found.append(np.linalg.inv(up.all[level] + from_above))
+        known = from_above + up.all[level] - up.below[level]
+    rest = _total_below(up, len(spine.levels) - 2)[:, None] - up.kind_variance[None]
+    rest[up.counts.sum(1) == 1] = 0
+    above = known[:, None]
+    blocks = up.kind_information[None] + np.linalg.solve(identity + above @ rest, np.broadcast_to(above, rest.shape))
+    blocks[up.counts == 0] = identity
+    return (*found, np.linalg.inv(blocks))
+
+
+def _total_below(up: Upward, level: int) -> FloatArray:
+    """The variance of the sum of the children's own estimates; any value where there is one child."""
+    information = up.below[level].copy()
+    information[~information.any(axis=(1, 2))] = np.eye(information.shape[-1])
+    total: FloatArray = np.linalg.inv(information)
+    return total
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A family's entities in the top geounits, summed over these: all that a root needs to know.
+
+    weighted: sum of b V; weight: sum of b; squared: sum of r + b V b'; rest: sum of r; each (entities, d, d), where the
+    entity's count is b times the top geounit's count plus an independent error of variance r.
+    """
+
+    weighted: FloatArray
+    weight: FloatArray
+    squared: FloatArray
+    rest: FloatArray
+
+
+def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pairs]) -> Sums:
+    """Regress each entity's count on the geounits it meets, level by level up to the top of the forest."""
+    last = len(spine.levels) - 1
+    d = up.kind_variance.shape[-1]
+    here = pairs[last - 1]
+    cells = np.bincount(
+        pairs[last].parent * len(up.kind_variance) + up.kind_of_block,
+        minlength=len(here.geounit) * len(up.kind_variance),
+    ).reshape(len(here.geounit), -1)
+    single = up.counts.sum(1)[here.geounit] == 1
+    part = np.einsum("pk,kij->pij", cells, up.kind_variance)
+    weight = np.where(single[:, None, None], np.eye(d), part @ up.below[last - 1][here.geounit])
+    rest = np.where(single[:, None, None], 0.0, part - weight @ part)
+    for level in range(last - 1, 0, -1):
+        below, here = pairs[level], pairs[level - 1]
+        weighted = weight @ up.variance[level][below.geounit]
+        gather = _gather(below.parent, len(here.geounit))
+        covariance = gather(weighted)
+        squared = gather(rest + weighted @ weight.swapaxes(1, 2))
+        lonely = (spine.children(level - 1) == 1)[here.geounit]
+        weight = np.where(lonely[:, None, None], gather(weight), covariance @ up.below[level - 1][here.geounit])
+        rest = squared - np.where(lonely[:, None, None], 0.0, weight @ covariance.swapaxes(1, 2))
+    gather = _gather(here.entity, len(family.codes))
+    weighted = weight @ up.variance[0][here.geounit]
+    return Sums(gather(weighted), gather(weight), gather(rest + weighted @ weight.swapaxes(1, 2)), gather(rest))
+
+
+@dataclass(frozen=True)
+class Root:
+    """The root above a forest.
+
+    own: (d, d) information of its own measurement. below: (d, d) information from the top geounits: the inverse of the
+    sum of their variances, or what the only one knows. tops: how many there are.
+    """
+
+    own: FloatArray
+    below: FloatArray
+    tops: int
+
+    @property
+    def variance(self) -> FloatArray:
+        """The (d, d) variance of the root's estimate."""
+        variance: FloatArray = np.linalg.inv(self.below + self.own)
+        return variance
+
+    def outside(self, variance: FloatArray) -> FloatArray:
+        """What every top geounit, of own variance (tops, d, d), learns from the root and from the other tops."""
+        rest = np.linalg.inv(self.below) - variance if self.tops > 1 else np.zeros_like(variance)
+        own = np.broadcast_to(self.own, rest.shape)
+        outside: FloatArray = np.linalg.solve(np.eye(self.own.shape[-1]) + own @ rest, own)
+        return outside
+
+    def entities(self, sums: Sums) -> FloatArray:
+        """The (entities, d, d) variance of each entity's estimate."""
+        if self.tops == 1:
+            weight, rest = sums.weight, sums.rest
+        else:
+            weight = sums.weighted @ self.below
+            rest = sums.squared - weight @ sums.weighted.swapaxes(1, 2)
+        variance: FloatArray = weight @ self.variance @ weight.swapaxes(1, 2) + rest
+        return variance
+
+
+def root_of(spine: Spine, up: Upward, own: FloatArray | None = None) -> Root:
+    """The root above all top geounits of one spine; a spine with one top is its own root (`own` is then nothing)."""
+    tops = len(spine.starts[0])
+    below: FloatArray = up.all[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
+    return Root(np.zeros_like(below) if own is None else own, below, tops)
+
+
+def cell_variance(part: Part, variance: FloatArray) -> FloatArray:
+    """What this part adds to the variance of the marginal's cell: trace(C' V C) for each V of (..., d, d)."""
+    added: FloatArray = np.einsum("ik,...ij,jk->...", part.cell, variance, part.cell)
+    return added
+
+
+def _own(spine: Spine, part: Part, level: int, power: int) -> FloatArray:
+    return _scaled(spine.shares[level], spine.denominator, power, part.information[spine.levels[level]])
+
+
+def _scaled(shares: IntArray, denominator: int, power: int, information: FloatArray) -> FloatArray:
+    return ((shares / denominator) ** power)[:, None, None] * information
+
+
+def _inverse(matrices: FloatArray, skipped: BoolArray) -> FloatArray:
+    """Inverses of a stack of matrices, 0 for those that are skipped."""
+    inverse = np.zeros_like(matrices)
+    try:
+        inverse[~skipped] = np.linalg.inv(matrices[~skipped])
+    except np.linalg.LinAlgError as singular:
+        raise ValueError(
+            "the queries of some geounit do not determine its histogram: ask 'detailed' there"
+        ) from singular
+    return inverse
+
+
+class _gather:
+    """Sums (n, d, d) stacks over groups."""
+
+    def __init__(self, group: IntArray, groups: int) -> None:
+        n = len(group)
+        self.matrix = sparse.csr_array((np.ones(n), (group, np.arange(n))), shape=(groups, n))
+
+    def __call__(self, stack: FloatArray) -> FloatArray:
+        summed: FloatArray = np.asarray(self.matrix @ stack.reshape(len(stack), -1))
+        return summed.reshape(-1, *stack.shape[1:])

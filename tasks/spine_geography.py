@@ -1,0 +1,266 @@
+"""Read the blocks of a spine from GRF-C, P.L. 94-171 or CSV files; bad geography is refused with the block named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from spine.entities import prims
+from spine.geography import (
+    NO_AIANNH,
+    NO_COUSUB,
+    NO_PLACE,
+    NO_SCHOOL_DISTRICT,
+    BadGeography,
+    Geography,
+    IntArray,
+    checked,
+    concatenate,
+    geocode16,
+    geoid15,
+)
+from spine.settings import SpineSettings
+from tasks.errors import Refused
+from tasks.spine_columns import CSV_PRESETS, GRFC, PL94, Columns, needed
+
+GRFC_NAME = "GRF-C.txt"
+_WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
+
+
+def read_geography(
+    source: str | Path, settings: SpineSettings, columns: Columns | None = None, states: Sequence[int] = ()
+) -> tuple[Geography, list[str]]:
+    """The blocks that `settings` cover, and notes on what was left out or is not known.
+
+    source: a file or a directory of them (GRF-C.txt, or ??geo2020.pl of several states), plain or compressed, local or
+    an fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
+    Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
+    """
+    try:
+        parts = [_read_file(path, settings, columns) for path in _files(str(source))]
+        geography = checked(concatenate(parts))
+    except BadGeography as bad:
+        raise Refused(f"{source}: {bad}") from bad
+    except OSError as missing:
+        raise Refused(f"{source}: cannot be read ({missing})") from missing
+    return _covered(geography, settings, states, str(source))
+
+
+def _files(source: str) -> list[str]:
+    fs, path = fsspec.url_to_fs(source)
+    if not fs.isdir(path):
+        return [source]
+    names = sorted(name for name in fs.ls(path, detail=False) if name.lower().endswith("geo2020.pl"))
+    grfc = [name for name in fs.ls(path, detail=False) if name.rsplit("/", 1)[-1] == GRFC_NAME]
+    if not (names or grfc):
+        raise Refused(f"{source}: holds neither {GRFC_NAME} nor ??geo2020.pl")
+    return [fs.unstrip_protocol(name) for name in (grfc or names)]
+
+
+def _read_file(path: str, settings: SpineSettings, columns: Columns | None) -> Geography:
+    header = _header(path)
+    columns = (columns or _recognized(path, header)).within(header)
+    lacking = [name for name in needed(_full(columns, header), settings) if name not in header]
+    if lacking:
+        raise Refused(f"{path}: the settings {settings.product} need the column(s) {', '.join(lacking)}")
+    table = _table(path, columns)
+    if columns.positions:
+        from tasks.spine_pl94 import block_rows
+
+        table, columns = block_rows(path, table, columns)
+    return _geography(table, columns, settings)
+
+
+def _full(columns: Columns, header: list[str]) -> Columns:
+    """The mapping with the format's own names put back where the header lacks them: to say what is missing."""
+    for known in (GRFC, PL94):
+        if (columns.state, columns.block) == (known.state, known.block) and columns.delimiter == known.delimiter:
+            return known if columns.prim is None else columns
+    return columns
+
+
+def _header(path: str) -> list[str]:
+    if path.lower().removesuffix(".gz").endswith("geo2020.pl"):
+        return list(PL94.positions)
+    with fsspec.open(path, "rb", compression="infer") as file:
+        line = cast(bytes, file.readline()).decode("utf-8-sig").strip("\r\n")
+    return [name.strip('"') for name in line.split("|" if "|" in line else ",")]
+
+
+def _recognized(path: str, header: list[str]) -> Columns:
+    if tuple(header) == PL94.positions:
+        return PL94
+    if {"TABBLKST", "TABBLK"} <= set(header):
+        return GRFC
+    for preset in ("ri", "wi", "pr"):  # the most telling first: pr has neither county subdivisions nor AIANNH areas
+        if set(CSV_PRESETS[preset].within(header).named()) >= set(CSV_PRESETS[preset].named()) - {"POP", "SDUNI"}:
+            return CSV_PRESETS[preset]
+    raise Refused(f"{path}: neither GRF-C nor P.L. 94-171 nor a known table: give the columns (--columns)")
+
+
+def _table(path: str, columns: Columns, types: Any = None) -> pa.Table:
+    """The named columns; codes as integers. A value that is no number is BadGeography."""
+    text = {columns.cousub_status, columns.place_status, "SUMLEV", "FUNCSTAT"}
+    names = list(dict.fromkeys(columns.named()))
+    if columns.positions:
+        names += ["SUMLEV", "FUNCSTAT", "LOGRECNO"]
+    read = {name: pa.string() if name in text or types is not None else pa.int64() for name in names}
+    try:
+        with fsspec.open(path, "rb", compression="infer") as file:
+            table = pyarrow.csv.read_csv(
+                file,
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=list(columns.positions) or None, encoding="latin1" if columns.positions else "utf8"
+                ),
+                parse_options=pyarrow.csv.ParseOptions(
+                    delimiter=columns.delimiter, quote_char='"' if columns.delimiter == "," else False
+                ),
+                convert_options=pyarrow.csv.ConvertOptions(include_columns=names, column_types=read),
+            )
+    except pa.ArrowInvalid as error:
+        if types is not None:
+            raise BadGeography(f"not a table: {error}") from error
+        _name_bad_value(_table(path, columns, pa.string()), columns, text)
+        raise BadGeography(str(error)) from error
+    except pa.ArrowKeyError as error:
+        raise Refused(f"{path}: {error}") from error
+    return table
+
+
+def _name_bad_value(table: pa.Table, columns: Columns, text: set[str | None]) -> None:
+    for name in table.column_names:
+        if name in text:
+            continue
+        column = table[name]
+        wrong = pc.invert(pc.match_substring_regex(column, r"^\s*-?[0-9]*\s*$"))
+        rows = np.flatnonzero(wrong.to_numpy())
+        if len(rows):
+            row = table.slice(int(rows[0]), 1)
+            block = "".join(
+                str(row[c][0].as_py()) for c in (columns.state, columns.county, columns.tract, columns.block)
+            )
+            raise BadGeography(f"block {block} has {name} '{column[int(rows[0])].as_py()}', which is no number")
+
+
+def _geography(table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:
+    parts = {what: _integers(table, getattr(columns, what), -1) for what in _WIDTHS}
+    for what, width in _WIDTHS.items():
+        bad = np.flatnonzero((parts[what] < 0) | (parts[what] >= 10**width))
+        if len(bad):
+            codes = ", ".join(f"{k} {v[bad[0]]}" for k, v in parts.items())
+            raise BadGeography(f"row {bad[0] + 1} names no block ({codes.replace('-1', 'blank')})")
+    geocode = geocode16(parts["state"], parts["county"], parts["tract"], parts["block"])
+    if columns.geoid:
+        short = geocode // 10**5 * 10**4 + parts["block"]
+        _same(geocode, _integers(table, columns.geoid, -1), short, "outside its tract")
+    if columns.block_group:
+        _same(geocode, _integers(table, columns.block_group, -1), parts["block"] // 1000, "outside its block group")
+    place = _code(table, columns.place, NO_PLACE, geocode)
+    cousub = _code(table, columns.cousub, NO_COUSUB, geocode)
+    geography = Geography(
+        geocode=geocode,
+        place=place.astype(np.int32),
+        cousub=cousub.astype(np.int32),
+        aiannh=_code(table, columns.aiannh, NO_AIANNH, geocode).astype(np.int16),
+        school_district=_school_district(table, columns, geocode),
+        gq=_gq(table, columns),
+        universe=_universe(table, columns),
+        population=_integers(table, columns.population, 0).astype(np.int32) if columns.population else None,
+    )
+    return _with_prims(geography, table, columns, settings)
+
+
+def _same(geocode: IntArray, given: IntArray, expected: IntArray, what: str) -> None:
+    wrong = np.flatnonzero((given != expected) & (given != -1))
+    if len(wrong):
+        raise BadGeography(f"block {geoid15(int(geocode[wrong[0]]))} lies {what}: {given[wrong[0]]} stands beside it")
+
+
+def _code(table: pa.Table, name: str | None, none: int, geocode: IntArray) -> IntArray:
+    if name is None:
+        return np.full(len(geocode), none, np.int64)
+    code = _integers(table, name, none)
+    bad = np.flatnonzero((code < 0) | (code > none))
+    if len(bad):
+        raise BadGeography(f"block {geoid15(int(geocode[bad[0]]))} has the impossible {name} {code[bad[0]]}")
+    return code
+
+
+def _integers(table: pa.Table, name: str, none: int) -> IntArray:
+    column = pc.fill_null(table[name], none)
+    return cast(IntArray, column.to_numpy())
+
+
+def _school_district(table: pa.Table, columns: Columns, geocode: IntArray) -> IntArray | None:
+    if not columns.sd:
+        return None
+    code = np.zeros(len(geocode), np.int64)
+    for name in columns.sd:
+        code = code * 10**5 + _code(table, name, 99999, geocode)
+    assert code.max(initial=0) <= NO_SCHOOL_DISTRICT
+    return code
+
+
+def _gq(table: pa.Table, columns: Columns) -> Any:
+    if not columns.gq:
+        return None
+    return sum((_integers(table, name, 0) > 0).astype(np.uint8) << bit for bit, name in enumerate(columns.gq))
+
+
+def _universe(table: pa.Table, columns: Columns) -> Any:
+    if not columns.universe:
+        return None
+    return np.logical_or.reduce([_integers(table, name, 0) > 0 for name in columns.universe])
+
+
+def _with_prims(geography: Geography, table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:
+    from dataclasses import replace
+
+    if "Prim" not in settings.levels:
+        return geography
+    if columns.prim:
+        return replace(geography, prim=_integers(table, columns.prim, -1))
+    status = [_letters(table, name) for name in (columns.cousub_status, columns.place_status)]
+    return replace(geography, prim=prims(geography, *status))
+
+
+def _letters(table: pa.Table, name: str | None) -> IntArray | None:
+    if name is None:
+        return None
+    letters = pc.fill_null(table[name], "").to_pylist()
+    return np.array([ord(letter[0]) if letter else 0 for letter in letters])
+
+
+def _covered(
+    geography: Geography, settings: SpineSettings, states: Sequence[int], source: str
+) -> tuple[Geography, list[str]]:
+    notes = []
+    found = np.unique(geography.state).tolist()
+    absent = sorted(set(states) - set(found))
+    if absent:
+        raise Refused(f"{source}: has no block of state {', '.join(f'{s:02d}' for s in absent)}")
+    chosen = [s for s in found if settings.covers(s) and (not states or s in states)]
+    if not chosen:
+        raise Refused(f"{source}: has no block of {settings.states_covered}, which the settings cover")
+    if len(chosen) < len(found):
+        keep = np.isin(geography.state, chosen)
+        notes.append(f"{int((~keep).sum()):,} blocks of other states are left out")
+        geography = geography.take(keep)
+    if geography.gq is None and "gq" in settings.entities:
+        notes.append("group-quarters types are not known: the GQ entities are left out")
+    if geography.universe is None:
+        if settings.occupied_only:
+            notes.append("which blocks are occupied is not known: all blocks are on the spine")
+    elif settings.occupied_only:
+        if not geography.universe.any():
+            raise Refused(f"{source}: no block holds a housing unit or group quarters")
+        notes.append(f"{int((~geography.universe).sum()):,} blocks without living quarters are on no spine")
+        geography = geography.take(geography.universe)
+    return geography, notes

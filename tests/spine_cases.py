@@ -1,0 +1,88 @@
+"""Random small spines and the dense matrices of the paper, to hold the fast code against."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from spine.allocations import Allocation
+from spine.entities import Entities
+from spine.hierarchy import Spine
+from spine.workload import Workload
+
+SMALL = Workload({"hhgq": 3, "votingage": 2, "cenrace": 2}, "hhgq", (1, 2), "hhinstlevels")
+QUERIES = ("total", "cenrace", "hhinstlevels", "votingage*cenrace", "detailed")
+
+
+def random_spine(rng: np.random.Generator, blocks: int, levels: int = 4, keep: float = 0.6) -> Spine:
+    """A rooted spine: each level keeps some of the starts of the level below; blocks in a shuffled order."""
+    starts = [np.arange(blocks)]
+    for _ in range(levels - 2):
+        kept = rng.random(len(starts[0])) < keep
+        kept[0] = True
+        starts.insert(0, starts[0][kept])
+    starts.insert(0, np.array([0]))
+    names = tuple(f"L{i}" for i in range(levels))
+    zero = tuple(np.zeros(len(s), np.int64) for s in starts)
+    return Spine(names, rng.permutation(blocks), tuple(starts), zero, 1)
+
+
+def random_shares(rng: np.random.Generator, levels: tuple[str, ...]) -> dict[str, Fraction]:
+    parts = [int(n) for n in rng.integers(1, 12, len(levels))]
+    return {level: Fraction(n, sum(parts)) for level, n in zip(levels, parts, strict=True)}
+
+
+def random_allocation(rng: np.random.Generator, levels: tuple[str, ...], mechanism: str = "zcdp") -> Allocation:
+    queries = {}
+    for level in levels:
+        parts = [int(n) for n in rng.integers(1, 9, len(QUERIES))]
+        queries[level] = {q: Fraction(n, sum(parts)) for q, n in zip(QUERIES, parts, strict=True)}
+    budget = Fraction(int(rng.integers(1, 50)), 7)
+    return Allocation(mechanism, budget, random_shares(rng, levels), queries, "random")
+
+
+def random_family(rng: np.random.Generator, blocks: int, entities: int = 3) -> Entities:
+    _, of_block = np.unique(rng.integers(0, entities, blocks), return_inverse=True)
+    codes = np.arange(of_block.max() + 1)
+    return Entities("random", codes, of_block, np.zeros(len(codes), bool))
+
+
+def matrix(spine: Spine, level: int) -> np.ndarray:
+    """A[l] of the paper, columns in spine order."""
+    rows = np.zeros((len(spine.starts[level]), spine.blocks))
+    rows[spine.geounit_of_block(level), np.arange(spine.blocks)] = 1
+    return rows
+
+
+def query_matrix(query: str, workload: Workload) -> np.ndarray:
+    """Q of section 2.3 as the Kronecker product of its axes."""
+    kept, grouping = workload.keeps(query)
+    factors = []
+    for axis, size in workload.axes.items():
+        if axis in kept:
+            factors.append(np.eye(size))
+        elif axis == workload.grouped and grouping:
+            factors.append(np.repeat(np.eye(len(workload.groups)), workload.groups, axis=1))
+        else:
+            factors.append(np.ones((1, size)))
+    result = np.ones((1, 1))
+    for factor in factors:
+        result = np.kron(result, factor)
+    return result
+
+
+def dense_variance(spine: Spine, allocation: Allocation, workload: Workload) -> np.ndarray:
+    """The variance matrix of all blocks' histograms, (blocks * n)^2: equation 19 with V the identity."""
+    information = 0.0
+    for level, name in enumerate(spine.levels):
+        rows, gamma = matrix(spine, level), spine.shares[level] / spine.denominator
+        inner = 0.0
+        for query, alpha in allocation.queries[name].items():
+            q = query_matrix(query, workload)
+            budget = float(allocation.budget)
+            weight = budget * alpha if allocation.mechanism == "zcdp" else (budget * float(alpha)) ** 2 / 8
+            inner = inner + float(weight) * q.T @ q
+        power = 1 if allocation.mechanism == "zcdp" else 2
+        information = information + np.kron(rows.T @ np.diag(gamma**power) @ rows, inner)
+    return np.linalg.inv(information)
