@@ -1,0 +1,127 @@
+"""A run's secret, the keys of its queries and their keystreams: every random word has an address.
+
+From a cipher the guarantee is computational: the words cannot be told from uniform ones without the secret, as far as
+anybody knows about AES-256 and HKDF-SHA256.
+"""
+
+import hashlib
+import os
+from typing import NoReturn
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+# Goes up whenever the same secret would give other noise: a run that began under another version is refused.
+NOISE_SCHEME_VERSION: int = 1
+
+KEY_BYTES = 32
+_LIMIT = 1 << 63  # words of a stream
+
+
+class RunSecret:
+    """The 256 bits from which all noise of one run follows. It shows itself to nobody and cannot be pickled."""
+
+    __slots__ = ("__key",)
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError("a run secret has 32 bytes")
+        self.__key = bytes(key)
+
+    @classmethod
+    def generate(cls) -> "RunSecret":
+        """A new one, from the operating system."""
+        return cls(os.urandom(KEY_BYTES))
+
+    def expose(self) -> bytes:
+        """The 32 bytes, for the file in the confidential directory and for key derivation; never for anything else."""
+        return self.__key
+
+    def digest(self) -> str:
+        """Hex SHA-256 of the secret under a label of its own: says which secret a ledger row had, and no more."""
+        return hashlib.sha256(_joined("das-flows", "run secret digest") + self.__key).hexdigest()
+
+    def __repr__(self) -> str:
+        return "RunSecret(hidden)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a run secret is never serialized: read it from the run's confidential directory")
+
+
+def query_key(
+    secret: RunSecret,
+    *,
+    input_digest: str,
+    configuration_digest: str,
+    query: str,
+    width: int = 1,
+    purpose: str = "noise",
+    version: int = NOISE_SCHEME_VERSION,
+) -> bytes:
+    """The 256-bit key of a query's stream, by HKDF-SHA256 from the run's secret.
+
+    It is bound to the inputs, the configuration, the noise-scheme version, the query's name, the number of cells of a
+    row (so that word width*i + j names one cell) and the purpose of the words: "noise" or "refinement".
+    """
+    info = _joined("das-flows", str(version), purpose, input_digest, configuration_digest, query, str(width))
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret.expose())
+
+
+def _joined(*fields: str) -> bytes:
+    """Fields one after another, each after its length in 8 bytes: no two lists of fields give the same bytes."""
+    encoded = [field.encode() for field in fields]
+    return b"".join(len(field).to_bytes(8, "big") + field for field in encoded)
+
+
+class Keystream:
+    """Uniform 64-bit words by AES-256 in counter mode, each at its address.
+
+    Block b of the stream is the encryption of the 16 bytes nonce, b (8 each, big-endian); word i is the half i mod 2 of
+    block i // 2, read little-endian. `words(0, n)` is thus counter mode from the counter block (nonce, 0).
+    """
+
+    __slots__ = ("_aes", "_nonce")
+
+    def __init__(self, key: bytes, nonce: int = 0) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError("a keystream's key has 32 bytes")
+        if not 0 <= nonce < 1 << 64:
+            raise ValueError("a keystream's nonce has 64 bits")
+        self._aes = algorithms.AES(key)
+        self._nonce = nonce.to_bytes(8, "big")
+
+    def words(self, start: int, count: int) -> NDArray[np.uint64]:
+        """Words start, ..., start + count - 1."""
+        if start < 0 or count < 0 or start + count > _LIMIT:
+            raise ValueError("a keystream has words 0 to 2^63 - 1")
+        block, offset = divmod(start, 2)
+        counter = modes.CTR(self._nonce + block.to_bytes(8, "big"))
+        stream = Cipher(self._aes, counter).encryptor().update(bytes(8 * (offset + count)))
+        return _as_words(stream)[offset:]
+
+    def rows(self, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
+        """uint64[len(rows), width]: words width*i + j, j = 0, ..., width - 1, for each row number i, in any order."""
+        if width < 1:
+            raise ValueError("a row has at least one word")
+        if len(rows) == 0:
+            return np.empty((0, width), np.uint64)
+        if int(rows.min()) < 0 or (int(rows.max()) + 1) * width > _LIMIT:
+            raise ValueError("a keystream has words 0 to 2^63 - 1")
+        start = rows * width
+        # (width+1)//2 blocks hold a row: at an even width rows start with a block, at an odd one they end with it.
+        blocks = (start >> 1)[:, None] + np.arange((width + 1) // 2)
+        counters = np.empty((*blocks.shape, 2), ">u8")
+        counters[..., 0] = int.from_bytes(self._nonce, "big")
+        counters[..., 1] = blocks
+        stream = Cipher(self._aes, modes.ECB()).encryptor().update(counters.data.cast("B"))
+        words = _as_words(stream).reshape(len(rows), -1)
+        if width % 2 == 0:
+            return words
+        return np.where((start & 1)[:, None] == 0, words[:, :-1], words[:, 1:])
+
+
+def _as_words(stream: bytes) -> NDArray[np.uint64]:
+    return np.frombuffer(stream, "<u8").astype(np.uint64, copy=False)
