@@ -7,7 +7,13 @@ import sys
 import typer
 from rich.markup import escape
 
+from flows.commands import attribute_loss
+from flows.commands import ledger, runs
+from flows.commands.demo import demo
+from flows.commands.run import run
 from flows.commands.synth import synth
+from flows.commands.truth import truth
+from flows.commands.validate import validate
 from flows.terminal import err
 from tasks.errors import Failed, Refused
 
@@ -21,7 +27,14 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(demo)
+app.command()(validate)
+app.command()(run)
+app.command()(truth)
 app.command()(synth)
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(runs.app, name="runs")
+app.add_typer(attribute_loss.app, name="attribute-loss")
 
 
 @app.callback()

@@ -1,0 +1,96 @@
+"""The Dask cluster of a flow: on this machine, at a scheduler's address, or of a class named in configuration."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+from distributed import Client, LocalCluster
+from distributed.security import Security
+from pydantic import BaseModel, ConfigDict, Field
+
+from tasks.errors import Failed
+
+# Nothing of the data leaves the workers' memory but through the run's own files.
+QUIET = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.version-check": False,
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.timeouts.connect": "60s",
+}
+
+
+class ClusterSettings(BaseModel):
+    """Where the stages run; paths and numbers only, for Prefect stores and shows them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes on this machine.")
+    threads_per_worker: int = Field(default=1, ge=1)
+    memory_limit: str = Field(default="auto", description="Memory of one worker, as `4GiB`.")
+    scheduler: str | None = Field(default=None, description="Address of a running scheduler, as `tls://host:8786`.")
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
+    cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
+    dashboard: bool = Field(default=False, description="Serve Dask's dashboard; it shows paths and task names.")
+
+
+@contextmanager
+def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
+    """Give a client of the cluster that the settings name; what this starts, it stops.
+
+    Raises
+    ------
+    Failed
+        where no cluster can be reached or started.
+    """
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with dask.config.set(QUIET):
+        try:
+            client = _connect(settings, scratch)
+        except Exception as error:
+            raise Failed(f"cluster: no workers ({type(error).__name__})") from None
+        try:
+            yield client
+        finally:
+            cluster = client.cluster
+            client.close(timeout=5)
+            if cluster is not None:
+                cluster.close(timeout=10)
+
+
+def _connect(settings: ClusterSettings, scratch: Path) -> Client:
+    security = None
+    if settings.tls_ca:
+        security = Security(
+            tls_ca_file=settings.tls_ca,
+            tls_client_cert=settings.tls_cert,
+            tls_client_key=settings.tls_key,
+            require_encryption=True,
+        )
+    if settings.scheduler:
+        client = Client(settings.scheduler, security=security, set_as_default=False)
+        client.wait_for_workers(1, timeout=60)
+        return client
+    if settings.cluster_class:
+        module, _, name = settings.cluster_class.partition(":")
+        cluster = getattr(importlib.import_module(module), name)(**settings.cluster_options)
+        return Client(cluster, set_as_default=False)
+    cluster = LocalCluster(
+        n_workers=settings.workers,
+        threads_per_worker=settings.threads_per_worker,
+        memory_limit=settings.memory_limit,
+        local_directory=str(scratch),
+        dashboard_address=":0" if settings.dashboard else None,
+        silence_logs=logging.CRITICAL,
+    )
+    return Client(cluster, set_as_default=False)

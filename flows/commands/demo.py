@@ -1,0 +1,28 @@
+"""`das demo`: the whole system on a small made-up country, which is what `make run` shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.terminal import Json, err
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where data and release go.")] = Path("out"),
+    as_json: Json = False,
+) -> None:
+    """Make a small synthetic country and run the Detailed DHC-A over it, US and Puerto Rico.
+
+    **Example:** `das demo`
+    """
+    from flows.commands.run import run
+    from flows.settings import new_run_id
+    from tasks.synth import Options, synthesize_example
+
+    run_id = new_run_id("demo")
+    made = synthesize_example(folder / run_id, Options())
+    err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
+    run(str(made.params), str(made.data), folder / run_id / "release", run_id=run_id, as_json=as_json)

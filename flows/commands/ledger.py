@@ -1,0 +1,93 @@
+"""`das ledger`: open budget accounts and show what was charged to them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+
+from flows.commands.options import LedgerFile
+from flows.terminal import Json, refusing, show
+
+app = typer.Typer(no_args_is_help=True, help="Open budget accounts and show what was charged to them.")
+
+
+@app.command(name="open")
+def open_account(
+    name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
+    definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
+    total: Annotated[str, typer.Option(help="What every state's charges may sum to, exact: 4.944 or 618/125.")],
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Open an account with a total that is never changed.
+
+    **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
+    """
+    from fractions import Fraction
+
+    from flows.settings import state_home
+    from privacy.ledger import Account, Ledger
+    from tasks.errors import Refused
+
+    try:
+        amount = Fraction(total)
+    except (ValueError, ZeroDivisionError):
+        raise Refused(f"--total {total} is not a number") from None
+    if definition not in ("zcdp", "puredp"):
+        raise Refused(f"--definition {definition} is neither zcdp nor puredp")
+    path = ledger or state_home() / "ledger.sqlite"
+    with refusing():
+        Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
+    unit = "rho" if definition == "zcdp" else "epsilon"
+    told = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
+    show(told, lambda: f"account {name} is open with {unit} {float(amount):g} in {path}", as_json=as_json)
+
+
+@app.command(name="show")
+def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
+    """Show every account, what its states have left, and every run that was charged to it.
+
+    **Example:** `das ledger show`
+    """
+    from flows.settings import state_home
+    from privacy.ledger import Ledger
+
+    path = ledger or state_home() / "ledger.sqlite"
+    with refusing():
+        book = Ledger(path)
+        told = [
+            {
+                "account": account.name,
+                "definition": account.definition,
+                "total": account.total,
+                "spent": book.spent(account.name),
+                "runs": [
+                    {"run": row.run, "amount": row.amount, "states": row.states, "state": row.state, "at": row.reserved}
+                    for row in book.rows(account.name)
+                ],
+            }
+            for account in book.accounts()
+        ]
+    show(told, lambda: _tables(told), as_json=as_json)
+
+
+def _tables(told: list[dict]) -> RenderableType:
+    from rich.table import Table
+
+    tables = []
+    for account in told:
+        unit = "rho" if account["definition"] == "zcdp" else "epsilon"
+        most = max(account["spent"].values(), default=0)
+        title = (
+            f"Account {account['account']}: {unit} {float(account['total']):g} in all, "
+            f"{float(account['total'] - most):g} left in the state charged most"
+        )
+        table = Table("run", unit, "states", "state of the run", "reserved", title=title, title_justify="left")
+        for run in account["runs"]:
+            states = run["states"]
+            listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
+            table.add_row(run["run"], f"{float(run['amount']):g}", listed, run["state"], run["at"])
+        tables.append(table)
+    return Group(*tables) if tables else "no account is open"

@@ -1,0 +1,27 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
+Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
+Out = Annotated[Path, typer.Argument(help="Where the release goes, as OUT/us and OUT/pr.")]
+State = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the confidential run directories.", show_default="$XDG_STATE_HOME/das-flows"),
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="STATE/ledger.sqlite")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, help="Worker processes on this machine.", show_default="cores")
+]
+MemoryLimit = Annotated[str, typer.Option(help="Memory of one worker, as 4GiB.")]
+Scheduler = Annotated[str | None, typer.Option(help="Use the Dask scheduler at this address instead.")]
+TlsCa = Annotated[str | None, typer.Option(help="Certificate authority of the scheduler (PEM).")]
+TlsCert = Annotated[str | None, typer.Option(help="Our certificate (PEM).")]
+TlsKey = Annotated[str | None, typer.Option(help="Our key (PEM).")]

@@ -1,0 +1,192 @@
+"""`das run`: the Detailed DHC-A from files to release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from flows.commands.options import (
+    LedgerFile,
+    MemoryLimit,
+    Scheduler,
+    State,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    WorkersOption,
+)
+from flows.terminal import Json, err, out, show
+from tasks.errors import Failed, Refused
+
+if TYPE_CHECKING:
+    from flows.settings import RunSettings
+
+
+def run(
+    params: Annotated[str | None, typer.Argument(help="Parameters directory (path or URL).")] = None,
+    data: Annotated[str | None, typer.Argument(help="Data directory (path or URL).")] = None,
+    release: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us and OUT/pr.")
+    ] = None,
+    account: Annotated[str | None, typer.Option(help="The account that is charged; none for synthetic data.")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="ID", help="Go on with a run that stopped.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name the run; each region adds -us or -pr.")] = None,
+    ledger: LedgerFile = None,
+    state: State = None,
+    coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
+    coterminous_list: Annotated[str | None, typer.Option(help="Further sets: SET|REGION_TYPE|REGION_ID.")] = None,
+    spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
+    workers: WorkersOption = None,
+    memory_limit: MemoryLimit = "auto",
+    scheduler: Scheduler = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    blocks_each: Annotated[int | None, typer.Option(min=1, help="Blocks in a partition; no effect on results.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run SafeTab-P over the regions that config.json asks for, and release their tables.
+
+    What a run will spend is shown before any noise is drawn. A run that stops is taken up by `das run --resume ID`
+    without spending again; its id is printed at the start.
+
+    **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
+    `das run params/ data/ out/ --account census-2020`
+    """
+    from flows.cluster import ClusterSettings
+    from flows.curator import load_settings, run_directories
+    from flows.settings import RunSettings, new_run_id, state_home
+    from tasks.run_directory import RunDirectory
+
+    home = state or state_home()
+    if left := run_directories(home):
+        err.print(f"Confidential directories of earlier runs in {home / 'runs'}: {', '.join(run.id for run in left)}")
+    if resume:
+        settings = load_settings(RunDirectory(home / "runs" / resume))
+        if settings is None:
+            _say_state(resume, ledger or home / "ledger.sqlite")
+            return
+        todo = [settings]
+    else:
+        if params is None or data is None or release is None:
+            raise typer.BadParameter("PARAMS, DATA and OUT are needed, or --resume ID")
+        if release.exists() and (not release.is_dir() or any(release.iterdir())):
+            raise Refused(f"{release} holds something already; a release goes into an empty or a new folder")
+        cluster = ClusterSettings(
+            memory_limit=memory_limit,
+            scheduler=scheduler,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            **({"workers": workers} if workers else {}),
+        )
+        base = run_id or new_run_id()
+        todo = [
+            RunSettings(
+                params=params,
+                data=data,
+                out=str(release),
+                region=region,
+                account=account,
+                ledger=str(ledger or home / "ledger.sqlite"),
+                state=str(home),
+                run_id=f"{base}-{region}",
+                coterminous=coterminous,
+                coterminous_list=coterminous_list,
+                spine=spine,
+                blocks_each=blocks_each,
+                cluster=cluster,
+            )
+            for region in _regions(params)
+        ]
+    outcomes = [_run(settings) for settings in todo]
+    show([outcome.told() for outcome in outcomes], lambda: _summary(outcomes), as_json=as_json)
+    for outcome in outcomes:
+        if outcome.problem:
+            raise outcome.problem
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """How the run of one region ended: released, skipped (neither release nor problem), refused or failed."""
+
+    settings: RunSettings
+    release: str | None = None
+    problem: Refused | Failed | None = None
+
+    def told(self) -> dict[str, Any]:
+        from tasks.manifest import read_manifest
+
+        state = "released" if self.release else "skipped: no block" if not self.problem else "not released"
+        problem = str(self.problem) if self.problem else None
+        told = {"run": self.settings.run_id, "region": self.settings.region, "state": state, "problem": problem}
+        if self.release:
+            manifest = read_manifest(Path(self.release))
+            told |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+        return told
+
+
+def _regions(params: str) -> tuple[Any, ...]:
+    """The regions to run, after what they will spend was shown; a parameters directory with errors is refused."""
+    from flows.curator import findings_table, spend_table
+    from tasks.budget_check import region_spend
+    from tasks.findings import gather
+    from tasks.validation import read_parameters
+
+    parameters, found = read_parameters(params)
+    if parameters is None:
+        out.print(findings_table(gather(found)))
+        raise Refused("the parameters do not pass validation")
+    regions = parameters.configuration.regions
+    err.print(spend_table({region: region_spend(parameters.configuration, region) for region in regions}))
+    return regions
+
+
+def _run(settings: RunSettings) -> _Outcome:
+    """Run one region; a failure is kept, so that the other region still runs."""
+    from flows.curator import findings_table, load_findings
+    from flows.detailed_dhca import detailed_dhca
+    from flows.progress import bars
+    from tasks.run_directory import RunDirectory
+
+    try:
+        with bars(f"Run {settings.run_id}"):
+            return _Outcome(settings, release=detailed_dhca(settings))
+    except Refused as refused:
+        report = RunDirectory(settings.runs / str(settings.run_id))
+        if found := load_findings(report):
+            out.print(findings_table(found))
+            err.print(f"The values are in the curator's report: {report / 'findings.json'}")
+        return _Outcome(settings, problem=refused)
+    except (Failed, KeyboardInterrupt) as failed:
+        resume = f"das run --resume {settings.run_id} --state {settings.state}"
+        return _Outcome(settings, problem=Failed(f"{failed or 'interrupted'}; nothing is lost, go on with: {resume}"))
+
+
+def _summary(outcomes: list[_Outcome]) -> Table:
+    """Where each release is and what it spent."""
+    table = Table("run", "state", "release", "spent", title="Detailed DHC-A", title_justify="left")
+    for told in (outcome.told() for outcome in outcomes):
+        spent = told.get("spent")
+        amount = f"{spent['unit']} {spent['unbounded']['decimal']:g}" if spent else ""
+        charged = " (synthetic: not charged)" if told.get("synthetic") else ""
+        table.add_row(told["run"], told["state"], told.get("release", ""), amount + charged)
+    return table
+
+
+def _say_state(run_id: str, ledger: Path) -> None:
+    """Tell what became of a run that has no directory here."""
+    from privacy.ledger import Ledger, LedgerError
+
+    try:
+        row = Ledger(ledger).row(run_id)
+    except LedgerError:
+        row = None
+    if row is None or row.state != "released":
+        state = f"; the ledger calls it {row.state}" if row else ""
+        raise Refused(f"run {run_id} has no confidential directory here{state}")
+    out.print(f"run {run_id} is released; there is nothing to resume")

@@ -1,0 +1,72 @@
+"""`das runs`: the confidential directories of runs that have not ended."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import LedgerFile, State
+from flows.terminal import Json, show
+from tasks.errors import Refused
+
+app = typer.Typer(no_args_is_help=True, help="List and discard the confidential directories of runs.")
+
+
+@app.command(name="list")
+def list_runs(state: State = None, as_json: Json = False) -> None:
+    """List the confidential directories that runs, validations and truths left.
+
+    **Example:** `das runs list`
+    """
+    from flows.curator import load_settings, run_directories
+    from flows.settings import state_home
+
+    told = []
+    for run in run_directories(state or state_home()):
+        settings = load_settings(run)
+        told.append({"run": run.id, "path": run.path, "out": settings.out if settings else None})
+    show(told, lambda: _table(told), as_json=as_json)
+
+
+def _table(told: list[dict]) -> object:
+    from rich.table import Table
+
+    if not told:
+        return "no run has left a confidential directory"
+    table = Table("run", "resumes into", "directory", title="Confidential run directories", title_justify="left")
+    for row in told:
+        table.add_row(row["run"], row["out"] or "", str(row["path"]))
+    return table
+
+
+@app.command()
+def discard(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
+    state: State = None,
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Give a run up: destroy its secret and its confidential directory. What it was charged stays charged.
+
+    **Example:** `das runs discard 20261120-221501-a3f9-us`
+    """
+    from flows.settings import state_home
+    from privacy.ledger import Ledger, LedgerError
+    from tasks.commit import end_run
+    from tasks.run_directory import RunDirectory, locked
+
+    home = state or state_home()
+    run = RunDirectory(home / "runs" / run_id)
+    if not run.path.is_dir():
+        raise Refused(f"run {run_id} has no confidential directory in {home / 'runs'}")
+    with locked(run):
+        book = Ledger(ledger or home / "ledger.sqlite")
+        try:
+            charged = book.row(run_id) is not None
+            book.abandon(run_id)
+        except LedgerError:
+            charged = False
+        end_run(run)
+    kept = "; its charge stays" if charged else ""
+    show({"run": run_id, "charged": charged}, lambda: f"run {run_id} is discarded{kept}", as_json=as_json)

@@ -1,0 +1,75 @@
+"""`das truth`: exact tables, for synthetic data or a curator's eyes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.terminal import Json, err, out, show
+from tasks.errors import Refused
+
+
+def truth(
+    params: Params,
+    data: Data,
+    release: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go, as OUT/us and OUT/pr.")],
+    curator: Annotated[
+        bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
+    ] = False,
+    coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = False,
+    state: State = None,
+    workers: WorkersOption = None,
+    memory_limit: MemoryLimit = "auto",
+    as_json: Json = False,
+) -> None:
+    """Write the release that a run would give with its noise switched off. NOT PRIVATE.
+
+    **Example:** `das truth params/ data/ truth/`
+    """
+    import shutil
+
+    from flows.cluster import ClusterSettings, open_cluster
+    from flows.curator import findings_table, load_findings
+    from flows.progress import bars, report
+    from flows.settings import new_run_id, state_home
+    from tasks.findings import gather
+    from tasks.run_directory import RunDirectory, locked
+    from tasks.truth import release_truth
+    from tasks.validation import read_parameters
+    from tasks.workers import Workers
+
+    parameters, found = read_parameters(params)
+    if parameters is None:
+        out.print(findings_table(gather(found)))
+        raise Refused("the parameters do not pass validation")
+    base, made = new_run_id("truth"), {}
+    settings = ClusterSettings(memory_limit=memory_limit, **({"workers": workers} if workers else {}))
+    for region in parameters.configuration.regions:
+        run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
+        try:
+            with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Truth of {region.upper()}"):
+                made[region] = release_truth(
+                    run,
+                    Workers(client, report),
+                    params,
+                    data,
+                    release.absolute(),
+                    region,
+                    coterminous=coterminous,
+                    curator=curator,
+                )
+        except Refused:
+            if findings := load_findings(run):
+                out.print(findings_table(findings))
+            raise
+        finally:
+            shutil.rmtree(run.path, ignore_errors=True)
+    err.print("[bold red]NOT PRIVATE:[/] these are exact counts. Never publish them.")
+    show(
+        {"NOT_PRIVATE": True, "releases": made},
+        lambda: "\n".join(f"{region.upper()}: {place or 'skipped, no block'}" for region, place in made.items()),
+        as_json=as_json,
+    )

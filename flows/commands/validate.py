@@ -1,0 +1,60 @@
+"""`das validate`: check the input of a run without spending anything."""
+
+from __future__ import annotations
+
+from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.terminal import Json, err, out, show
+from tasks.errors import Refused
+
+
+def validate(
+    params: Params,
+    data: Data,
+    state: State = None,
+    workers: WorkersOption = None,
+    memory_limit: MemoryLimit = "auto",
+    as_json: Json = False,
+) -> None:
+    """Check every row of every file of a run's input; leaves with 1 where it would be refused.
+
+    The findings are shown without the values that broke a rule. The report with the values stays in the confidential
+    directory that is named below the table.
+
+    **Example:** `das validate params/ data/`
+    """
+    import shutil
+
+    from flows.cluster import ClusterSettings, open_cluster
+    from flows.curator import findings_data, findings_table, load_findings
+    from flows.progress import bars, report
+    from flows.settings import new_run_id, state_home
+    from tasks.findings import gather, has_errors
+    from tasks.run_directory import RunDirectory, locked
+    from tasks.validation import read_parameters
+    from tasks.validation import validate as validate_input
+    from tasks.workers import Workers
+
+    parameters, found = read_parameters(params)
+    base, reports = new_run_id("validate"), []
+    settings = ClusterSettings(memory_limit=memory_limit, **({"workers": workers} if workers else {}))
+    for region in parameters.configuration.regions if parameters else ():
+        run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
+        try:
+            with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Validating {region.upper()}"):
+                if validate_input(run, Workers(client, report), params, data, region) is None:
+                    err.print(f"[yellow]{region.upper()} has no block in GRF-C: a run would skip it[/]")
+        except Refused:
+            reports.append(run.path)
+        found += load_findings(run)
+        if run.path not in reports:
+            shutil.rmtree(run.path)
+    found = gather(found)
+    show(
+        {"valid": not has_errors(found), "findings": findings_data(found), "reports": reports},
+        lambda: findings_table(found) if found else "[green]No findings.[/]",
+        as_json=as_json,
+    )
+    if not as_json and reports:
+        out.print("The values are in the curator's report:", *(f"  {path}/findings.json" for path in reports), sep="\n")
+    if has_errors(found):
+        raise Refused("the input does not pass validation")

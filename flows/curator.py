@@ -1,0 +1,63 @@
+"""What a curator sees on the terminal: findings, what a run will spend, and the run directories that lie about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from flows.settings import SETTINGS, RunSettings
+from privacy.accounting import Spend
+from privacy.conversions import epsilon
+from tasks.findings import Finding, read_findings
+from tasks.manifest import DELTA
+from tasks.run_directory import RunDirectory
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Findings without their values: file, rule, column, how many rows, where the first is."""
+    table = Table("", "file", "column", "rows", "first line", "rule", title="Findings", title_justify="left")
+    for finding in findings:
+        kind = "[yellow]warning[/]" if finding.warning else "[red]error[/]"
+        first = "" if finding.first is None else str(finding.first)
+        table.add_row(kind, finding.file, finding.column, str(finding.rows), first, finding.rule.replace("[", r"\["))
+    return table
+
+
+def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The same for `--json`."""
+    names = ("file", "rule", "column", "rows", "first", "warning")
+    return [{name: getattr(finding, name) for name in names} for finding in findings]
+
+
+def load_findings(run: RunDirectory) -> list[Finding]:
+    """The curator's report of a run, empty where it has none."""
+    path = run / "findings.json"
+    return read_findings(path) if path.exists() else []
+
+
+def spend_table(spends: dict[str, Spend]) -> Table:
+    """What each region's run will spend, for both neighbour relations."""
+    table = Table("region", "neighbours", "spends", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
+    table.title_justify = "left"
+    for region, spend in spends.items():
+        unit = "rho" if spend.definition == "zcdp" else "epsilon"
+        for neighbours, amount in (("add or remove one", spend.unbounded), ("replace one", spend.bounded)):
+            told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+            table.add_row(region.upper(), neighbours, f"{unit} {float(amount):g}", f"{told:.3f}")
+    return table
+
+
+def run_directories(state: Path) -> list[RunDirectory]:
+    """The confidential directories that earlier runs left."""
+    runs = state / "runs"
+    return [RunDirectory(path) for path in sorted(runs.iterdir()) if path.is_dir()] if runs.is_dir() else []
+
+
+def load_settings(run: RunDirectory) -> RunSettings | None:
+    """The settings a run was started with, None where it has none (a validation, a truth)."""
+    path = run / SETTINGS
+    return RunSettings(**json.loads(path.read_text())) if path.exists() else None

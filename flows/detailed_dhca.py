@@ -1,0 +1,144 @@
+"""The Detailed DHC-A as a Prefect flow: SafeTab-P from files to release, for the US or Puerto Rico.
+
+    validate -> population groups -> budget check -> totals -> sex by age -> suppression -> coterminous -> release
+                                                     \\_______ per population group level ______/            /
+    geographic spine (public geography only) -----------------------------------------------------------------
+
+Every task is coarse: it maps many Dask calls and waits for them. A task that is retried repeats the same noise, so
+retries are safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger, runtime, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import TaskRun
+from prefect.futures import PrefectFuture
+from prefect.states import State
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from flows.cluster import open_cluster
+from flows.progress import report
+from flows.settings import SETTINGS, RunSettings
+from tasks.budget_check import check_budget
+from tasks.commit import check_out, commit, finish_released
+from tasks.confidential import guard
+from tasks.coterminous import equate_coterminous
+from tasks.errors import Refused
+from tasks.population_groups import count_population_groups
+from tasks.release import stage_release
+from tasks.run_directory import RunDirectory, locked
+from tasks.sex_by_age import measure_sex_by_age
+from tasks.suppression import suppress
+from tasks.totals import measure_totals
+from tasks.validation import Validated, load_parameters, validate
+from tasks.workers import Workers
+
+TASKS_AT_ONCE = 4  # stages of different levels; the Dask workers behind them are the limit
+
+
+async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> bool:
+    """A refusal stays one however often it is asked."""
+    return not isinstance(await state.aresult(raise_on_failure=False), Refused)
+
+
+@task(retries=2, retry_delay_seconds=1, retry_condition_fn=_worth_retrying, cache_policy=NO_CACHE, persist_result=False)
+def stage(name: str, run: RunDirectory, function: Callable[..., Any]) -> Any:
+    """Run one stage of a run; what goes wrong in it stays in the confidential directory."""
+    return guard(name, run, function)
+
+
+Future = PrefectFuture[Any]
+
+
+def _submit(name: str, run: RunDirectory, function: Callable[..., Any], *after: Future) -> Future:
+    of_stage = name.partition(" (")[0]
+    return stage.with_options(name=of_stage, task_run_name=name).submit(name, run, function, wait_for=list(after))
+
+
+@flow(name="detailed-dhca", task_runner=ThreadPoolTaskRunner(max_workers=TASKS_AT_ONCE), persist_result=False)
+def detailed_dhca(settings: RunSettings) -> str | None:
+    """Run SafeTab-P over one region and release its tables; returns the release's path, None for a skipped region.
+
+    A region without a block is skipped and charges nothing. Retried or started again under the same run id, the flow
+    takes up its own run: the same noise, one charge, one release.
+    """
+    run_id = settings.run_id or f"{runtime.flow_run.id}-{settings.region}"
+    run = RunDirectory(settings.runs / run_id)
+    out = Path(settings.out)
+    logger = get_run_logger()
+    logger.info("run %s", run.id)
+    with locked(run):
+        if place := finish_released(run, out, settings.region, settings.charging):
+            logger.info("released already: %s", place)
+            return str(place)
+        check_out(run, out, settings.region)
+        (run / SETTINGS).write_text(settings.model_copy(update={"run_id": run_id}).model_dump_json())
+        with _workers(settings, run) as workers:
+            released = _stages(settings, run, out, workers)
+    if released is None:
+        logger.warning("%s has no block: skipped, nothing charged", settings.region)
+        return None
+    logger.info("released: %s", released)
+    return str(released)
+
+
+@contextmanager
+def _workers(settings: RunSettings, run: RunDirectory) -> Iterator[Workers]:
+    with open_cluster(settings.cluster, run / "dask") as client:
+        yield Workers(client, report)
+
+
+def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Workers) -> Path | None:
+    """The DAG of a run."""
+    region, charging = settings.region, settings.charging
+    options = settings.shaping_options
+    validated = _submit(
+        "validate", run, partial(validate, workers=workers, params=settings.params, data=settings.data, region=region)
+    )
+    checked: Validated | None = validated.result()
+    if checked is None:
+        return None
+    counted = _submit(
+        "population groups",
+        run,
+        partial(count_population_groups, workers=workers, region=region, blocks_each=settings.blocks_each),
+        validated,
+    )
+    gate = _submit(
+        "budget check", run, partial(check_budget, region=region, charging=charging, options=options), counted
+    )
+    published = []
+    for level in load_parameters(run).configuration.levels(region):
+        totals = _submit(f"totals {level}", run, partial(measure_totals, workers=workers, level=level), gate)
+        tables = _submit(f"sex by age {level}", run, partial(measure_sex_by_age, workers=workers, level=level), totals)
+        published.append(_submit(f"suppression {level}", run, partial(suppress, workers=workers, level=level), tables))
+    equated = _submit(
+        "coterminous",
+        run,
+        partial(
+            equate_coterminous,
+            workers=workers,
+            region=region,
+            enabled=settings.coterminous,
+            listed=settings.coterminous_list,
+        ),
+        *published,
+    )
+    staged = _submit(
+        "release",
+        run,
+        partial(stage_release, workers=workers, region=region, out=out, options=options, spine="not built"),
+        equated,
+    )
+    done = _submit(
+        "commit", run, partial(commit, out=out, region=region, charging=charging, charged=not checked.synthetic), staged
+    )
+    place: Path = done.result()
+    return place

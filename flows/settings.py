@@ -1,0 +1,76 @@
+"""The parameters of a run, as Prefect shows and stores them: paths and public numbers, never a value of the data."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from flows.cluster import ClusterSettings
+from tasks.budget_check import Charging
+from tasks.configuration import Region
+from tasks.validation import digest_file
+
+SETTINGS = "run.json"  # a run's settings in its confidential directory, from which it is resumed
+
+
+def state_home() -> Path:
+    """Where runs and the ledger live unless told otherwise: `$XDG_STATE_HOME/das-flows`."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "das-flows"
+
+
+def new_run_id(*parts: str) -> str:
+    """A run id for a person to type: what it is, when it began, and four digits against twins."""
+    return "-".join([*parts, f"{datetime.now():%Y%m%d-%H%M%S}", secrets.token_hex(2)])
+
+
+def _absolute(path: str) -> str:
+    """Workers have other working directories; a URL stays what it is."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
+Location = Annotated[str, AfterValidator(_absolute)]
+
+
+class RunSettings(BaseModel):
+    """What one run of the Detailed DHC-A reads, writes and may spend."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
+    data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
+    out: Location = Field(description="Where the release goes, as OUT/us or OUT/pr.")
+    region: Region = Field(description="us or pr.")
+    account: str | None = Field(default=None, description="The ledger's account that is charged.")
+    ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
+    state: Location = Field(default_factory=lambda: str(state_home()), description="Confidential run directories.")
+    run_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    coterminous: bool = Field(default=True, description="Equate coterminous geographies (Algorithm 4).")
+    coterminous_list: Location | None = Field(default=None, description="Further coterminous sets, a table.")
+    spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
+    blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
+    cluster: ClusterSettings = Field(default_factory=ClusterSettings)
+
+    @property
+    def charging(self) -> Charging:
+        """Where the spend is charged."""
+        return Charging(self.account, Path(self.ledger))
+
+    @property
+    def runs(self) -> Path:
+        """The folder of the confidential run directories."""
+        return Path(self.state) / "runs"
+
+    @property
+    def shaping_options(self) -> dict[str, object]:
+        """The options that shape a release; with the parameter files they make the configuration digest."""
+        listed = self.coterminous_list
+        return {
+            "region": self.region,
+            "coterminous": self.coterminous,
+            "coterminous_list": digest_file(listed) if listed else None,
+        }

@@ -1,0 +1,154 @@
+"""Stage 3, the budget check: one reservation for all levels, and with it the run's secret. It gates every noise stage.
+
+The secret and the ledger's row are made in one act. A run that has a row goes on only with that row's secret, inputs,
+configuration and noise scheme; anything else is a new run and a new spend (DESIGN section 5).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from privacy.accounting import Spend, spend
+from privacy.ledger import Ledger, LedgerError, Request, Row
+from privacy.randomness import NOISE_SCHEME_VERSION, RunSecret
+from tasks.configuration import Configuration, Region
+from tasks.errors import Refused
+from tasks.noise import AUTHORIZATION, SECRET, Authorization, is_truth
+from tasks.run_directory import RunDirectory, load_public, save_public
+from tasks.validation import Validated, configuration_digest, load_parameters
+
+
+@dataclass(frozen=True)
+class Charging:
+    """Where a run's spend is charged. Public: a name and a path; None for synthetic data, which is exempt."""
+
+    account: str | None
+    ledger: Path
+
+
+def region_spend(configuration: Configuration, region: Region) -> Spend:
+    """What a run over a region spends. Raises Refused where a budget is infinite: that is for `das truth` only."""
+    levels = configuration.levels(region)
+    try:
+        budgets = [configuration.budget(level) for level in levels]
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    if not budgets:
+        raise Refused(
+            f"no population group level of {region.upper()} has a budget above 0: there is nothing to release"
+        )
+    return spend(configuration.privacy_defn, budgets)
+
+
+def check_budget(run: RunDirectory, region: Region, charging: Charging, options: dict[str, object]) -> Spend | None:
+    """Reserve the run's whole spend and make its secret; returns the spend, None for `das truth`, which draws nothing.
+
+    Called again for a run that has its reservation, it changes nothing and checks everything.
+
+    Raises
+    ------
+    Refused
+        no account or one that would be passed; a budget that is infinite; a run whose row stands under other inputs,
+        configuration or noise scheme, whose secret is gone, or that was abandoned.
+    """
+    if is_truth(run):
+        return None
+    parameters = load_parameters(run)
+    validated: Validated = load_public(run / "public/validated")
+    total = region_spend(parameters.configuration, region)
+    configuration = configuration_digest(parameters, options)
+    if validated.synthetic:
+        secret_digest = _synthetic_secret(run, validated.input_digest, configuration)
+    else:
+        request = Request(
+            run=run.id,
+            account=charging.account or "",
+            states=parameters.configuration.states(region),
+            definition=total.definition,
+            amount=total.unbounded,
+            input_digest=validated.input_digest,
+            configuration_digest=configuration,
+            noise_scheme=NOISE_SCHEME_VERSION,
+        )
+        secret_digest = _reserve(run, Ledger(charging.ledger), request)
+    save_public(run / AUTHORIZATION, Authorization(validated.input_digest, configuration, secret_digest))
+    return total
+
+
+def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+    if not request.account:
+        raise Refused("no account was named: das run … --account NAME (das ledger open NAME opens one)")
+    try:
+        row = ledger.row(request.run)
+        if row is None:
+            row = ledger.reserve(request, lambda: _make_secret(run))
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+    check_row(run, row, request)
+    return row.secret_digest
+
+
+def check_row(run: RunDirectory, row: Row, request: Request) -> None:
+    """Refuse a run that is not the one its row was reserved for."""
+    if row.state == "abandoned":
+        raise Refused(f"run {run.id} was abandoned; a new run is a new spend")
+    differs = [
+        name
+        for name in ("account", "input_digest", "configuration_digest", "noise_scheme")
+        if getattr(row, name) != getattr(request, name)
+    ]
+    if differs:
+        changed = ", ".join(name.replace("_digest", "").replace("_", " ") for name in differs)
+        raise Refused(f"run {run.id} was reserved with another {changed}; a new run is a new spend")
+    if read_secret_digest(run) != row.secret_digest:
+        raise Refused(
+            f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run is a new spend"
+        )
+
+
+def read_secret_digest(run: RunDirectory) -> str | None:
+    """The digest of the secret that lies in the run directory, None where there is none."""
+    try:
+        return RunSecret((run / SECRET).read_bytes()).digest()
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _make_secret(run: RunDirectory) -> str:
+    """Write a fresh secret, 0600 and on disk for good. One that lies there without a row has authorized nothing."""
+    secret = RunSecret.generate()
+    path = run / SECRET
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(handle, secret.expose())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fsync_folder(run.path)
+    return secret.digest()
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make the entries of a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _synthetic_secret(run: RunDirectory, input_digest: str, configuration: str) -> str:
+    """The secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
+
+    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere.
+    """
+    if (run / AUTHORIZATION).exists():
+        earlier: Authorization = load_public(run / AUTHORIZATION)
+        if (earlier.input_digest, earlier.configuration_digest) != (input_digest, configuration):
+            raise Refused(f"run {run.id} began with other inputs or another configuration; start a new run")
+        if read_secret_digest(run) != earlier.secret_digest:
+            raise Refused(f"the secret of run {run.id} is gone; start a new run")
+    return read_secret_digest(run) or _make_secret(run)

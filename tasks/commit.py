@@ -1,0 +1,102 @@
+"""The commit protocol: a release is whole or absent, charged once, and ends its run (DESIGN section 5).
+
+    staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
+
+Killed between any two of these, a resumed run takes up where it was: each step checks whether it is done.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from privacy.ledger import Ledger, LedgerError
+from tasks.budget_check import Charging, fsync_folder
+from tasks.configuration import Region
+from tasks.errors import Refused
+from tasks.manifest import MANIFEST, read_manifest, release_digest
+from tasks.noise import SECRET
+from tasks.run_directory import RunDirectory
+
+
+def staging(run: RunDirectory, out: Path, region: Region) -> Path:
+    """The temporary sibling in which a run makes its release."""
+    return out / f".{region}-{run.id}.partial"
+
+
+def check_out(run: RunDirectory, out: Path, region: Region) -> None:
+    """Refuse an output that holds something which is not this run's. Raises Refused."""
+    place = out / region
+    if place.exists() and not is_released(run, out, region) and any(place.iterdir() if place.is_dir() else [place]):
+        raise Refused(f"{place} holds something already; a release goes into a place of its own")
+
+
+def is_released(run: RunDirectory, out: Path, region: Region) -> bool:
+    """True where the release of this very run stands at its place."""
+    return (out / region / MANIFEST).is_file() and read_manifest(out / region).get("run") == run.id
+
+
+def commit(run: RunDirectory, out: Path, region: Region, charging: Charging, *, charged: bool) -> Path:
+    """Bring the staged release to its place and end the run; returns the place.
+
+    `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
+    """
+    place, staged = out / region, staging(run, out, region)
+    if is_released(run, out, region):
+        digest = release_digest(place)
+    else:
+        digest = release_digest(staged)
+        fsync_tree(staged)
+        if charged:
+            Ledger(charging.ledger).seal(run.id, digest)
+        move_into_place(staged, place)
+    if charged:
+        Ledger(charging.ledger).release(run.id, digest)
+    shutil.rmtree(staged, ignore_errors=True)
+    end_run(run)
+    return place
+
+
+def move_into_place(staged: Path, place: Path) -> None:
+    """Rename the release to its place, for good."""
+    os.rename(staged, place)
+    fsync_folder(place.parent)
+
+
+def end_run(run: RunDirectory) -> None:
+    """Destroy the secret, then the confidential directory."""
+    (run / SECRET).unlink(missing_ok=True)
+    if run.path.exists():
+        fsync_folder(run.path)
+        shutil.rmtree(run.path)
+
+
+def fsync_tree(folder: Path) -> None:
+    """Make a folder and all in it durable."""
+    for path in [folder, *folder.rglob("*")]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def finish_released(run: RunDirectory, out: Path, region: Region, charging: Charging) -> Path | None:
+    """The release of a run that has reached its place already, its commit brought to an end; None for any other run.
+
+    Raises
+    ------
+    Refused
+        where the ledger calls the run released, but its release is not at its place or is not what was sealed.
+    """
+    try:
+        row = Ledger(charging.ledger).row(run.id)
+    except LedgerError:  # no ledger: nothing was ever charged
+        row = None
+    there = is_released(run, out, region)
+    if row is not None and row.state in ("sealed", "released") and there:
+        there = release_digest(out / region) == row.release_digest
+    if row is not None and row.state == "released" and not there:
+        raise Refused(f"run {run.id} is released, but its release is not at {out / region}")
+    return commit(run, out, region, charging, charged=row is not None) if there else None

@@ -1,0 +1,190 @@
+"""Stage 5, coterminous geographies (paper 5.3.3, Algorithm 4): regions made of the same blocks get the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tasks.configuration import ITERATION_LEVELS, REGION_TYPES, Level, Region
+from tasks.domain import load_domain
+from tasks.errors import Refused
+from tasks.geography import NOWHERE, Geography, load_geography
+from tasks.run_directory import RunDirectory, load_public, once, save_arrays, save_public
+from tasks.suppression import Published, load_published, published_folders
+from tasks.tables import read_table
+from tasks.validation import load_parameters
+from tasks.workers import Workers
+
+LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
+
+
+def equate_coterminous(
+    run: RunDirectory, workers: Workers, region: Region, *, enabled: bool, listed: str | None
+) -> None:
+    """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
+    folder = run / "public/coterminous"
+    once(folder, lambda: save_public(folder, find_sets(run, region, listed) if enabled else {}))
+    workers.map("coterminous", run, equate, [(region, iteration_level) for iteration_level in ITERATION_LEVELS])
+
+
+def find_sets(run: RunDirectory, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+    """Per region type, the number of the coterminous set that each region is in, -1 for none. Public.
+
+    Raises
+    ------
+    Refused
+        where the list names an unknown region or puts two regions of one type in a set.
+    """
+    geography = load_geography(run / "public/geography")
+    region_types = REGION_TYPES[region]
+    offsets = np.cumsum([0, *(len(geography.region_ids[name]) for name in region_types)])
+    pairs = list(_equal_pairs(geography, region_types, offsets))
+    if listed:
+        pairs += list(_listed_pairs(listed, geography, region_types, offsets))
+    rows = np.concatenate([np.zeros(0, np.int64), *(a for a, _ in pairs)])
+    columns = np.concatenate([np.zeros(0, np.int64), *(b for _, b in pairs)])
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(offsets[-1], offsets[-1]))
+    _, component = sparse.csgraph.connected_components(graph, directed=False)
+    size = np.bincount(component, minlength=1)
+    label = np.where(size > 1, np.cumsum(size > 1) - 1, NOWHERE)
+    sets = {
+        name: label[component[start:stop]].astype(np.int64)
+        for name, start, stop in zip(region_types, offsets, offsets[1:], strict=False)
+    }
+    for name, numbers in sets.items():
+        if (np.bincount(numbers[numbers != NOWHERE]) > 1).any():
+            raise Refused(f"the list of coterminous regions puts two {name} regions into one set")
+    return sets
+
+
+def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Water-only blocks by their numbers (block code 0xxx, tract 9900xx): nobody lives there (paper 5.3.3)."""
+    return (blocks % 10_000 < 1_000) | (blocks // 1_000_000 % 10_000 == 9_900)
+
+
+def _equal_pairs(
+    geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Pairs of regions of two types that hold the same land blocks.
+
+    A region can only equal the one that holds its first block; it does where the two have as many blocks as both.
+    """
+    land = ~is_water(geography.blocks)
+    region_of = {name: geography.region_of[name][land] for name in region_types}
+    sizes, firsts = {}, {}
+    for name in region_types:
+        inside = np.flatnonzero(region_of[name] != NOWHERE)
+        count = len(geography.region_ids[name])
+        sizes[name] = np.bincount(region_of[name][inside], minlength=count)
+        firsts[name] = np.full(count, NOWHERE)
+        firsts[name][region_of[name][inside][::-1]] = inside[::-1]
+    for i, one in enumerate(region_types):
+        for j, other in enumerate(region_types[i + 1 :], start=i + 1):
+            regions = np.flatnonzero(sizes[one])
+            candidate = np.full(len(sizes[one]), NOWHERE)
+            candidate[regions] = region_of[other][firsts[one][regions]]
+            inside = region_of[one] != NOWHERE
+            shared = inside & (region_of[other] != NOWHERE) & (region_of[other] == candidate[region_of[one]])
+            both = np.bincount(region_of[one][shared], minlength=len(sizes[one]))
+            regions = regions[candidate[regions] != NOWHERE]
+            same = (both[regions] == sizes[one][regions]) & (both[regions] == sizes[other][candidate[regions]])
+            yield regions[same] + offsets[i], candidate[regions[same]] + offsets[j]
+
+
+def _listed_pairs(
+    path: str, geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
+    table, found = read_table(path, path, LIST_COLUMNS)
+    if table is None or found:
+        raise Refused(f"{path}: {found[0].rule}")
+    numbers = {
+        (name, region_id): number + offset
+        for name, offset in zip(region_types, offsets, strict=False)
+        for number, region_id in enumerate(geography.region_ids[name])
+    }
+    first: dict[str, int] = {}
+    for row in table.to_pylist():
+        node = numbers.get((row["REGION_TYPE"], row["REGION_ID"]))
+        if node is None:
+            raise Refused(f"{path}: {row['REGION_TYPE']} {row['REGION_ID']} is not a region of this run")
+        yield np.array([first.setdefault(row["SET"], node)]), np.array([node])
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A level while coterminous groups are equated: its tables, its domain by iteration code, its regions' sets."""
+
+    level: Level
+    published: Published
+    codes: NDArray[np.str_]
+    set_of: NDArray[np.int64]
+
+    def records(self, place: int) -> pd.DataFrame:
+        """The published groups of coterminous regions: set, code, place of the level, row."""
+        region, position = np.divmod(self.published.group, len(self.codes))
+        rows = np.flatnonzero(self.set_of[region] != NOWHERE)
+        return pd.DataFrame(
+            {"set": self.set_of[region[rows]], "code": self.codes[position[rows]], "donor": place, "row": rows}
+        )
+
+    def members(self, place: int) -> pd.DataFrame:
+        """The coterminous regions: set, place of the level, region."""
+        regions = np.flatnonzero(self.set_of != NOWHERE)
+        return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
+
+
+def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
+    """Algorithm 4 for the levels of one iteration level; writes their final tables."""
+    levels = [
+        level for level in load_parameters(run).configuration.levels(region) if level.iteration_level == iteration_level
+    ]
+    if all(final_folder(level, run).exists() for level in levels):
+        return
+    sets = load_public(run / "public/coterminous")
+    sides = []
+    for level in levels:
+        domain = load_domain(run, level)
+        nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
+        published = load_published(published_folders(run, level))
+        sides.append(
+            _Side(level, published, np.array(domain.iteration_codes, str), sets.get(level.region_type, nowhere))
+        )
+    for side, published in zip(sides, _equate(sides), strict=True):
+        once(
+            final_folder(side.level, run),
+            lambda s=side, p=published: save_arrays(final_folder(s.level, run), p.arrays()),
+        )
+
+
+def final_folder(level: Level, run: RunDirectory) -> Path:
+    """Where the tables of a level lie that will be released."""
+    return run / f"noisy/{level.slug}/final"
+
+
+def _equate(sides: list[_Side]) -> Iterable[Published]:
+    """Give every group of a set its donor's data: of the first level in the order R that published the iteration."""
+    records = pd.concat([side.records(place) for place, side in enumerate(sides)])
+    donors = records.drop_duplicates(["set", "code"])  # the levels stand in the order R
+    members = pd.concat([side.members(place) for place, side in enumerate(sides)])
+    recipients = donors.merge(members, on="set")
+    recipients = recipients[recipients["donor"] != recipients["place"]]
+    for place, side in enumerate(sides):
+        mine = recipients[recipients["place"] == place]
+        mine = mine[mine["code"].isin(side.codes)]  # a group enters no domain that it is not in
+        position = np.searchsorted(side.codes, mine["code"].to_numpy(str))
+        group = mine["region"].to_numpy() * len(side.codes) + position
+        kept = np.flatnonzero(~np.isin(side.published.group, group))
+        parts = [side.published.take(kept)]
+        for donor, other in enumerate(sides):
+            given = (mine["donor"] == donor).to_numpy()
+            data = other.published.take(mine["row"].to_numpy()[given])
+            parts.append(Published(group[given], data.detail, data.total, data.cells, data.noise_of))
+        joined = Published.join(parts)
+        yield joined.take(np.argsort(joined.group, kind="stable"))

@@ -1,0 +1,66 @@
+"""What validation finds: one finding a rule and column, gathered over every file before the run is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+SHOWN_VALUES = 1000  # the most distinct values a finding keeps, as the Bureau's program does
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule broken in one column of one file.
+
+    `rows` and `first` (a line number, the header being line 1) and `values` describe person records and are
+    confidential: a finding is written to the confidential directory and printed to the curator's terminal, without
+    its values, and goes nowhere else.
+    """
+
+    file: str
+    rule: str
+    column: str = ""
+    rows: int = 1
+    first: int | None = None
+    values: tuple[str, ...] = field(default=())
+    warning: bool = False
+
+    def merge(self, other: Finding) -> Finding:
+        """The same rule and column found in another part of the same file."""
+        lines = [line for line in (self.first, other.first) if line is not None]
+        values = tuple(sorted({*self.values, *other.values}))[:SHOWN_VALUES]
+        return Finding(
+            self.file,
+            self.rule,
+            self.column,
+            self.rows + other.rows,
+            min(lines) if lines else None,
+            values,
+            self.warning,
+        )
+
+
+def gather(findings: Iterable[Finding]) -> list[Finding]:
+    """Merge findings of the same file, rule and column; errors come before warnings."""
+    merged: dict[tuple[str, str, str], Finding] = {}
+    for finding in findings:
+        key = (finding.file, finding.rule, finding.column)
+        merged[key] = merged[key].merge(finding) if key in merged else finding
+    return sorted(merged.values(), key=lambda finding: finding.warning)
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """True where at least one finding is not a warning."""
+    return any(not finding.warning for finding in findings)
+
+
+def write_findings(path: Path, findings: Iterable[Finding]) -> None:
+    """Write findings with their values; `path` lies in the confidential directory."""
+    path.write_text(json.dumps([asdict(finding) for finding in findings]))
+
+
+def read_findings(path: Path) -> list[Finding]:
+    """Read what `write_findings` wrote."""
+    return [Finding(**{**item, "values": tuple(item["values"])}) for item in json.loads(path.read_text())]

@@ -1,0 +1,254 @@
+"""Person records, checked row by row and encoded to compact integers (specs/safetab-p.md sections 2.1 and 3).
+
+A chunk is 64 MiB of text or a row group of Parquet. Its columns are read dictionary-encoded, so that each distinct
+value is checked once. Everything here is confidential, findings included.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.digests import CHUNK_BYTES, chunk_digest
+from tasks.findings import SHOWN_VALUES, Finding
+from tasks.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, load_geography
+from tasks.run_directory import RunDirectory, load_public, once, save_arrays, whole
+from tasks.tables import line_numbers, parse_rows, read_bytes
+
+RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
+COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")
+AGE23 = np.array([0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85])
+CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
+PATTERNS = {
+    "QAGE": r"0*([0-9]|[1-9][0-9]|10[0-9]|11[0-5])",
+    "QSEX": "1|2",
+    "HOUSEHOLDER": "True|False",
+    **{name: f"[0-9]{{{width}}}" for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True)},
+    "CENRACE": "[0-9]{2}",
+    "QRACE1": "[1-9][0-9]{3}",
+    **dict.fromkeys(RACE_COLUMNS[1:], "[1-9][0-9]{3}|Null"),
+    "QSPAN": "[1-9][0-9]{3}",
+}
+
+
+@dataclass(frozen=True)
+class PersonFile:
+    """Where the person records lie and what they are checked against; public."""
+
+    path: str
+    header: tuple[str, ...]
+    states: tuple[str, ...]
+    code_numbers: dict[str, int]
+    max_race_codes: int
+
+    @property
+    def name(self) -> str:
+        """The file's name, as findings give it."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def parquet(self) -> bool:
+        """True for Parquet, False for text."""
+        return self.path.endswith(".parquet")
+
+
+@dataclass(frozen=True)
+class ChunkReport:
+    """What the encoding of one chunk found; confidential.
+
+    `lines` counts the chunk's own lines (rows, for Parquet); `digests` are of the 64 MiB chunks of bytes it read.
+    """
+
+    lines: int
+    left_out: int
+    digest: str
+    findings: list[Finding]
+
+
+class Column:
+    """A dictionary-encoded text column: the distinct values and, per row, the number of its value."""
+
+    def __init__(self, array: pa.ChunkedArray) -> None:
+        chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        self.values: list[str] = chunk.dictionary.to_pylist()
+        self.numbers: NDArray[np.int32] = chunk.indices.to_numpy(zero_copy_only=False)
+
+    def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
+        """Evaluate `test` once per distinct value and spread the outcomes over the rows."""
+        return np.array([test(value) for value in self.values], dtype=kind)[self.numbers]
+
+
+def encode_chunk(run: RunDirectory, number: int) -> None:
+    """Check and encode one chunk of the person records: persons/NUMBER and its report.
+
+    The arrays are sorted by block row: `block` int32, `combination` int32 (row in `combinations`), `cell` uint8, and
+    `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN).
+    """
+    report = run / f"persons/{number:05d}.json"
+    once(report, lambda: _encode(run, number, report))
+
+
+def read_report(run: RunDirectory, number: int) -> ChunkReport:
+    """The report of an encoded chunk."""
+    fields = json.loads((run / f"persons/{number:05d}.json").read_text())
+    found = [Finding(**{**item, "values": tuple(item["values"])}) for item in fields.pop("findings")]
+    return ChunkReport(findings=found, **fields)
+
+
+def _encode(run: RunDirectory, number: int, report: Path) -> None:
+    file: PersonFile = load_public(run / "public/person_file")
+    read = _read_row_group if file.parquet else _read_text
+    table, lines, digest, place, found = read(file, number)
+    left_out = 0
+    if table is not None and len(table):
+        columns = {name: Column(table[name]) for name in COLUMNS}
+        del table
+        encoded, left_out, faults = check_and_encode(file, columns, load_geography(run / "public/geography").blocks)
+        found += [_at(finding, place) for finding in faults]
+        save_arrays(run / f"persons/{number:05d}", encoded)
+    with whole(report) as temporary:
+        temporary.write_text(json.dumps(asdict(ChunkReport(lines, left_out, digest, found))))
+
+
+def _at(finding: Finding, place: Callable[[int], int]) -> Finding:
+    """A finding whose `first` is a row, with the line that the row stands on."""
+    return finding if finding.first is None else Finding(**{**finding.__dict__, "first": place(finding.first)})
+
+
+Chunk = tuple[pa.Table | None, int, str, Callable[[int], int], list[Finding]]
+
+
+def _read_text(file: PersonFile, number: int) -> Chunk:
+    """Read the lines that begin in the chunk, the chunk's digest over its own bytes."""
+    start = number * CHUNK_BYTES
+    before = read_bytes(file.path, start - 1, start) if start else b""
+    own = read_bytes(file.path, start, start + CHUNK_BYTES)
+    skip = 0 if before == b"\n" else own.find(b"\n") + 1 or len(own)  # a header, or the end of an earlier line
+    body = own[skip:]
+    end = start + len(own)
+    while body and not body.endswith(b"\n") and (more := read_bytes(file.path, end, end + 65536)):
+        cut = more.find(b"\n") + 1 or len(more)
+        body, end = body + more[:cut], end + cut
+    table, found = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
+    lines = body.count(b"\n") + (not body.endswith(b"\n") if body else 0)
+    digest = chunk_digest(own).hex()
+    return table, lines, digest, lambda row: line_numbers(body, len(file.header), [row])[0], found
+
+
+def _read_row_group(file: PersonFile, number: int) -> Chunk:
+    with fsspec.open(file.path) as stream:
+        table = pq.ParquetFile(stream).read_row_group(number, columns=list(COLUMNS))
+    text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in COLUMNS}
+    return pa.table(text), len(table), "", lambda row: row + 1, []
+
+
+def chunk_count(file: PersonFile) -> int:
+    """The number of chunks of the person records."""
+    filesystem, name = fsspec.url_to_fs(file.path)
+    if file.parquet:
+        with filesystem.open(name) as stream:
+            return int(pq.ParquetFile(stream).num_row_groups)
+    return max(1, -(-int(filesystem.size(name)) // CHUNK_BYTES))
+
+
+def check_and_encode(
+    file: PersonFile, columns: dict[str, Column], blocks: NDArray[np.int64]
+) -> tuple[dict[str, NDArray[Any]], int, list[Finding]]:
+    """Apply the state filter, check every remaining row, encode those without a fault.
+
+    Returns the arrays of `encode_chunk`, the number of persons outside the state filter, and the findings, whose
+    `first` is the number of the row.
+    """
+    state = columns["TABBLKST"]
+    malformed = state.where(lambda value: not re.fullmatch(PATTERNS["TABBLKST"], value))
+    rows = np.flatnonzero(state.where(lambda value: value in file.states) | malformed)
+    left_out = len(state.numbers) - len(rows)
+    for column in columns.values():
+        column.numbers = column.numbers[rows]
+    found: list[Finding] = []
+    good = np.ones(len(rows), bool)
+
+    def fault(rule: str, name: str, bad: NDArray[np.bool_]) -> None:
+        if bad.any():
+            column = columns[name]
+            values = tuple(sorted({column.values[number] for number in np.unique(column.numbers[bad])}))[:SHOWN_VALUES]
+            found.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), values))
+            np.logical_and(good, ~bad, out=good)
+
+    for name, pattern in PATTERNS.items():
+        accepts = re.compile(pattern).fullmatch
+        fault("Invalid values found", name, columns[name].where(lambda value, accepts=accepts: not accepts(value)))
+    codes = np.empty((len(rows), 9), np.uint16)
+    for position, name in enumerate((*RACE_COLUMNS, "QSPAN")):
+        column = columns[name]
+        accepts = re.compile(PATTERNS[name]).fullmatch
+        unlisted = column.where(lambda value, accepts=accepts: value not in file.code_numbers and bool(accepts(value)))
+        fault("codes that are not in the code list", name, unlisted)
+        codes[:, position] = column.where(lambda value: file.code_numbers.get(value, 0), np.uint16)
+    given = codes[:, :8] > 0
+    fault("race codes after a 'Null'", "QRACE2", (given[:, 1:] & ~given[:, :-1]).any(axis=1))
+    fault(f"more than {file.max_race_codes} race codes", "QRACE1", given.sum(axis=1) > file.max_race_codes)
+    numbers = block_numbers({name: columns[name].where(_integer, np.int64) for name in BLOCK_COLUMNS})
+    row = np.searchsorted(blocks, numbers)
+    known = blocks[np.minimum(row, len(blocks) - 1)] == numbers if len(blocks) else np.zeros(len(rows), bool)
+    fault("block is not in GRF-C", "TABBLK", good & ~known)
+    encoded = {
+        "block": row.astype(np.int32),
+        "cell": (23 * (columns["QSEX"].where(_integer, np.int64) - 1)).astype(np.uint8)
+        + columns["QAGE"].where(lambda age: np.searchsorted(AGE23, _integer(age), "right") - 1, np.uint8),
+    }
+    encoded["combination"], combinations = distinct_rows(codes)
+    if not good.all():
+        return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, found
+    return _sorted_by_block(encoded, combinations), left_out, found
+
+
+def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.uint16]) -> dict[str, NDArray[Any]]:
+    if np.any(np.diff(persons["block"]) < 0):
+        order = np.argsort(persons["block"], kind="stable")
+        persons = {name: array[order] for name, array in persons.items()}
+    return {**persons, "combinations": combinations}
+
+
+def _integer(text: str) -> int:
+    """The number a text is, 0 where it is none; such a row has a finding."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def distinct_rows(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    """Number the distinct rows of an n x k array; returns each row's number and the distinct rows.
+
+    A column at a time: a number so far and a code make a new number. Rows that hold 0 in a later column keep theirs,
+    so the cost follows the codes given, and few persons give more than one.
+    """
+    numbers, distinct = pd.factorize(codes[:, -1].astype(np.int64) * 65536 + codes[:, 0])
+    count = len(distinct)
+    for position in range(1, codes.shape[1] - 1):
+        given = np.flatnonzero(codes[:, position])
+        if len(given):
+            pairs = numbers[given] * 65536 + codes[given, position]
+            renumbered, distinct = pd.factorize(pairs)
+            numbers[given] = count + renumbered
+            count += len(distinct)
+    first = np.zeros(count, np.int64)
+    first[numbers[::-1]] = np.arange(len(codes))[::-1]
+    used = np.zeros(count, bool)
+    used[numbers] = True
+    compact = np.cumsum(used) - 1
+    return compact[numbers].astype(np.int32), codes[first[used]]
+
+
+def encoded_chunks(run: RunDirectory) -> Iterator[Path]:
+    """The folders of all encoded chunks, in order."""
+    yield from sorted(path for path in (run / "persons").iterdir() if path.is_dir() and path.name.isdigit())

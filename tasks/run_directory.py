@@ -1,0 +1,118 @@
+"""The confidential directory of a run: what lies where, and how a file gets there whole.
+
+```
+RUN/            0700
+  run.json        what the run is: parameters, paths, digests of public files; written once
+  secret          0600, made with the ledger's row (tasks/budget_check.py), gone when the release is committed
+  lock            one process a run
+  public/         geography and iterations, encoded
+  persons/        encoded person records          confidential
+  counts/         exact counts                    confidential
+  noisy/          noisy counts of each level
+  release/        what will be released
+  findings.json   the curator's report            confidential
+  errors/         what went wrong inside a worker confidential
+```
+A file or folder is written under a temporary name and renamed when whole, so that what exists is complete and a
+resumed run may skip it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.errors import Refused
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """A handle on a run's confidential directory: only its path, so that it may be shown and stored."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """The run id is the directory's name."""
+        return self.path.name
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def create(self) -> None:
+        """Make the directory, open to its owner only."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def locked(run: RunDirectory) -> Iterator[None]:
+    """Hold the run's lock, making its directory first. Raises Refused where another process holds it."""
+    run.create()
+    with open(run / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(f"run {run.id} is being worked on by another process") from None
+        yield
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{uuid4().hex}"
+    try:
+        yield temporary
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            if not path.is_dir():  # a folder that a twin of this task has put there already holds the same
+                raise
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a folder of .npy files, whole or not at all."""
+    with whole(folder) as temporary:
+        temporary.mkdir()
+        for name, array in arrays.items():
+            np.save(temporary / f"{name}.npy", array)
+
+
+def open_array(folder: Path, name: str) -> NDArray[Any]:
+    """Map one array of such a folder into memory, read-only."""
+    array: NDArray[Any] = np.load(folder / f"{name}.npy", mmap_mode="r")
+    return array
+
+
+def save_public(path: Path, value: Any) -> None:
+    """Write a small public object for the workers."""
+    with whole(path) as temporary:
+        temporary.write_bytes(pickle.dumps(value))
+
+
+def load_public(path: Path) -> Any:
+    """Read what `save_public` wrote; the directory belongs to the curator, so a pickle is as safe as the code."""
+    return pickle.loads(path.read_bytes())
+
+
+def once(path: Path, make: Callable[[], None]) -> None:
+    """Make `path` unless an earlier try of the same run has."""
+    if not path.exists():
+        make()

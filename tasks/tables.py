@@ -1,0 +1,149 @@
+"""Pipe-delimited text tables: UTF-8, one header row, no quoting (specs/safetab-p.md section 2).
+
+Columns are matched by the names in the header, in any order. Every fault is a finding with the line it stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from tasks.findings import Finding
+
+DELIMITER = "|"
+
+
+def read_bytes(path: str, start: int | None = None, stop: int | None = None) -> bytes:
+    """Read a byte range of a file by path or fsspec URL."""
+    filesystem, name = fsspec.url_to_fs(path)
+    data: bytes = filesystem.cat_file(name, start=start, end=stop)
+    return data
+
+
+def split_header(line: bytes) -> list[str]:
+    """Return the column names of a header line; a byte order mark and a carriage return are taken off."""
+    return line.decode("utf-8", "replace").removeprefix("\ufeff").strip("\r\n").split(DELIMITER)
+
+
+def check_header(file: str, header: Sequence[str], columns: Sequence[str], *, more: bool = False) -> list[Finding]:
+    """Find missing and doubled columns, and unknown ones unless `more` columns are allowed."""
+    found = []
+    if missing := [name for name in columns if name not in header]:
+        found.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
+    if doubled := sorted({name for name in header if list(header).count(name) > 1}):
+        found.append(Finding(file, f"Columns that stand twice: {doubled}"))
+    if not more and (unknown := [name for name in header if name not in columns]):
+        found.append(Finding(file, f"Unexpected columns found: {unknown}"))
+    return found
+
+
+def parse_rows(
+    file: str, body: bytes, header: Sequence[str], columns: Sequence[str], *, dictionary: bool = False
+) -> tuple[pa.Table | None, list[Finding]]:
+    """Parse the rows below a header into text columns (dictionary-encoded where told).
+
+    `first` of a finding counts lines within `body`, from 1. Rows of a wrong width are findings and left out; text that
+    is not UTF-8 leaves no table.
+    """
+    bad_rows = []
+
+    def keep_out(row: Any) -> str:
+        bad_rows.append(row.number)
+        return "skip"
+
+    text = pa.dictionary(pa.int32(), pa.string()) if dictionary else pa.string()
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(body),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=max(len(body), 1), column_names=list(header)),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=DELIMITER, quote_char=False, invalid_row_handler=keep_out, ignore_empty_lines=True
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(header, text), include_columns=list(columns), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None, _unreadable(file, body)
+    found = []
+    if bad_rows:
+        first = next(line for line, text in _lines(body) if not _fits(text, len(header)))
+        found.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
+    return table.combine_chunks(), found
+
+
+def line_numbers(body: bytes, width: int, rows: Sequence[int]) -> list[int]:
+    """Return the lines (from 1) on which the given parsed rows (from 0) of `body` stand; for the rare bad row."""
+    wanted = set(rows)
+    good = (line for line, text in _lines(body) if _fits(text, width))
+    return [line for row, line in enumerate(good) if row in wanted]
+
+
+def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, text in enumerate(body.split(b"\n"), start=1):
+        if text.strip(b"\r"):
+            yield number, text
+
+
+def _fits(text: bytes, width: int) -> bool:
+    return text.count(DELIMITER.encode()) == width - 1
+
+
+def _unreadable(file: str, body: bytes) -> list[Finding]:
+    bad = []
+    for line, text in _lines(body):
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            bad.append(line)
+    if bad:
+        return [Finding(file, "is not UTF-8 text", rows=len(bad), first=bad[0])]
+    return [Finding(file, "cannot be parsed as a pipe-delimited table")]
+
+
+def read_table(
+    path: str, file: str, columns: Sequence[str], *, more: bool = False
+) -> tuple[pa.Table | None, list[Finding]]:
+    """Read a whole table of text columns; None and findings where that cannot be done."""
+    try:
+        data = read_bytes(path)
+    except FileNotFoundError:
+        return None, [Finding(file, "the file does not exist")]
+    except OSError as error:
+        return None, [Finding(file, f"the file cannot be read: {error.strerror or type(error).__name__}")]
+    first, _, body = data.partition(b"\n")
+    header = split_header(first)
+    if not body.strip():
+        return None, [Finding(file, f"{file} is empty. This fails validation as records are expected.")]
+    if found := check_header(file, header, columns, more=more):
+        return None, found
+    table, found = parse_rows(file, body, header, columns)
+    return table, [_below_header(finding) for finding in found]
+
+
+def _below_header(finding: Finding) -> Finding:
+    return Finding(**{**finding.__dict__, "first": finding.first + 1 if finding.first else None})
+
+
+def check_pattern(file: str, table: pa.Table, column: str, pattern: str) -> list[Finding]:
+    """Find the values of a column that a regular expression does not match as a whole."""
+    values = table[column]
+    bad = pc.invert(pc.match_substring_regex(values, f"^(?:{pattern})$"))
+    return check_mask(file, table, column, f"Invalid values found in {column}", bad)
+
+
+def check_mask(file: str, table: pa.Table, column: str, rule: str, bad: Any, *, warning: bool = False) -> list[Finding]:
+    """Find the rows of a public table that a mask marks, with the distinct values of `column` there."""
+    mask = np.asarray(bad)
+    if not mask.any():
+        return []
+    values = tuple(sorted(set(table[column].filter(pa.array(mask)).to_pylist())))
+    shown = f"{rule}: {list(values[:10])}" + (" and more" if len(values) > 10 else "")
+    first = int(mask.argmax()) + 2
+    return [Finding(file, shown, column, int(mask.sum()), first, values[:1000], warning)]

@@ -1,0 +1,226 @@
+"""Stage 1, validate: check every row of every file, encode the persons, digest the input (paper 5.1; DESIGN section 3).
+
+All findings are gathered before the run is refused. They go to the curator's report in the confidential directory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import fsspec
+import pyarrow.parquet as pq
+
+from tasks.configuration import Configuration, Region, parse_configuration
+from tasks.digests import CHUNK_BYTES, chunk_digest, combine
+from tasks.errors import Failed, Refused
+from tasks.findings import Finding, gather, has_errors, write_findings
+from tasks.geography import GRF_FILE, Geography, read_geography, save_geography
+from tasks.iterations import PARAMETER_FILES, Iterations, read_iterations
+from tasks.persons import COLUMNS, PersonFile, chunk_count, encode_chunk, read_report
+from tasks.run_directory import RunDirectory, load_public, save_public
+from tasks.synthetic import MARK_FILE, PERSON_FILES, Mark, parse_mark
+from tasks.tables import check_header, read_bytes, split_header
+from tasks.workers import Workers
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A checked parameters directory; public."""
+
+    configuration: Configuration
+    iterations: Iterations
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What later stages need to know of a valid input.
+
+    `input_digest` is confidential: it goes to the ledger and into key derivation and is never shown or stored outside
+    the confidential directory. The rest is public.
+    """
+
+    input_digest: str
+    geography_digest: str
+    synthetic: bool
+    blocks: int
+
+
+def read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
+    """Read config.json and the iteration files; None and findings where they have errors."""
+    try:
+        configuration, found = parse_configuration(read_bytes(f"{params.rstrip('/')}/config.json").decode("utf-8"))
+    except FileNotFoundError:
+        configuration, found = None, [Finding("config.json", "the file does not exist")]
+    except OSError as error:
+        configuration, found = None, [Finding("config.json", f"the file cannot be read: {error.strerror}")]
+    except UnicodeDecodeError:
+        configuration, found = None, [Finding("config.json", "is not UTF-8 text")]
+    iterations, faults = read_iterations(params)
+    found += faults
+    if configuration and iterations:
+        found += _check_stability(configuration, iterations)
+    if has_errors(found) or configuration is None or iterations is None:
+        return None, found
+    digests = {file: digest_file(f"{params.rstrip('/')}/{file}") for file in PARAMETER_FILES}
+    return Parameters(configuration, iterations, digests), found
+
+
+def _check_stability(configuration: Configuration, iterations: Iterations) -> list[Finding]:
+    found = []
+    for region in configuration.regions:
+        for level in configuration.levels(region):
+            try:
+                iterations.stability(level, configuration.max_race_codes)
+            except ValueError as error:
+                found.append(Finding("race-and-ethnicity-code-to-iteration.txt", f"{level}: {error}"))
+    return found
+
+
+def digest_file(path: str) -> str:
+    """The digest of a file by path or URL, one chunk in memory at a time."""
+    filesystem, name = fsspec.url_to_fs(path)
+    with filesystem.open(name, "rb") as stream:
+        return combine(chunk_digest(chunk) for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
+
+
+def find_person_file(data: str) -> str:
+    """The path of the person records, text or Parquet. Raises FileNotFoundError."""
+    filesystem, name = fsspec.url_to_fs(data)
+    for file in PERSON_FILES:
+        if filesystem.exists(f"{name.rstrip('/')}/{file}"):
+            return f"{data.rstrip('/')}/{file}"
+    raise FileNotFoundError(f"{data}: neither {' nor '.join(PERSON_FILES)}")
+
+
+def validate(run: RunDirectory, workers: Workers, params: str, data: str, region: Region) -> Validated | None:
+    """Validate the input of one region and encode its persons into the run directory.
+
+    Returns None where the region has no block: such a run is skipped.
+
+    Raises
+    ------
+    Refused
+        where a finding is an error. The findings are in the run's findings.json, the message holds none of them.
+    """
+    if (run / "public/validated").exists():
+        done: Validated = load_public(run / "public/validated")
+        return done
+    parameters, found = read_parameters(params)
+    if parameters is None:
+        _refuse(run, found)
+    geography, faults = read_geography(data, region, parameters.configuration.states(region))
+    found += faults
+    person_file, faults = _person_file(data, region, parameters)
+    found += faults
+    if geography is not None and not len(geography.blocks):
+        write_findings(run / "findings.json", gather(found))
+        return None
+    if geography is None or person_file is None:
+        _refuse(run, found)
+    _save(run, parameters, geography, person_file)
+    chunks = chunk_count(person_file)
+    workers.map("validate", run, encode_chunk, [(number,) for number in range(chunks)])
+    person_digest, faults = _collect(run, person_file, chunks)
+    found += faults
+    if has_errors(found):
+        _refuse(run, found)
+    write_findings(run / "findings.json", gather(found))
+    geography_digest = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
+    mark = _read_mark(data)
+    if mark is not None:
+        mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
+    validated = Validated(
+        input_digest=sha256(f"persons {person_digest}\ngeography {geography_digest}\n".encode()).hexdigest(),
+        geography_digest=geography_digest,
+        synthetic=mark is not None,
+        blocks=len(geography.blocks),
+    )
+    save_public(run / "public/validated", validated)
+    return validated
+
+
+def _refuse(run: RunDirectory, found: Sequence[Finding]) -> None:
+    write_findings(run / "findings.json", gather(found))
+    raise Refused(f"the input does not pass validation; the findings are in the curator's report of {run.id}")
+
+
+def _person_file(data: str, region: Region, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
+    try:
+        path = find_person_file(data)
+        name = path.rsplit("/", 1)[-1]
+        header = _header(path)
+    except FileNotFoundError:
+        return None, [Finding(PERSON_FILES[0], "the file does not exist")]
+    except OSError as error:
+        return None, [Finding(PERSON_FILES[0], f"the file cannot be read: {error.strerror}")]
+    if found := check_header(name, header, COLUMNS):
+        return None, found
+    configuration = parameters.configuration
+    file = PersonFile(
+        path=path,
+        header=tuple(header),
+        states=configuration.states(region),
+        code_numbers=parameters.iterations.numbers,
+        max_race_codes=configuration.max_race_codes,
+    )
+    return file, []
+
+
+def _header(path: str) -> list[str]:
+    if path.endswith(".parquet"):
+        with fsspec.open(path) as stream:
+            return list(pq.read_schema(stream).names)
+    return split_header(read_bytes(path, 0, 65536).partition(b"\n")[0])
+
+
+def _save(run: RunDirectory, parameters: Parameters, geography: Geography, person_file: PersonFile) -> None:
+    save_public(run / "public/parameters", parameters)
+    save_public(run / "public/person_file", person_file)
+    save_geography(run / "public/geography", geography)
+
+
+def _collect(run: RunDirectory, file: PersonFile, chunks: int) -> tuple[str, list[Finding]]:
+    """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
+    reports = [read_report(run, number) for number in range(chunks)]
+    found = []
+    line = 0 if file.parquet else 1  # the header
+    for report in reports:
+        found += [
+            Finding(**{**finding.__dict__, "first": finding.first + line if finding.first else None})
+            for finding in report.findings
+        ]
+        line += report.lines
+    if not sum(report.lines for report in reports):
+        found.append(Finding(file.name, f"{file.name} is empty. This fails validation as records are expected."))
+    if left_out := sum(report.left_out for report in reports):
+        found.append(
+            Finding(file.name, "persons outside the state filter, left out", "TABBLKST", left_out, warning=True)
+        )
+    digest = digest_file(file.path) if file.parquet else combine(bytes.fromhex(report.digest) for report in reports)
+    return digest, found
+
+
+def _read_mark(data: str) -> Mark | None:
+    try:
+        return parse_mark(read_bytes(f"{data.rstrip('/')}/{MARK_FILE}").decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return None
+
+
+def configuration_digest(parameters: Parameters, options: dict[str, object]) -> str:
+    """One digest of all that shapes a release besides the data: parameter files and the run's options."""
+    text = json.dumps({"files": parameters.digests, "options": options}, sort_keys=True)
+    return sha256(text.encode()).hexdigest()
+
+
+def load_parameters(run: RunDirectory) -> Parameters:
+    """The parameters that validation saved. Raises Failed where it has not."""
+    try:
+        parameters: Parameters = load_public(run / "public/parameters")
+    except FileNotFoundError:
+        raise Failed("validate: the run was not validated") from None
+    return parameters
