@@ -1,0 +1,250 @@
+"""`das attribute-loss`: what a change of some attributes of a person can cost, in the S-DHC and the Detailed DHC-A."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from flows.formats import Format, FormatOption, TextTable, report
+from flows.terminal import Json, refusing
+from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from flows.losses import Scale
+    from privacy.attribute_loss_s_dhc import Method, Table
+    from tasks.attribute_loss_dhca import Parameters
+
+app = typer.Typer(
+    help="Per-attribute privacy semantics: the loss of a change of some attributes of one person.", no_args_is_help=True
+)
+
+WORST = "worst case over all persons"
+ANALYST = "A described person's figures rest on that person's values: for analysts, not for release."
+People = Annotated[list[str] | None, typer.Option("--person", help="A person, `key=value, ...`; may be repeated.")]
+File = Annotated[Path | None, typer.Option("--people", help="A CSV of persons, its header the same keys.")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--attributes", help="A set of attributes, `A,B,...`; may be repeated.")
+]
+Delta = Annotated[str | None, typer.Option(help="Show the epsilon of (epsilon, delta)-DP at this delta, not rho.")]
+
+
+@app.command("s-dhc")
+def s_dhc(
+    person: People = None,
+    people: File = None,
+    attributes: Sets = None,
+    budgets: Annotated[str, typer.Option(help="`deck`, `nmfv8`, or a PHSafe config.json.")] = "deck",
+    method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
+    by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
+    exceptions: Annotated[
+        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives another.")
+    ] = False,
+    delta: Delta = None,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """A-attribute loss of the Supplemental DHC for described persons; without any, for the slides' five.
+
+    Keys of a person: name, age, relation, size (of the household); family (yes or no: a family household) and
+    own_children (yes or no: an own child under 18 of the householder) where the relation leaves them open.
+    Relations: householder, spouse, unmarried partner, biological child, adopted child, stepchild, sibling, parent,
+    grandchild, parent-in-law, child-in-law, other relative, roommate, foster child, other nonrelative.
+    Attributes: Age, Sex, Race, Ethnicity, Relation, HouseholdID, Tenure; without any the slides' eight secrets.
+
+    **Example:** `das attribute-loss s-dhc --person "name=Ana, age=34, relation=spouse, size=4" --attributes Race,Age`
+    """
+    from flows.losses import scale
+    from privacy.attribute_loss_deck import PEOPLE, READINGS, RESULTS
+    from privacy.attribute_loss_s_dhc import ATTRIBUTES, SECRETS, loss_by_table
+    from tasks.described import descriptions
+    from tasks.described import person as described
+
+    if method not in ("deck", "tight"):
+        raise Refused(f"unknown method {method!r}: deck or tight")
+    unit = scale("zcdp", delta, places=3)
+    tables, source = _budgets(budgets)
+    persons = [described(values) for values in descriptions(person or [], people)] or list(PEOPLE)
+    columns = _sets(attributes, ATTRIBUTES) or SECRETS
+    on_page = budgets == "deck" and method == "deck" and not attributes and delta is None
+    losses = [
+        Loss(
+            person=one.name,
+            label=label,
+            attributes=members,
+            tables=loss_by_table(one, members, tables, cast("Method", method)),
+            printed=RESULTS[one.name, label] if on_page and one in PEOPLE else None,
+            reading=READINGS.get((one.name, label), "") if on_page and one in PEOPLE else "",
+        )
+        for one in persons
+        for label, members in columns.items()
+    ]
+    notes = _page_notes(losses, unit)
+    notes += [f"Unit: {unit.unit}. Budgets: {source}. Method: {method}.", ANALYST]
+    table = _by_table if by_table else _by_person
+    plain = [loss.json(unit) for loss in losses]
+    data = {"unit": unit.unit, "budgets": source, "method": method, "notes": notes, "losses": plain}
+    report(data, [table(losses, list(columns), unit, exceptions, notes)], form, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One cell of the report: the loss by table and, where the slides print this cell, their figure and what it is."""
+
+    person: str
+    label: str
+    attributes: frozenset[str]
+    tables: dict[str, Fraction]
+    printed: Fraction | None
+    reading: str
+
+    @property
+    def total(self) -> Fraction:
+        """Of all tables."""
+        return sum(self.tables.values(), Fraction(0))
+
+    def text(self, unit: Scale, exceptions: bool) -> str:
+        """The figure to show, starred where the printed one is another."""
+        shown = self.printed if self.reading and exceptions and self.printed is not None else self.total
+        return unit.text(shown) + "*" * bool(self.reading)
+
+    def json(self, unit: Scale) -> dict[str, Any]:
+        """For `--json`."""
+        tables = {name: unit.json(each) for name, each in self.tables.items()}
+        page = {} if self.printed is None else {"printed": float(self.printed), "reading": self.reading}
+        attributes = sorted(self.attributes)
+        return {"person": self.person, "set": self.label, "attributes": attributes, "tables": tables} | (
+            unit.json(self.total) | page
+        )
+
+
+def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
+    """What the slides' differing figures are, and where their table contradicts itself."""
+    from privacy.attribute_sets import check_monotone
+
+    cells = [loss for loss in losses if loss.printed is not None]
+    notes = []
+    for reading in dict.fromkeys(cell.reading for cell in cells if cell.reading):
+        same = [cell for cell in cells if cell.reading == reading]
+        where = f"{same[0].person}, {' and '.join(cell.label for cell in same)}"
+        figures = f"printed {unit.text(Fraction(same[0].printed or 0))}, by the rule {unit.text(same[0].total)}"
+        notes.append(f"* {where}: {figures}. The printed figure: {reading}.")
+    for name in dict.fromkeys(cell.person for cell in cells):
+        printed = {cell.label: cell.printed for cell in cells if cell.person == name and cell.printed is not None}
+        sets = {cell.label: cell.attributes for cell in cells if cell.person == name}
+        for small, large in check_monotone(sets, printed):
+            notes.append(f"Printed and not monotone: {name}, {small} costs more than {large}, which includes it.")
+    return notes
+
+
+def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
+    """A row a person, a column a set of attributes: the slides' Results."""
+    shown = [loss.text(unit, exceptions) for loss in losses]
+    starts = range(0, len(losses), len(columns))
+    rows = [[losses[at].person, *shown[at : at + len(columns)]] for at in starts]
+    return TextTable("A-attribute loss, S-DHC", ["person", *columns], rows, notes)
+
+
+def _by_table(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
+    """A row a person and set of attributes, a column a published table: the slides' {Relation} pages."""
+    names = list(losses[0].tables)
+    rows = [
+        [f"{loss.person}, {loss.label}", *(unit.text(loss.tables[name]) for name in names), loss.text(unit, exceptions)]
+        for loss in losses
+    ]
+    return TextTable("A-attribute loss, S-DHC, by table", ["person, attributes", *names, "total"], rows, notes)
+
+
+def _budgets(name: str) -> tuple[tuple[Table, ...], str]:
+    from privacy.attribute_loss_deck import DECK, NMFV8_US
+    from tasks.phsafe import read_phsafe_budgets
+
+    presets = {"deck": (DECK, "the slides'"), "nmfv8": (NMFV8_US, "PHSafe's production configuration NMFv8, US")}
+    return presets.get(name) or (read_phsafe_budgets(Path(name)), name)
+
+
+def _sets(texts: Iterable[str] | None, attributes: Collection[str]) -> dict[str, frozenset[str]]:
+    from privacy.attribute_sets import attributes_of
+
+    with refusing():
+        sets = [attributes_of((name.strip() for name in text.split(",")), attributes) for text in texts or ()]
+    return {_label(members, attributes): members for members in sets}
+
+
+def _label(members: frozenset[str], attributes: Collection[str]) -> str:
+    return "all" if members == set(attributes) else ", ".join(name for name in attributes if name in members)
+
+
+@app.command("dhc-a")
+def dhc_a(
+    parameters: Annotated[Path, typer.Argument(help="A config.json, or the directory of one with iteration files.")],
+    person: People = None,
+    people: File = None,
+    attributes: Sets = None,
+    crossed: Annotated[
+        str, typer.Option(help="How far a change of block goes: anywhere, same state, same county, same tract.")
+    ] = "anywhere",
+    delta: Delta = None,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """A-attribute loss of the Detailed DHC-A, level by level: over all persons, and for described ones.
+
+    Keys of a person: name; races (a number of race codes) or codes and ethnicity (the codes themselves, by spaces:
+    needs the iteration files); place and aiannh (yes or no: the block lies in one).
+    Attributes: Age, Sex, Race, Ethnicity, Block.
+
+    **Example:** `das attribute-loss dhc-a params/ --person "name=Ana, races=1, aiannh=no" --attributes Race,Age`
+    """
+    from flows.losses import scale
+    from privacy.attribute_loss_dhca import ATTRIBUTES, CROSSED, loss
+    from tasks.attribute_loss_dhca import read_parameters
+    from tasks.described import descriptions
+
+    if crossed not in CROSSED:
+        raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
+    read = read_parameters(parameters)
+    unit = scale(read.configuration.privacy_defn, delta, places=4)
+    columns = _sets(
+        attributes or ["Age", "Sex", "Race", "Ethnicity", "Block", "Race,Ethnicity", "Age,Race"], ATTRIBUTES
+    )
+    columns |= {"all": frozenset(ATTRIBUTES)}
+    described = [None, *descriptions(person or [], people)]
+    tables, plain = [], []
+    notes = _dhca_notes(read, unit, crossed, described=len(described) > 1)
+    for region in read.configuration.regions:
+        levels = read.levels(region)
+        for values in described:
+            records = {level: read.record(values, level) if values else None for level in levels}
+            rows = {
+                str(level): {
+                    label: loss(group, read.configuration.stage_1_fraction, members, records[level], CROSSED[crossed])
+                    for label, members in columns.items()
+                }
+                for level, group in levels.items()
+            }
+            rows["total"] = {label: sum((row[label] for row in rows.values()), Fraction(0)) for label in columns}
+            who = values["name"] if values else WORST
+            title = f"A-attribute loss, Detailed DHC-A, {region.upper()}: {who}"
+            text = [[level, *map(unit.text, row.values())] for level, row in rows.items()]
+            tables.append(TextTable(title, ["level", *columns], text))
+            each = {level: {label: unit.json(row[label]) for label in columns} for level, row in rows.items()}
+            plain.append({"region": region, "person": who, "levels": each})
+    tables[-1] = replace(tables[-1], notes=notes)
+    data = {"unit": unit.unit, "crossed": crossed, "notes": notes, "losses": plain}
+    report(data, tables, form, as_json=as_json)
+
+
+def _dhca_notes(read: Parameters, unit: Scale, crossed: str, *, described: bool) -> list[str]:
+    from privacy.attribute_loss_dhca import loss_of_crossing
+
+    stability = "from the iteration files" if read.iterations else "max(2, max_race_codes) + 1, without iteration files"
+    notes = [f"Unit: {unit.unit}. Stability: {stability}. Change of block: {crossed}."]
+    if len(read.configuration.regions) == 2:
+        cost = loss_of_crossing(read.levels("us").values(), read.levels("pr").values())
+        notes.append(f"A move between the states and Puerto Rico costs at most {unit.text(cost)} over both releases.")
+    return notes + [ANALYST] * described
