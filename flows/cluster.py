@@ -32,7 +32,7 @@ class ClusterSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes on this machine.")
+    workers: int | None = Field(default=None, ge=1, description="Processes on this machine; by default its cores.")
     threads_per_worker: int = Field(default=1, ge=1)
     memory_limit: str = Field(default="auto", description="Memory of one worker, as `4GiB`.")
     scheduler: str | None = Field(default=None, description="Address of a running scheduler, as `tls://host:8786`.")
@@ -86,7 +86,7 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         cluster = getattr(importlib.import_module(module), name)(**settings.cluster_options)
         return Client(cluster, set_as_default=False)
     cluster = LocalCluster(
-        n_workers=settings.workers,
+        n_workers=settings.workers or os.cpu_count(),
         threads_per_worker=settings.threads_per_worker,
         memory_limit=settings.memory_limit,
         local_directory=str(scratch),

@@ -59,7 +59,9 @@ Future = PrefectFuture[Any]
 
 def _submit(name: str, run: RunDirectory, function: Callable[..., Any], *after: Future) -> Future:
     of_stage = name.partition(" (")[0]
-    return stage.with_options(name=of_stage, task_run_name=name).submit(name, run, function, wait_for=list(after))
+    named = stage.with_options(name=of_stage, task_run_name=name)
+    future: Future = named.submit(name, run, function, return_state=False, wait_for=after)
+    return future
 
 
 @flow(name="detailed-dhca", task_runner=ThreadPoolTaskRunner(max_workers=TASKS_AT_ONCE), persist_result=False)

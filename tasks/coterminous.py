@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,8 @@ def find_sets(run: RunDirectory, region: Region, listed: str | None = None) -> d
 
 def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Water-only blocks by their numbers (block code 0xxx, tract 9900xx): nobody lives there (paper 5.3.3)."""
-    return (blocks % 10_000 < 1_000) | (blocks // 1_000_000 % 10_000 == 9_900)
+    water: NDArray[np.bool_] = (blocks % 10_000 < 1_000) | (blocks // 1_000_000 % 10_000 == 9_900)
+    return water
 
 
 def _equal_pairs(
@@ -145,7 +147,7 @@ def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
     levels = [
         level for level in load_parameters(run).configuration.levels(region) if level.iteration_level == iteration_level
     ]
-    if all(final_folder(level, run).exists() for level in levels):
+    if all(final_folder(run, level).exists() for level in levels):
         return
     sets = load_public(run / "public/coterminous")
     sides = []
@@ -157,13 +159,10 @@ def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
             _Side(level, published, np.array(domain.iteration_codes, str), sets.get(level.region_type, nowhere))
         )
     for side, published in zip(sides, _equate(sides), strict=True):
-        once(
-            final_folder(side.level, run),
-            lambda s=side, p=published: save_arrays(final_folder(s.level, run), p.arrays()),
-        )
+        once(final_folder(run, side.level), partial(save_arrays, final_folder(run, side.level), published.arrays()))
 
 
-def final_folder(level: Level, run: RunDirectory) -> Path:
+def final_folder(run: RunDirectory, level: Level) -> Path:
     """Where the tables of a level lie that will be released."""
     return run / f"noisy/{level.slug}/final"
 

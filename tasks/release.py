@@ -29,7 +29,7 @@ from tasks.workers import Workers
 
 GROUPS_AT_ONCE = 100_000
 SEXES = ("1", "2")
-WRITE = pa.csv.WriteOptions(delimiter="|", quoting_style="none")
+WRITE = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def write_level(run: RunDirectory, level: Level, out: Path) -> dict[str, int]:
 
     Returns the number of groups published at each detail, a function of the release.
     """
-    published = load_published([final_folder(level, run)])
+    published = load_published([final_folder(run, level)])
     domain = load_domain(run, level)
     margins = load_margins(run, level)
     clip = not load_parameters(run).configuration.allow_negative_counts

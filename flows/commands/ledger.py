@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -73,7 +73,7 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     show(told, lambda: _tables(told), as_json=as_json)
 
 
-def _tables(told: list[dict]) -> RenderableType:
+def _tables(told: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
     tables = []

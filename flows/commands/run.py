@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.console import RenderableType
+from rich.text import Text
 
 from flows.commands.options import (
     LedgerFile,
@@ -77,12 +79,12 @@ def run(
         if release.exists() and (not release.is_dir() or any(release.iterdir())):
             raise Refused(f"{release} holds something already; a release goes into an empty or a new folder")
         cluster = ClusterSettings(
+            workers=workers,
             memory_limit=memory_limit,
             scheduler=scheduler,
             tls_ca=tls_ca,
             tls_cert=tls_cert,
             tls_key=tls_key,
-            **({"workers": workers} if workers else {}),
         )
         base = run_id or new_run_id()
         todo = [
@@ -123,7 +125,12 @@ class _Outcome:
 
         state = "released" if self.release else "skipped: no block" if not self.problem else "not released"
         problem = str(self.problem) if self.problem else None
-        told = {"run": self.settings.run_id, "region": self.settings.region, "state": state, "problem": problem}
+        told: dict[str, Any] = {
+            "run": self.settings.run_id,
+            "region": self.settings.region,
+            "state": state,
+            "problem": problem,
+        }
         if self.release:
             manifest = read_manifest(Path(self.release))
             told |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
@@ -148,6 +155,7 @@ def _regions(params: str) -> tuple[Any, ...]:
 
 def _run(settings: RunSettings) -> _Outcome:
     """Run one region; a failure is kept, so that the other region still runs."""
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
     from flows.curator import findings_table, load_findings
     from flows.detailed_dhca import detailed_dhca
     from flows.progress import bars
@@ -167,15 +175,16 @@ def _run(settings: RunSettings) -> _Outcome:
         return _Outcome(settings, problem=Failed(f"{failed or 'interrupted'}; nothing is lost, go on with: {resume}"))
 
 
-def _summary(outcomes: list[_Outcome]) -> Table:
+def _summary(outcomes: list[_Outcome]) -> RenderableType:
     """Where each release is and what it spent."""
-    table = Table("run", "state", "release", "spent", title="Detailed DHC-A", title_justify="left")
+    lines = []
     for told in (outcome.told() for outcome in outcomes):
-        spent = told.get("spent")
-        amount = f"{spent['unit']} {spent['unbounded']['decimal']:g}" if spent else ""
-        charged = " (synthetic: not charged)" if told.get("synthetic") else ""
-        table.add_row(told["run"], told["state"], told.get("release", ""), amount + charged)
-    return table
+        lines.append(f"[bold]{told['region'].upper()}[/] {told['state']} (run {told['run']})")
+        if spent := told.get("spent"):
+            charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
+            lines.append(f"   spent    {spent['unit']} {spent['unbounded']['decimal']:g}{charged}")
+            lines.append(f"   release  {told['release']}")
+    return Text.from_markup("\n".join(lines))
 
 
 def _say_state(run_id: str, ledger: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
 
 from flows.commands.options import LedgerFile, State
 from flows.terminal import Json, show
@@ -29,7 +30,7 @@ def list_runs(state: State = None, as_json: Json = False) -> None:
     show(told, lambda: _table(told), as_json=as_json)
 
 
-def _table(told: list[dict]) -> object:
+def _table(told: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
     if not told:

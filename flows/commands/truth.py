@@ -46,7 +46,7 @@ def truth(
         out.print(findings_table(gather(found)))
         raise Refused("the parameters do not pass validation")
     base, made = new_run_id("truth"), {}
-    settings = ClusterSettings(memory_limit=memory_limit, **({"workers": workers} if workers else {}))
+    settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions:
         run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
         try:

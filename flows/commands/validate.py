@@ -36,7 +36,7 @@ def validate(
 
     parameters, found = read_parameters(params)
     base, reports = new_run_id("validate"), []
-    settings = ClusterSettings(memory_limit=memory_limit, **({"workers": workers} if workers else {}))
+    settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions if parameters else ():
         run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
         try:
