@@ -1,0 +1,55 @@
+"""What several tests share: the data at hand, a small made-up country, one Dask cluster, one Prefect server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of papers, specs and public data beside the project; tests skip where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip("no ../shared beside the project")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled synthetic country: EXAMPLE/data and EXAMPLE/params. Copy before you change it."""
+    from tasks.synth import Options, synthesize_example
+
+    folder = tmp_path_factory.mktemp("example") / "example"
+    synthesize_example(folder, Options())
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of the test's own, so that no test sees another's runs or ledger."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "das-flows"
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[object]:
+    """A client of a real Dask cluster of two worker processes, shared by the session."""
+    from flows.cluster import ClusterSettings, open_cluster
+
+    with open_cluster(ClusterSettings(workers=2), Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    """A real Prefect server on a database of its own, shared by the session."""
+    import flows  # noqa: F401  sets prefect's environment before it is imported
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield
