@@ -34,7 +34,7 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
     Raises ValueError where the settings name a column that the geography lacks.
     """
     part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
-    county = _county(geography, part, settings)
+    county = county_codes(geography, part, settings)
     entities = [_required(block_group_key(geography, name, settings), name) for name in _keys(geography, settings)]
     if "Prim" in settings.levels:
         return _by_prim(geography, settings, part, county, entities)
@@ -103,14 +103,14 @@ def _block_groups(begins: BoolArray, classes: tuple[IntArray, ...], settings: Sp
 def _tabulation(
     geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings | None = None
 ) -> Spine:
-    county = geography.county if settings is None else _county(geography, part, settings)
+    county = geography.county if settings is None else county_codes(geography, part, settings)
     order = np.lexsort((geography.geocode, county, part, geography.state))
     keys = {"State": (geography.state[order], part[order]), "County": (county[order],)}
     finer = {"Tract": (geography.tract[order],), "Block_Group": (geography.block_group[order],)}
     return _spine(order, _nested(_top(order, levels) | keys | finer), levels)
 
 
-def _county(geography: Geography, part: BoolArray, settings: SpineSettings) -> IntArray:
+def county_codes(geography: Geography, part: BoolArray, settings: SpineSettings) -> IntArray:
     """County codes inside a state; AIAN areas as counties where the settings redefine them (spec 1.8 and 2.2)."""
     plain = 10**4 + geography.county % 1000  # the programs write '1' '0' and the county code, or '0' and AIANNHCE
     if settings.redefine_counties == "nowhere":

@@ -16,9 +16,11 @@ def bypass(spine: Spine, settings: SpineSettings) -> Spine:
     """The spine that Algorithm 3 makes: bottom-up over the levels, path sums of shares unchanged to the last digit.
 
     A bypassed parent gives way to one new geounit a child, at the parent's own level, with the parent's share plus the
-    child's; the child keeps its place below with share 0. The top level is never split: of several geounits there would
-    be several roots (spec 1.7).
+    child's; the child keeps its place below with share 0. The root is never split: there would be several (spec 1.7).
+    ValueError if the settings would split it.
     """
+    if settings.levels and settings.levels[0] in settings.split:
+        raise ValueError(f"the root level {settings.levels[0]} cannot be split")
     for level in range(len(spine.levels) - 2, -1, -1):
         spine = _replace_parents(spine, level, _chosen(spine, level, settings))
     return spine
@@ -29,7 +31,7 @@ def _chosen(spine: Spine, level: int, settings: SpineSettings) -> BoolArray:
     children = spine.children(level)
     only_child: BoolArray = children == 1
     passes: BoolArray
-    if settings.mechanism == "zcdp" or level == 0 or spine.levels[level] not in settings.split:
+    if settings.mechanism == "zcdp" or spine.levels[level] not in settings.split:
         return only_child
     passes = exact_rule(spine, level) if settings.exact_bypass else minimum_rule(spine, level)
     if settings.bypass_cutoff is not None:

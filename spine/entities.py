@@ -24,7 +24,7 @@ from spine.settings import SpineSettings
 class Entities:
     """One family of OSEs.
 
-    name: aian, place, mcd, pme, gq, sd or cbg.
+    name: aian, place, mcd, pme, gq, sd; or the tabulation geounits county, tract, cbg.
     codes: (entities,) sorted codes that mean the same in every state: a place is state * 10^5 + PLACEFP, an MCD
         county * 10^5 + COUSUBFP, an AIAN area AIANNHCE, a school district state * 10^15 + its code.
     of_block: (blocks,) index into `codes`, for the rows of the geography.
@@ -71,8 +71,11 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
         if district is None:
             return None
         return np.where(district == NO_SCHOOL_DISTRICT, outside, geography.state * 10**15 + district)
-    if name == "cbg":
-        return geography.block_group
+    if name in ("cbg", "tract", "county"):
+        tabulation: IntArray = {"cbg": geography.block_group, "tract": geography.tract, "county": geography.county}[
+            name
+        ]
+        return tabulation
     raise ValueError(f"no family of off-spine entities is called {name}")
 
 

@@ -70,6 +70,10 @@ class Spine:
             total += self.shares[level][self.geounit_of_block(level)]
         return total
 
+    def without_root(self) -> Spine:
+        """The forest below the root: a state's own geounits, to stand beside those of other states."""
+        return replace(self, levels=self.levels[1:], starts=self.starts[1:], shares=self.shares[1:])
+
     def with_shares(self, shares: dict[str, Fraction]) -> Spine:
         """The same geounits, those of each level with that level's share beta."""
         numerators, denominator = common_denominator([shares[name] for name in self.levels])

@@ -61,7 +61,7 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
     for level, name in enumerate(spine.levels):
         for n in np.unique(spine.shares[level]).tolist():
             rows = noise(allocation, {name: [Fraction(n, spine.denominator)]})
-            each.append(sum((_cost(allocation, row.parameter) for row in rows), Fraction(0)))
+            each.append(record_cost(allocation, [row.parameter for row in rows]))
             where.append((level, n))
     numerators, denominator = common_denominator(each)
     path = np.zeros(spine.blocks, np.int64)
@@ -72,6 +72,7 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
     return Fraction(int(path.max()), denominator)
 
 
-def _cost(allocation: Allocation, value: Fraction) -> Fraction:
-    """Two coordinates that change by 1, under noise with this parameter."""
-    return 2 / (2 * value) if allocation.mechanism == "zcdp" else 2 / value
+def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:
+    """What a replacement inside one geounit costs there: two coordinates of each query group change by 1 (Lemma 4)."""
+    pair = (2 / (2 * value) if allocation.mechanism == "zcdp" else 2 / value for value in parameters)
+    return sum(pair, Fraction(0))

@@ -1,0 +1,167 @@
+"""Put the states' measures together under one root: distances and standard errors of every entity, and the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from spine.osed import Costs, at_root
+from spine.variance import Root, Sums, cell_variance
+from tasks.spine_state import SPINES, Family, Plan, State
+
+OUTSIDE_LABEL = "outside"
+
+
+def roots(
+    states: Sequence[State], plan: Plan, levels: Mapping[str, tuple[str, ...]]
+) -> dict[str, dict[str, list[Root]]]:
+    """The root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
+    found: dict[str, dict[str, list[Root]]] = {}
+    for which in SPINES:
+        parts = plan.parts(levels[which])
+        top = levels[which][0]
+        share = float(plan.allocation.levels[top]) ** plan.power
+        tops = sum(state.geounits[which][0] for state in states)
+        found[which] = {}
+        for marginal, pieces in parts.items():
+            of_states = [state.tops[which][marginal] for state in states]
+            total = [np.sum(each, axis=0) for each in zip(*of_states, strict=True)]
+            found[which][marginal] = [
+                Root(np.zeros_like(each), each, 1)
+                if plan.rooted
+                else Root(share * part.information[top], np.linalg.inv(each), tops)
+                for part, each in zip(pieces, total, strict=True)
+            ]
+    return found
+
+
+def entity_table(
+    states: Sequence[State],
+    plan: Plan,
+    found: Mapping[str, Mapping[str, list[Root]]],
+    levels: Mapping[str, tuple[str, ...]],
+) -> pd.DataFrame:
+    """One row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error."""
+    tables = []
+    parts = {which: plan.parts(levels[which]) for which in SPINES}
+    for name in dict.fromkeys(name for state in states for name in state.families):
+        families = [state.families[name] for state in states if name in state.families]
+        codes, where = np.unique(np.concatenate([family.codes for family in families]), return_inverse=True)
+        rows = np.split(where, np.cumsum([len(family.codes) for family in families])[:-1])
+        columns = _identity(name, codes, families, rows)
+        for which in SPINES:
+            tops = sum(state.geounits[which][0] for state in states)
+            total = _add_costs([family.costs[which] for family in families], rows, len(codes))
+            columns[f"osed_{which}"] = at_root(total, tops)
+        for marginal in plan.marginals:
+            for which in SPINES:
+                variance = np.zeros(len(codes))
+                for i, (part, root) in enumerate(zip(parts[which][marginal], found[which][marginal], strict=True)):
+                    sums = _add_sums([family.sums[which][marginal][i] for family in families], rows, len(codes))
+                    variance += cell_variance(part, root.entities(sums))
+                columns[f"se_{marginal}_{which}"] = np.sqrt(variance)
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _identity(name: str, codes: Any, families: Sequence[Family], rows: Sequence[Any]) -> dict[str, Any]:
+    outside, blocks = np.zeros(len(codes), bool), np.zeros(len(codes), np.int64)
+    persons: Any = np.zeros(len(codes), np.int64)
+    for family, row in zip(families, rows, strict=True):
+        outside[row] = family.outside
+        blocks[row] += family.blocks
+        persons = None if persons is None or family.population is None else _added(persons, row, family.population)
+    columns = {"class": name, "code": entity_labels(name, codes, outside), "outside": outside, "blocks": blocks}
+    return columns if persons is None else {**columns, "population": persons}
+
+
+def entity_labels(name: str, codes: Any, outside: Any) -> Any:
+    """Codes as people write them: state and place, county and MCD, AIANNH code, the bits of a GQ pattern."""
+    widths = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4, "sd": 17}
+    if name == "gq":
+        return np.array([f"{code:07b}"[::-1] for code in codes.tolist()], object)
+    labels = [f"{code:0{widths.get(name, 7 if code < 10**8 else 10)}d}" for code in codes.tolist()]
+    return np.where(outside, OUTSIDE_LABEL, np.array(labels, object))
+
+
+def _added(total: Any, row: Any, more: Any) -> Any:
+    total[row] += more
+    return total
+
+
+def _add_costs(costs: Sequence[Costs], rows: Sequence[Any], number: int) -> Costs:
+    total = Costs(*(np.zeros(number, np.int64) for _ in range(3)))
+    for cost, row in zip(costs, rows, strict=True):
+        total.inside[row] += cost.inside
+        total.outside[row] += cost.outside
+        total.met[row] += cost.met
+    return total
+
+
+def _add_sums(sums: Sequence[Sums], rows: Sequence[Any], number: int) -> Sums:
+    shape = (number, *sums[0].weight.shape[1:])
+    total = Sums(*(np.zeros(shape) for _ in range(4)))
+    for each, row in zip(sums, rows, strict=True):
+        for name in ("weighted", "weight", "squared", "rest"):
+            getattr(total, name)[row] += getattr(each, name)
+    return total
+
+
+def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFrame:
+    """By class of entity: how many, and by spine the mean and largest OSED and the mean standard errors.
+
+    The regions outside all entities of a class stand in the entity table, not in these means.
+    """
+    inside = entities[~entities["outside"]]
+    groups = inside.groupby("class", sort=False)
+    table = groups.size().to_frame("entities")
+    for which in SPINES:
+        table[f"osed_mean_{which}"] = groups[f"osed_{which}"].mean()
+        table[f"osed_max_{which}"] = groups[f"osed_{which}"].max()
+    for marginal in marginals:
+        for which in SPINES:
+            table[f"se_mean_{marginal}_{which}"] = groups[f"se_{marginal}_{which}"].mean()
+            table[f"se_max_{marginal}_{which}"] = groups[f"se_{marginal}_{which}"].max()
+    return table.reset_index()
+
+
+def level_table(states: Sequence[State], plan: Plan, levels: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
+    """By spine and level: how many geounits, their share beta before any bypass, and the spread of their fan-outs."""
+    rows = []
+    for which in SPINES:
+        shares = plan.allocation.on(levels[which]).levels
+        counts = [sum(n) for n in zip(*(state.geounits[which] for state in states), strict=True)]
+        fanouts = [_add_counts([state.fanout[which][i] for state in states]) for i in range(len(counts) - 1)]
+        if not plan.rooted:
+            fanouts.insert(0, np.bincount([counts[0]]))
+            counts.insert(0, 1)
+        for level, count, fanout in zip(levels[which], counts, [*fanouts, None], strict=True):
+            rows.append(
+                {"spine": which, "level": level, "geounits": count, "share": str(shares[level])} | _spread(fanout)
+            )
+    return pd.DataFrame(rows)
+
+
+def _add_counts(counts: Sequence[Any]) -> Any:
+    total = np.zeros(max(map(len, counts)), np.int64)
+    for each in counts:
+        total[: len(each)] += each
+    return total
+
+
+def _spread(fanout: Any) -> dict[str, Any]:
+    """Minimum, quantiles, mean and maximum of the fan-outs counted in `fanout`, and how many are 1."""
+    if fanout is None:
+        return {}
+    values, cumulative = np.arange(len(fanout)), np.cumsum(fanout)
+    at = {f"p{q}": int(np.searchsorted(cumulative, q / 100 * cumulative[-1])) for q in (5, 25, 50, 75, 95)}
+    return {
+        "only_child": int(fanout[1]) if len(fanout) > 1 else 0,
+        "fanout_min": int(np.flatnonzero(fanout)[0]),
+        **{f"fanout_{name}": value for name, value in at.items()},
+        "fanout_mean": float((values * fanout).sum() / fanout.sum()),
+        "fanout_max": len(fanout) - 1,
+    }

@@ -1,0 +1,171 @@
+"""One state's spines, built and measured: what can be done by state, in any order and place.
+
+A run of several states builds each state as a forest of its top geounits and puts a root above them all; a run of one
+state has its root at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spine.allocations import Allocation
+from spine.build import aian, conventional, optimized
+from spine.bypass import bypass
+from spine.entities import Entities, entities
+from spine.geography import Geography, IntArray
+from spine.hierarchy import Spine
+from spine.osed import Costs, costs
+from spine.overlap import overlap
+from spine.settings import SpineSettings
+from spine.variance import Sums, entity_sums, upward
+from spine.workload import WORKLOADS, Part, marginal_parts
+
+SPINES = ("conventional", "aian", "optimized")
+TABULATION = ("county", "tract", "cbg")
+REPORTED = (*TABULATION, "place", "mcd", "aian", "pme")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every state of a run is done with. marginals: the cells whose standard errors are asked for."""
+
+    settings: SpineSettings
+    allocation: Allocation
+    marginals: tuple[str, ...]
+    rooted: bool
+
+    @property
+    def power(self) -> int:
+        """How information grows with the share: linearly under zCDP, with its square under pure DP."""
+        return 1 if self.allocation.mechanism == "zcdp" else 2
+
+    def parts(self, levels: tuple[str, ...]) -> dict[str, list[Part]]:
+        """The orthogonal parts of each marginal, with the allocation as a spine of these levels has it."""
+        allocation = self.allocation.on(levels)
+        workload = WORKLOADS.get(self.settings.product)
+        return {marginal: marginal_parts(marginal, workload, allocation) for marginal in self.marginals}
+
+
+@dataclass(frozen=True)
+class Family:
+    """A state's entities of one family: codes, blocks and persons of each, and by spine what they cost.
+
+    costs: by spine. sums: by spine, marginal and part.
+    """
+
+    codes: IntArray
+    outside: NDArray[np.bool_]
+    blocks: IntArray
+    population: IntArray | None
+    costs: Mapping[str, Costs]
+    sums: Mapping[str, Mapping[str, list[Sums]]]
+
+
+@dataclass(frozen=True)
+class State:
+    """A state's measures, all small: sums over its top geounits, and counts.
+
+    geounits: by spine, how many per level. fanout: by spine, per level the number of geounits with 0, 1, 2... children.
+    tops: by spine, marginal and part the (d, d) information on the only top geounit of a rooted spine, else the sum of
+    the tops' variances. widths: for each level of the optimized spine the largest counter in a geocode.
+    """
+
+    code: int
+    blocks: int
+    families: Mapping[str, Family]
+    geounits: Mapping[str, tuple[int, ...]]
+    fanout: Mapping[str, tuple[IntArray, ...]]
+    tops: Mapping[str, Mapping[str, list[NDArray[np.floating[Any]]]]]
+    counters: tuple[int, ...]
+    path_sums: tuple[int, int]
+
+
+def save_geography(path: Path, geography: Geography) -> None:
+    """Write one state's blocks for the workers."""
+    columns = {f.name: getattr(geography, f.name) for f in fields(geography)}
+    np.savez(path, **{name: column for name, column in columns.items() if column is not None})
+
+
+def load_geography(path: Path) -> Geography:
+    """Read what `save_geography` wrote."""
+    with np.load(path) as columns:
+        return Geography(**{name: columns[name] for name in columns.files})
+
+
+def build(geography: Geography, plan: Plan) -> dict[str, Spine]:
+    """The three spines of one state, with shares; the optimized one is bypassed."""
+    settings, found = plan.settings, {}
+    for name, make in zip(SPINES, (conventional, aian, optimized), strict=True):
+        spine = make(geography, settings)
+        spine = spine.with_shares(dict(plan.allocation.on(spine.levels).levels))
+        if not plan.rooted:
+            spine = spine.without_root()
+        found[name] = bypass(spine, settings) if name == "optimized" else spine
+    return found
+
+
+def reported_families(geography: Geography, settings: SpineSettings) -> dict[str, Entities]:
+    """The families to report: the tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs."""
+    names = dict.fromkeys((*REPORTED, *settings.entities))
+    found = {name: entities(geography, name, settings) for name in names}
+    return {name: family for name, family in found.items() if family is not None and not family.outside.all()}
+
+
+def measure(path: Path, plan: Plan) -> State:
+    """Build the spines of the state whose blocks lie at `path`, and measure everything that needs no other state."""
+    from tasks.spine_geocodes import largest_counters
+
+    geography = load_geography(path)
+    spines = build(geography, plan)
+    families = reported_families(geography, plan.settings)
+    cost: dict[str, dict[str, Costs]] = {name: {} for name in families}
+    sums: dict[str, dict[str, dict[str, list[Sums]]]] = {name: {} for name in families}
+    tops: dict[str, dict[str, list[Any]]] = {}
+    for which, spine in spines.items():
+        parts = plan.parts(_all_levels(spine, plan))
+        ups = {m: [upward(spine, part, plan.power) for part in parts[m]] for m in parts}
+        rooted = plan.rooted
+        tops[which] = {m: [up.all[0][0] if rooted else up.variance[0].sum(0) for up in ups[m]] for m in ups}
+        for name, family in families.items():
+            pairs = overlap(spine, family.of_block, len(family.codes))
+            cost[name][which] = costs(spine, family, pairs)
+            sums[name][which] = {m: [entity_sums(spine, up, family, pairs) for up in ups[m]] for m in ups}
+    path_sums = spines["optimized"].path_sums()
+    return State(
+        code=int(geography.state[0]),
+        blocks=len(geography),
+        families={name: _family(geography, family, cost[name], sums[name]) for name, family in families.items()},
+        geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},
+        fanout={name: _fanout(spine) for name, spine in spines.items()},
+        tops=tops,
+        counters=largest_counters(spines["optimized"]),
+        path_sums=(int(path_sums.min()), int(path_sums.max())),
+    )
+
+
+def _all_levels(spine: Spine, plan: Plan) -> tuple[str, ...]:
+    return spine.levels if plan.rooted else (plan.settings.levels[0], *spine.levels)
+
+
+def _fanout(spine: Spine) -> tuple[IntArray, ...]:
+    return tuple(np.bincount(spine.children(level)) for level in range(len(spine.levels) - 1))
+
+
+def _family(
+    geography: Geography,
+    family: Entities,
+    cost: Mapping[str, Costs],
+    sums: Mapping[str, Mapping[str, list[Sums]]],
+) -> Family:
+    number = len(family.codes)
+    persons = geography.population
+    population = None
+    if persons is not None:
+        population = np.bincount(family.of_block, weights=persons, minlength=number).astype(np.int64)
+    return Family(family.codes, family.outside, np.bincount(family.of_block, minlength=number), population, cost, sums)
