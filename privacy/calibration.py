@@ -1,0 +1,122 @@
+"""Calibration of noisy counts to published totals (population invariants), with the slides' three cases.
+
+Source: Clark, Dajani (2019), Data: "We calibrated our noise-injected counts to published state totals that were
+consistent with our state counts. We did not calibrate for unpublished state counts. We did not report geographies that
+were inconsistent with published state counts."
+
+A total that is met exactly has no noise: the guarantee is conditional on the published totals, and on which of them
+agree with the data, which the list of what was dropped tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+Case = Literal["calibrated", "calibrated additively", "unpublished", "inconsistent"]
+Method = Literal["additive", "ratio", "nonnegative"]
+
+
+def additive(noisy: Counts, total: int) -> Counts:
+    """c_i = n_i + (T - R)/n, R the sum of the noisy counts: each cell's error variance falls to v (1 - 1/n)."""
+    share, rest = divmod(total - int(noisy.sum()), len(noisy))
+    return noisy + share + (np.arange(len(noisy)) < rest)
+
+
+def ratio(noisy: Counts, total: int) -> Counts:
+    """c_i = n_i T / R. Raises ValueError where R <= 0 or T < 0: the counts would change sign."""
+    of = int(noisy.sum())
+    if of <= 0 or total < 0:
+        raise ValueError("ratio calibration needs a positive noisy sum and a total that is not negative")
+    scaled = noisy.astype(object) * total  # exact: products may pass 2^63
+    return _whole(scaled // of, scaled % of, total)
+
+
+def nonnegative(noisy: Counts, total: int) -> Counts:
+    """The counts >= 0 with sum T nearest to the noisy ones by least squares. Raises ValueError where T < 0.
+
+    max(n_i - h, 0) with one h for all: of the j largest, h = (their sum - T)/j, j the most for which none is negative.
+    """
+    if total < 0:
+        raise ValueError("counts that are not negative have no negative total")
+    falling = np.sort(noisy)[::-1].astype(object)
+    excess = np.cumsum(falling) - total
+    kept = np.arange(1, len(noisy) + 1)
+    j = max(int(np.flatnonzero(falling * kept > excess).max(initial=0)) + 1, 1)
+    above = noisy.astype(object) * j - excess[j - 1]
+    above = np.where(above > 0, above, 0)
+    return _whole(above // j, above % j, total)
+
+
+METHODS: dict[Method, Callable[[Counts, int], Counts]] = {
+    "additive": additive,
+    "ratio": ratio,
+    "nonnegative": nonnegative,
+}
+
+
+def _whole(floors: NDArray[np.object_], remainders: NDArray[np.object_], total: int) -> Counts:
+    """Hand what the floors leave of the total to the largest remainders, ties to the earlier cell."""
+    counts = floors.astype(np.int64)
+    first = np.argsort(-remainders, kind="stable")[: total - int(counts.sum())]
+    counts[first] += 1
+    return counts
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Counts after calibration, and what was done with each group."""
+
+    counts: Counts
+    reported: NDArray[np.bool_]
+    """False for the cells of groups that are dropped."""
+    cases: dict[int, Case]
+    """`calibrated additively`: the method asked for cannot serve a noisy sum that is not positive."""
+
+
+def calibrate(
+    noisy: Counts,
+    group: Counts,
+    published: Mapping[int, int],
+    consistent: Mapping[int, bool],
+    method: Method = "additive",
+) -> Calibrated:
+    """Calibrate each group of cells whose total is published and agrees with the data.
+
+    Parameters
+    ----------
+    noisy, group : int64[cells]
+        Noisy counts, and the group of each cell; a negative group is none (a structural zero), left alone.
+    published : {group: total}
+        Groups that are not in it are unpublished and left as they are.
+    consistent : {group: bool}
+        Of the published groups: whether the total agrees with the data. Groups for which it does not are not reported.
+    method : additive (default), ratio or nonnegative
+    """
+    counts, reported = noisy.copy(), np.ones(len(noisy), dtype=np.bool_)
+    order = np.argsort(group, kind="stable")
+    numbers, starts = np.unique(group[order], return_index=True)
+    cases: dict[int, Case] = {}
+    for number, cells in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        if number < 0:
+            continue
+        if number not in published:
+            cases[number] = "unpublished"
+        elif consistent[number]:
+            counts[cells], cases[number] = _met(noisy[cells], published[number], method)
+        else:
+            cases[number] = "inconsistent"
+            reported[cells] = False
+    return Calibrated(counts, reported, cases)
+
+
+def _met(noisy: Counts, total: int, method: Method) -> tuple[Counts, Case]:
+    try:
+        return METHODS[method](noisy, total), "calibrated"
+    except ValueError:  # a noisy value decides, so this tells nothing new; the noise is spent, so the run goes on
+        return additive(noisy, total), "calibrated additively"
