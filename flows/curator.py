@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from flows.settings import SETTINGS, RunSettings
@@ -19,11 +21,14 @@ from tasks.run_directory import RunDirectory
 
 def findings_table(findings: Sequence[Finding]) -> Table:
     """Findings without their values: file, rule, column, how many rows, where the first is."""
-    table = Table("", "file", "column", "rows", "first line", "rule", title="Findings", title_justify="left")
+    table = Table("", title="Findings", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("file", "column", "rows", "first line"):
+        table.add_column(name, no_wrap=True, overflow="fold")
+    table.add_column("rule", overflow="fold", min_width=30)
     for finding in findings:
         kind = "[yellow]warning[/]" if finding.warning else "[red]error[/]"
         first = "" if finding.first is None else str(finding.first)
-        table.add_row(kind, finding.file, finding.column, str(finding.rows), first, finding.rule.replace("[", r"\["))
+        table.add_row(kind, finding.file, finding.column, str(finding.rows), first, escape(finding.rule))
     return table
 
 

@@ -27,7 +27,7 @@ from flows.cluster import open_cluster
 from flows.progress import report
 from flows.settings import SETTINGS, RunSettings
 from tasks.budget_check import check_budget
-from tasks.commit import check_out, commit, finish_released
+from tasks.commit import check_out, commit, end_run, finish_released
 from tasks.confidential import guard
 from tasks.coterminous import equate_coterminous
 from tasks.errors import Refused
@@ -64,7 +64,10 @@ def _submit(name: str, run: RunDirectory, function: Callable[..., Any], *after: 
     return future
 
 
-@flow(name="detailed-dhca", task_runner=ThreadPoolTaskRunner(max_workers=TASKS_AT_ONCE), persist_result=False)
+RUNNER: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=TASKS_AT_ONCE)
+
+
+@flow(name="detailed-dhca", task_runner=RUNNER, persist_result=False)
 def detailed_dhca(settings: RunSettings) -> str | None:
     """Run SafeTab-P over one region and release its tables; returns the release's path, None for a skipped region.
 
@@ -84,6 +87,8 @@ def detailed_dhca(settings: RunSettings) -> str | None:
         (run / SETTINGS).write_text(settings.model_copy(update={"run_id": run_id}).model_dump_json())
         with _workers(settings, run) as workers:
             released = _stages(settings, run, out, workers)
+        if released is None:
+            end_run(run)
     if released is None:
         logger.warning("%s has no block: skipped, nothing charged", settings.region)
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -14,8 +15,9 @@ from rich.console import Console, RenderableType
 
 from tasks.errors import Refused
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+WIDE = 160  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
+out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDE)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
@@ -39,7 +41,8 @@ def _plain(value: Any) -> Any:
 @contextmanager
 def refusing(*errors: type[Exception]) -> Iterator[None]:
     """Turn the errors by which a library function rejects its arguments (ValueError unless told) into a refusal."""
+    rejections = errors or (ValueError,)
     try:
         yield
-    except errors or (ValueError,) as error:
+    except rejections as error:
         raise Refused(str(error)) from error

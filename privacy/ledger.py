@@ -188,9 +188,17 @@ class Ledger:
     def _transaction(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         if not create and not self.path.exists():
             raise LedgerError(f"there is no ledger {self.path}: open an account first (das ledger open)")
-        if create:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.touch(mode=0o600)
+        try:
+            if create:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.path.touch(mode=0o600)
+            with self._connected(create) as database:
+                yield database
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from error
+
+    @contextmanager
+    def _connected(self, create: bool) -> Iterator[sqlite3.Connection]:
         database = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         try:
             database.execute("PRAGMA journal_mode = DELETE")

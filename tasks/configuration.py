@@ -160,7 +160,8 @@ class Configuration(BaseModel):
     @property
     def regions(self) -> tuple[Region, ...]:
         """The regions that run, US first."""
-        return tuple(region for region, runs in (("us", self.run_us), ("pr", self.run_pr)) if runs)
+        runs: dict[Region, bool] = {"us": self.run_us, "pr": self.run_pr}
+        return tuple(region for region in runs if runs[region])
 
     @property
     def noiseless(self) -> bool:
@@ -228,7 +229,7 @@ def parse_configuration(text: str) -> tuple[Configuration | None, list[Finding]]
     budgets = {key: raw.pop(key) for key in BUDGET_KEYS if key in raw}
     known = {key: value for key, value in raw.items() if key not in unknown}
     try:
-        configuration = Configuration(**known, budgets=budgets)
+        configuration = Configuration.model_validate({**known, "budgets": budgets})
     except ValidationError as error:
         faults += [
             _finding(_say(item["msg"]), str(item["loc"][0])) for item in error.errors() if item["type"] != "missing"

@@ -18,7 +18,7 @@ from privacy.error import margin_of_error, suppression_threshold
 from privacy.mechanisms import Definition, Law, law
 from tasks.configuration import Level
 from tasks.geography import load_geography
-from tasks.run_directory import RunDirectory
+from tasks.run_directory import RunDirectory, stamp
 from tasks.validation import load_parameters
 
 GROUPS_EACH = 1 << 20  # groups that one piece of a noise stage holds
@@ -98,9 +98,13 @@ class Queries:
         return suppression_threshold(self.law("stage_2"), self.zero_suppression_chance)
 
 
-@lru_cache(maxsize=64)
 def load_domain(run: RunDirectory, level: Level) -> Domain:
     """The domain of a level of a validated run."""
+    return _domain(run, level, stamp(run / "public/parameters"))
+
+
+@lru_cache(maxsize=64)
+def _domain(run: RunDirectory, level: Level, _stamp: tuple[int, int]) -> Domain:
     granularity = load_parameters(run).iterations.granularity(level)
     iterations = granularity.of_level(level.iteration_level)
     return Domain(
@@ -112,9 +116,13 @@ def load_domain(run: RunDirectory, level: Level) -> Domain:
     )
 
 
-@lru_cache(maxsize=64)
 def load_queries(run: RunDirectory, level: Level) -> Queries:
     """The queries of a level of a validated run. Raises ValueError where its budget is infinite."""
+    return _queries(run, level, stamp(run / "public/parameters"))
+
+
+@lru_cache(maxsize=64)
+def _queries(run: RunDirectory, level: Level, _stamp: tuple[int, int]) -> Queries:
     parameters = load_parameters(run)
     configuration = parameters.configuration
     return Queries(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tasks.configuration import REGION_TYPES, Region
 from tasks.findings import Finding, has_errors
-from tasks.run_directory import load_public, open_array, save_arrays, save_public
+from tasks.run_directory import load_public, open_array, save_arrays, save_public, stamp
 from tasks.tables import check_mask, check_pattern, read_table
 
 GRF_FILE = "GRF-C.txt"
@@ -138,13 +138,17 @@ def _encode(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int32]
 
 def save_geography(folder: Path, geography: Geography) -> None:
     """Write a geography for the workers."""
-    save_public(folder / "region_ids", geography.region_ids)
     save_arrays(folder / "blocks", {"blocks": geography.blocks, **geography.region_of})
+    save_public(folder / "region_ids", geography.region_ids)
+
+
+def load_geography(folder: Path) -> Geography:
+    """Map what `save_geography` wrote into memory: workers of one machine share its pages."""
+    return _load(folder, stamp(folder / "region_ids"))
 
 
 @lru_cache(maxsize=4)
-def load_geography(folder: Path) -> Geography:
-    """Map what `save_geography` wrote into memory: workers of one machine share its pages."""
+def _load(folder: Path, _stamp: tuple[int, int]) -> Geography:
     region_ids = load_public(folder / "region_ids")
     return Geography(
         blocks=open_array(folder / "blocks", "blocks"),

@@ -67,7 +67,7 @@ class PersonFile:
 class ChunkReport:
     """What the encoding of one chunk found; confidential.
 
-    `lines` counts the chunk's own lines (rows, for Parquet); `digests` are of the 64 MiB chunks of bytes it read.
+    `lines` counts the chunk's own lines (rows, for Parquet); `digest` is of the 64 MiB of text, empty for Parquet.
     """
 
     lines: int
@@ -153,6 +153,13 @@ def _read_row_group(file: PersonFile, number: int) -> Chunk:
     return pa.table(text), len(table), "", lambda row: row + 1, []
 
 
+def digest_chunk(run: RunDirectory, folder: str, path: str, number: int) -> None:
+    """Write the digest of 64 MiB of a file into the run directory: a digest of person records is confidential."""
+    data = read_bytes(path, number * CHUNK_BYTES, (number + 1) * CHUNK_BYTES)
+    with whole(run / f"{folder}/{number:05d}") as temporary:
+        temporary.write_bytes(chunk_digest(data))
+
+
 def chunk_count(file: PersonFile) -> int:
     """The number of chunks of the person records."""
     filesystem, name = fsspec.url_to_fs(file.path)
@@ -171,8 +178,7 @@ def check_and_encode(
     `first` is the number of the row.
     """
     state = columns["TABBLKST"]
-    malformed = state.where(lambda value: not re.fullmatch(PATTERNS["TABBLKST"], value))
-    rows = np.flatnonzero(state.where(lambda value: value in file.states) | malformed)
+    rows = np.flatnonzero(state.where(lambda value: value in file.states) | state.where(_malformed("TABBLKST")))
     left_out = len(state.numbers) - len(rows)
     for column in columns.values():
         column.numbers = column.numbers[rows]
@@ -186,14 +192,12 @@ def check_and_encode(
             found.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), values))
             np.logical_and(good, ~bad, out=good)
 
-    for name, pattern in PATTERNS.items():
-        accepts = re.compile(pattern).fullmatch
-        fault("Invalid values found", name, columns[name].where(lambda value, accepts=accepts: not accepts(value)))
+    for name in PATTERNS:
+        fault("Invalid values found", name, columns[name].where(_malformed(name)))
     codes = np.empty((len(rows), 9), np.uint16)
     for position, name in enumerate((*RACE_COLUMNS, "QSPAN")):
         column = columns[name]
-        accepts = re.compile(PATTERNS[name]).fullmatch
-        unlisted = column.where(lambda value, accepts=accepts: value not in file.code_numbers and bool(accepts(value)))
+        unlisted = column.where(lambda value: value not in file.code_numbers) & ~column.where(_malformed(name))
         fault("codes that are not in the code list", name, unlisted)
         codes[:, position] = column.where(lambda value: file.code_numbers.get(value, 0), np.uint16)
     given = codes[:, :8] > 0
@@ -201,8 +205,8 @@ def check_and_encode(
     fault(f"more than {file.max_race_codes} race codes", "QRACE1", given.sum(axis=1) > file.max_race_codes)
     numbers = block_numbers({name: columns[name].where(_integer, np.int64) for name in BLOCK_COLUMNS})
     row = np.searchsorted(blocks, numbers)
-    known = blocks[np.minimum(row, len(blocks) - 1)] == numbers if len(blocks) else np.zeros(len(rows), bool)
-    fault("block is not in GRF-C", "TABBLK", good & ~known)
+    unknown: NDArray[np.bool_] = np.append(blocks, -1)[row] != numbers
+    fault("block is not in GRF-C", "TABBLK", good & unknown)
     encoded = {
         "block": row.astype(np.int32),
         "cell": (23 * (columns["QSEX"].where(_integer, np.int64) - 1)).astype(np.uint8)
@@ -212,6 +216,12 @@ def check_and_encode(
     if not good.all():
         return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, found
     return _sorted_by_block(encoded, combinations), left_out, found
+
+
+def _malformed(column: str) -> Callable[[str], bool]:
+    """The test for values outside a column's domain."""
+    accepts = re.compile(PATTERNS[column]).fullmatch
+    return lambda value: not accepts(value)
 
 
 def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.uint16]) -> dict[str, NDArray[Any]]:

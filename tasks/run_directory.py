@@ -2,16 +2,16 @@
 
 ```
 RUN/            0700
-  run.json        what the run is: parameters, paths, digests of public files; written once
+  run.json        the settings it was started with
   secret          0600, made with the ledger's row (tasks/budget_check.py), gone when the release is committed
-  lock            one process a run
+  authorization   what the noise depends on besides the secret
+  lock, boot      one process a run; the boot of the machine that wrote it
   public/         geography and iterations, encoded
-  persons/        encoded person records          confidential
-  counts/         exact counts                    confidential
-  noisy/          noisy counts of each level
-  release/        what will be released
-  findings.json   the curator's report            confidential
-  errors/         what went wrong inside a worker confidential
+  persons/        encoded person records           confidential
+  counts/         exact counts                     confidential
+  noisy/          noisy counts of each level, before and after suppression
+  findings.json   the curator's report             confidential
+  errors/         what went wrong inside a stage   confidential
 ```
 A file or folder is written under a temporary name and renamed when whole, so that what exists is complete and a
 resumed run may skip it.
@@ -24,8 +24,9 @@ import os
 import pickle
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,6 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.errors import Refused
+
+STAGES = ("public", "persons", "counts", "noisy")  # what stages write, and can write again
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,19 @@ class RunDirectory:
         return self.path / name
 
     def create(self) -> None:
-        """Make the directory, open to its owner only."""
+        """Make the directory, open to its owner only.
+
+        What stages have written is renamed but not flushed, so it outlives a killed process but not a crashed machine:
+        after a reboot it is dropped and made again, the same from the same secret.
+        """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.mkdir(mode=0o700, exist_ok=True)
+        boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
+        with suppress(FileNotFoundError):
+            if (self / "boot").read_text() != boot:
+                for name in STAGES:
+                    shutil.rmtree(self / name, ignore_errors=True)
+        (self / "boot").write_text(boot)
 
 
 @contextmanager
@@ -109,6 +123,17 @@ def save_public(path: Path, value: Any) -> None:
 
 def load_public(path: Path) -> Any:
     """Read what `save_public` wrote; the directory belongs to the curator, so a pickle is as safe as the code."""
+    return _load(path, stamp(path))
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """What tells a file from an earlier one at its path; long-lived workers keep what they read under it."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, _stamp: tuple[int, int]) -> Any:
     return pickle.loads(path.read_bytes())
 
 

@@ -130,7 +130,8 @@ def _published(run: RunDirectory, level: Level, first: int) -> Published:
 
 def load_published(folders: Sequence[Path]) -> Published:
     """The published groups that lie in these folders."""
-    empty = Published(*(np.zeros(0, kind) for kind in (np.int64, np.uint8, np.int64, np.int64, np.uint8)))
+    none = np.zeros(0, np.int64)
+    empty = Published(none, none.astype(np.uint8), none, none, none.astype(np.uint8))
     read = [Published(*(open_array(folder, name) for name in Published.__dataclass_fields__)) for folder in folders]
     return Published.join([empty, *read])
 

@@ -6,9 +6,12 @@ All findings are gathered before the run is refused. They go to the curator's re
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import NoReturn
+from uuid import uuid4
 
 import fsspec
 import pyarrow.parquet as pq
@@ -19,7 +22,7 @@ from tasks.errors import Failed, Refused
 from tasks.findings import Finding, gather, has_errors, write_findings
 from tasks.geography import GRF_FILE, Geography, read_geography, save_geography
 from tasks.iterations import PARAMETER_FILES, Iterations, read_iterations
-from tasks.persons import COLUMNS, PersonFile, chunk_count, encode_chunk, read_report
+from tasks.persons import COLUMNS, PersonFile, chunk_count, digest_chunk, encode_chunk, read_report
 from tasks.run_directory import RunDirectory, load_public, save_public
 from tasks.synthetic import MARK_FILE, PERSON_FILES, Mark, parse_mark
 from tasks.tables import check_header, read_bytes, split_header
@@ -107,8 +110,7 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
         where a finding is an error. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / "public/validated").exists():
-        done: Validated = load_public(run / "public/validated")
-        return done
+        return _validated_before(run, workers, params, data)
     parameters, found = read_parameters(params)
     if parameters is None:
         _refuse(run, found)
@@ -124,9 +126,10 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     _save(run, parameters, geography, person_file)
     chunks = chunk_count(person_file)
     workers.map("validate", run, encode_chunk, [(number,) for number in range(chunks)])
-    person_digest, faults = _collect(run, person_file, chunks)
+    person_digest, faults = _collect(run, workers, person_file, chunks)
     found += faults
     if has_errors(found):
+        shutil.rmtree(run / "persons")
         _refuse(run, found)
     write_findings(run / "findings.json", gather(found))
     geography_digest = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
@@ -134,7 +137,7 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     if mark is not None:
         mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
     validated = Validated(
-        input_digest=sha256(f"persons {person_digest}\ngeography {geography_digest}\n".encode()).hexdigest(),
+        input_digest=_input_digest(person_digest, geography_digest),
         geography_digest=geography_digest,
         synthetic=mark is not None,
         blocks=len(geography.blocks),
@@ -143,7 +146,39 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     return validated
 
 
-def _refuse(run: RunDirectory, found: Sequence[Finding]) -> None:
+def _input_digest(persons: str, geography: str) -> str:
+    return sha256(f"persons {persons}\ngeography {geography}\n".encode()).hexdigest()
+
+
+def _validated_before(run: RunDirectory, workers: Workers, params: str, data: str) -> Validated:
+    """Take up a validated run: it goes on from its own encoded copy, if its input is what it was or is gone."""
+    validated: Validated = load_public(run / "public/validated")
+    file: PersonFile = load_public(run / "public/person_file")
+    digests = {name: digest_file(f"{params.rstrip('/')}/{name}") for name in PARAMETER_FILES}
+    if digests != load_parameters(run).digests:
+        raise Refused(f"the parameters of run {run.id} have changed; a new run is a new spend")
+    try:
+        persons = digest_persons(run, workers, find_person_file(data))
+        geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
+    except FileNotFoundError:
+        return validated
+    if find_person_file(data) != file.path or _input_digest(persons, geography) != validated.input_digest:
+        raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
+    return validated
+
+
+def digest_persons(run: RunDirectory, workers: Workers, path: str) -> str:
+    """The digest of the person records, their chunks read by the workers. Confidential."""
+    filesystem, name = fsspec.url_to_fs(path)
+    folder = f"digests-{uuid4().hex}"
+    chunks = range(-(-int(filesystem.size(name)) // CHUNK_BYTES))
+    workers.map("digest", run, digest_chunk, [(folder, path, number) for number in chunks])
+    digest = combine((run / f"{folder}/{number:05d}").read_bytes() for number in chunks)
+    shutil.rmtree(run / folder, ignore_errors=True)
+    return digest
+
+
+def _refuse(run: RunDirectory, found: Sequence[Finding]) -> NoReturn:
     write_findings(run / "findings.json", gather(found))
     raise Refused(f"the input does not pass validation; the findings are in the curator's report of {run.id}")
 
@@ -183,7 +218,7 @@ def _save(run: RunDirectory, parameters: Parameters, geography: Geography, perso
     save_geography(run / "public/geography", geography)
 
 
-def _collect(run: RunDirectory, file: PersonFile, chunks: int) -> tuple[str, list[Finding]]:
+def _collect(run: RunDirectory, workers: Workers, file: PersonFile, chunks: int) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]
     found = []
@@ -200,8 +235,9 @@ def _collect(run: RunDirectory, file: PersonFile, chunks: int) -> tuple[str, lis
         found.append(
             Finding(file.name, "persons outside the state filter, left out", "TABBLKST", left_out, warning=True)
         )
-    digest = digest_file(file.path) if file.parquet else combine(bytes.fromhex(report.digest) for report in reports)
-    return digest, found
+    if file.parquet:
+        return digest_persons(run, workers, file.path), found
+    return combine(bytes.fromhex(report.digest) for report in reports), found
 
 
 def _read_mark(data: str) -> Mark | None:

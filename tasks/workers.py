@@ -33,7 +33,8 @@ class Workers:
     @property
     def count(self) -> int:
         """The number of pieces that run at once."""
-        return max(1, sum(self.client.nthreads().values()))
+        threads: dict[str, int] = self.client.nthreads()
+        return max(1, sum(threads.values()))
 
     def map(
         self, stage: str, run: RunDirectory, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]

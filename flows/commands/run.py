@@ -159,6 +159,7 @@ def _run(settings: RunSettings) -> _Outcome:
     from flows.curator import findings_table, load_findings
     from flows.detailed_dhca import detailed_dhca
     from flows.progress import bars
+    from tasks.findings import has_errors
     from tasks.run_directory import RunDirectory
 
     try:
@@ -166,7 +167,7 @@ def _run(settings: RunSettings) -> _Outcome:
             return _Outcome(settings, release=detailed_dhca(settings))
     except Refused as refused:
         report = RunDirectory(settings.runs / str(settings.run_id))
-        if found := load_findings(report):
+        if has_errors(found := load_findings(report)):
             out.print(findings_table(found))
             err.print(f"The values are in the curator's report: {report / 'findings.json'}")
         return _Outcome(settings, problem=refused)

@@ -16,12 +16,13 @@ from rich.table import Table
 from flows.terminal import Json, err, show
 
 if TYPE_CHECKING:
-    from tasks.synth import Made, Options
+    from tasks.synth import Made
 
-FORMS = "das synth BLOCKS_CSV PARAMS OUT, das synth OUT or das synth --mark DATA"
+FORMS = "das synth BLOCKS_CSV PARAMS OUT, das synth nation OUT, das synth OUT, or das synth --mark DATA"
+PARAMS = Path("../shared/data/params-2020-production")
 Words = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[BLOCKS_CSV PARAMS] OUT", help="What to populate, and the new directory for it."),
+    typer.Argument(metavar="[BLOCKS_CSV PARAMS | nation] OUT", help="What to populate, and the new directory for it."),
 ]
 Mark = Annotated[
     Path | None,
@@ -35,6 +36,16 @@ Shares = Annotated[
         "ddhca_published_national.csv.gz beside BLOCKS_CSV or PARAMS; where there is none, made-up shares.",
     ),
 ]
+Persons = Annotated[
+    int | None, typer.Option(min=1, help="Of the nation, Puerto Rico included. Default: 334,735,155, as in 2020.")
+]
+States = Annotated[
+    str | None,
+    typer.Option(metavar="44,09,72", help="The nation's states to make, 72 being Puerto Rico. Default: all."),
+]
+Params = Annotated[
+    Path | None, typer.Option("--params", metavar="DIR", help=f"Parameter files of the nation. Default: {PARAMS}.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")]
 Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the person records.")]
 
@@ -43,6 +54,9 @@ def synth(
     words: Words = None,
     mark: Mark = None,
     shares: Shares = None,
+    persons: Persons = None,
+    states: States = None,
+    params: Params = None,
     seed: Seed = 0,
     form: Form = "text",
     as_json: Json = False,
@@ -52,36 +66,42 @@ def synth(
     `das synth BLOCKS_CSV PARAMS OUT` populates a real block table: exactly its populations (column POP), the code
     list of PARAMS, config.json fitted to the table's states.
 
+    `das synth nation OUT` makes a nation and Puerto Rico with as many states, counties, tracts, blocks, places, AIANNH
+    areas and persons as in 2020, over the code list of --params.
+
     `das synth OUT` makes the small bundled example, with a geography and a code list of its own.
 
     `das synth --mark DATA` declares files of your own synthetic: a run on them spends no privacy budget.
 
     **Example:** `das synth ri_blocks_2020.csv.gz params-2020-production /tmp/ri`
     """
-    words = words or []
-    if mark is not None:
-        if words:
-            raise typer.BadParameter("--mark DATA makes nothing and takes no OUT")
-        _declare(mark, as_json)
-        return
+    from tasks.synth import Options, synthesize_blocks, synthesize_example, synthesize_nation
+
+    given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params}
     with _progress(as_json) as told:
-        from tasks.synth import Options
+        options = Options(seed, form, threads=len(os.sched_getaffinity(0)), progress=told)
+        match words or []:
+            case [] if mark is not None:
+                _only(given, "--mark DATA")
+                return _declare(mark, as_json)
+            case [Path(name="nation"), out] if mark is None:
+                codes = states.split(",") if states else []
+                made = synthesize_nation(params or PARAMS, out, options, shares, persons=persons, states=codes)
+            case [blocks, code_list, out] if mark is None:
+                _only(given, "das synth BLOCKS_CSV PARAMS OUT", "--shares")
+                made = synthesize_blocks(blocks, code_list, out, options, shares)
+            case [out] if mark is None:
+                _only(given, "das synth OUT")
+                made = synthesize_example(out, options)
+            case _:
+                raise typer.BadParameter(f"say {FORMS}")
+    show(asdict(made), lambda: _table(made), as_json=as_json)
 
-        made = _make(words, shares, Options(seed, form, threads=os.cpu_count() or 1, progress=told))
-    show(_plain(made), lambda: _table(made), as_json=as_json)
 
-
-def _make(words: list[Path], shares: Path | None, options: Options) -> Made:
-    from tasks.synth import synthesize_blocks, synthesize_example
-
-    match words:
-        case [blocks, params, out]:
-            return synthesize_blocks(blocks, params, out, options, shares)
-        case [out] if shares is None:
-            return synthesize_example(out, options)
-        case [_]:
-            raise typer.BadParameter("the example has shares of its own; --shares goes with BLOCKS_CSV")
-    raise typer.BadParameter(f"say {FORMS}")
+def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
+    for option, value in given.items():
+        if value is not None and option not in allowed:
+            raise typer.BadParameter(f"{option} does not go with {form}")
 
 
 def _declare(data: Path, as_json: bool) -> None:
@@ -104,10 +124,6 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _plain(made: Made) -> dict[str, Any]:
-    return asdict(made) | {"synthetic": True}
 
 
 def _table(made: Made) -> Table:

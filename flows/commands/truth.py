@@ -35,7 +35,7 @@ def truth(
     from flows.curator import findings_table, load_findings
     from flows.progress import bars, report
     from flows.settings import new_run_id, state_home
-    from tasks.findings import gather
+    from tasks.findings import gather, has_errors
     from tasks.run_directory import RunDirectory, locked
     from tasks.truth import release_truth
     from tasks.validation import read_parameters
@@ -62,7 +62,7 @@ def truth(
                     curator=curator,
                 )
         except Refused:
-            if findings := load_findings(run):
+            if has_errors(findings := load_findings(run)):
                 out.print(findings_table(findings))
             raise
         finally:
