@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 
 from tasks.errors import Refused
 
-WIDE = 160  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
+WIDE = 200  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
 out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDE)
 

@@ -28,7 +28,7 @@ def validate(
     from flows.curator import findings_data, findings_table, load_findings
     from flows.progress import bars, report
     from flows.settings import new_run_id, state_home
-    from tasks.findings import gather, has_errors
+    from tasks.findings import has_errors
     from tasks.run_directory import RunDirectory, locked
     from tasks.validation import read_parameters
     from tasks.validation import validate as validate_input
@@ -48,7 +48,7 @@ def validate(
         found += load_findings(run)
         if run.path not in reports:
             shutil.rmtree(run.path)
-    found = gather(found)
+    found = list(dict.fromkeys(found))  # both regions read the same parameter files
     show(
         {"valid": not has_errors(found), "findings": findings_data(found), "reports": reports},
         lambda: findings_table(found) if found else "[green]No findings.[/]",
