@@ -30,7 +30,7 @@ from tasks.spine_columns import GRFC, Columns, needed
 from tasks.spine_files import Written, write_state
 from tasks.spine_geography import read_geography
 from tasks.spine_join import class_table, entity_table, level_table, roots
-from tasks.spine_report import county_of_interest, write_report
+from tasks.spine_report import write_report
 from tasks.spine_state import SPINES, Plan, State, measure, save_geography
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
@@ -79,7 +79,7 @@ class Prepared:
     plan: Plan
     states: tuple[int, ...]
     notes: tuple[str, ...]
-    county: str | None
+    county: int | None
 
     @property
     def paths(self) -> list[Path]:
@@ -181,7 +181,7 @@ def prepare(
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "scratch").mkdir(parents=True)
-    prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), county)
+    prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), int(county) if county else None)
     for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
         save_geography(path, blocks.take(np.arange(start, stop)))
     return prepared
@@ -208,7 +208,7 @@ def finish(prepared: Prepared, measured: Sequence[State], each: Each) -> SpineSu
     _noise_table(noises).to_csv(partial / "noise.csv", index=False)
     summary = _summary(prepared, measured, classes, cost)
     (partial / "spine.json").write_text(json.dumps(_manifest(summary, plan), indent=2) + "\n")
-    county = prepared.county or county_of_interest(prepared.paths, plan)
+    county = prepared.county or min(state.county for state in measured)[-1]
     write_report(partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
     shutil.rmtree(partial / "scratch")
     if prepared.out.exists():

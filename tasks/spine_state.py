@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spine.allocations import Allocation
 from spine.build import aian, conventional, optimized
 from spine.bypass import bypass
-from spine.entities import Entities, entities
+from spine.entities import Entities, entities, in_aian
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.osed import Costs, costs
@@ -28,6 +28,7 @@ from spine.workload import WORKLOADS, Part, marginal_parts
 
 SPINES = ("conventional", "aian", "optimized")
 TABULATION = ("county", "tract", "cbg")
+TRACTS_DRAWN = 10  # a county of about this many tracts fits a drawing
 REPORTED = (*TABULATION, "place", "mcd", "aian", "pme")
 
 
@@ -73,7 +74,9 @@ class State:
 
     geounits: by spine, how many per level. fanout: by spine, per level the number of geounits with 0, 1, 2... children.
     tops: by spine, marginal and part the (d, d) information on the only top geounit of a rooted spine, else the sum of
-    the tops' variances. widths: for each level of the optimized spine the largest counter in a geocode.
+    all tops' variances. counters: for each level of the optimized spine the largest counter in a geocode. path_sums:
+    the least and the largest sum of shares from the top down to a block. county: the one to draw: whether it is nearly
+    all inside or outside AIAN areas, how far it is from a size that draws well, its code.
     """
 
     code: int
@@ -84,6 +87,7 @@ class State:
     tops: Mapping[str, Mapping[str, list[NDArray[np.floating[Any]]]]]
     counters: tuple[int, ...]
     path_sums: tuple[int, int]
+    county: tuple[bool, int, int]
 
 
 def save_geography(path: Path, geography: Geography) -> None:
@@ -146,7 +150,18 @@ def measure(path: Path, plan: Plan) -> State:
         tops=tops,
         counters=largest_counters(spines["optimized"]),
         path_sums=(int(path_sums.min()), int(path_sums.max())),
+        county=_county_to_draw(geography, plan.settings),
     )
+
+
+def _county_to_draw(geography: Geography, settings: SpineSettings) -> tuple[bool, int, int]:
+    first = np.unique(geography.tract, return_index=True)[1]
+    counties, number = np.unique(geography.county[first], return_counts=True)
+    row = np.searchsorted(counties, geography.county)
+    part = np.bincount(row, weights=in_aian(geography, settings)) / np.bincount(row)
+    one_sided = (part < 0.1) | (part > 0.9)
+    far = np.abs(number - TRACTS_DRAWN)
+    return min(zip(one_sided.tolist(), far.tolist(), counties.tolist(), strict=True))
 
 
 def _all_levels(spine: Spine, plan: Plan) -> tuple[str, ...]:
