@@ -27,7 +27,7 @@ from flows.cluster import open_cluster
 from flows.progress import report
 from flows.settings import SETTINGS, RunSettings
 from tasks.budget_check import check_budget
-from tasks.commit import check_out, commit, end_run, finish_released
+from tasks.commit import check_out, commit, end_run, finish_released, staging
 from tasks.confidential import guard
 from tasks.coterminous import equate_coterminous
 from tasks.errors import Refused
@@ -35,6 +35,7 @@ from tasks.population_groups import count_population_groups
 from tasks.release import stage_release
 from tasks.run_directory import RunDirectory, locked
 from tasks.sex_by_age import measure_sex_by_age
+from tasks.spine_branch import build_spine
 from tasks.suppression import suppress
 from tasks.totals import measure_totals
 from tasks.validation import Validated, load_parameters, validate
@@ -121,8 +122,10 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     gate = _submit(
         "budget check", run, partial(check_budget, region=region, charging=charging, options=options), counted
     )
+    configuration = load_parameters(run).configuration
+    built = _submit_spine(settings, run, out, workers, configuration.states(region)) if settings.spine else None
     published = []
-    for level in load_parameters(run).configuration.levels(region):
+    for level in configuration.levels(region):
         totals = _submit(f"totals {level}", run, partial(measure_totals, workers=workers, level=level), gate)
         tables = _submit(f"sex by age {level}", run, partial(measure_sex_by_age, workers=workers, level=level), totals)
         published.append(_submit(f"suppression {level}", run, partial(suppress, workers=workers, level=level), tables))
@@ -141,7 +144,7 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     staged = _submit(
         "release",
         run,
-        partial(stage_release, workers=workers, region=region, out=out, options=options, spine="not built"),
+        partial(stage_release, workers=workers, region=region, out=out, options=options, spine=_line(built)),
         equated,
     )
     done = _submit(
@@ -149,3 +152,20 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     )
     place: Path = done.result()
     return place
+
+
+def _submit_spine(
+    settings: RunSettings, run: RunDirectory, out: Path, workers: Workers, states: tuple[str, ...]
+) -> Future:
+    """The spine branch; what it raises goes into the manifest's line, never into the run's way."""
+    folder = staging(run, out, settings.region) / "spine"
+    build = partial(build_spine, workers, settings.data, settings.region, states, folder)
+    return _submit("spine", run, lambda _run: build())
+
+
+def _line(built: Future | None) -> str:
+    """What the manifest says of the spine branch."""
+    if built is None:
+        return "not asked for"
+    line = built.result(raise_on_failure=False)
+    return line if isinstance(line, str) else "not built: its stage failed"

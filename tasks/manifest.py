@@ -19,6 +19,7 @@ from tasks.digests import file_digest
 from tasks.domain import Queries, load_domain, load_queries
 from tasks.geography import load_geography
 from tasks.noise import is_truth
+from tasks.report import write_report
 from tasks.run_directory import RunDirectory, load_public
 from tasks.suppression import suppression_threshold
 from tasks.validation import Parameters, Validated, load_parameters
@@ -47,7 +48,7 @@ def write_manifest(
     options: Mapping[str, object],
     spine: str,
 ) -> str:
-    """Write OUT/manifest.json over the files that lie in OUT; returns its digest, which is the release's.
+    """Write OUT/report.html and, over all files that lie in OUT, OUT/manifest.json; returns its digest, the release's.
 
     `published` holds the number of groups per published detail, `spine` one line about the spine branch.
     """
@@ -75,8 +76,9 @@ def write_manifest(
             "python": platform.python_version(),
             **{name: version(name) for name in LIBRARIES},
         },
-        "files": {str(path.relative_to(out)): file_digest(path) for path in released_files(out)},
     }
+    write_report(out, manifest)
+    manifest["files"] = {str(path.relative_to(out)): file_digest(path) for path in released_files(out)}
     text = json.dumps(manifest, indent=1, default=str)
     (out / MANIFEST).write_text(text + "\n")
     return release_digest(out)

@@ -64,7 +64,7 @@ def load_margins(run: RunDirectory, level: Level) -> Margins:
 def stage_release(
     run: RunDirectory, workers: Workers, region: Region, out: Path, options: Mapping[str, object], spine: str
 ) -> None:
-    """Write the whole release into its staging folder: the tables of every level, then the manifest.
+    """Write the whole release into its staging folder: the tables of every level, then report and manifest.
 
     `spine` is the line that the manifest says of the spine branch, whose files lie in the folder already.
     """
