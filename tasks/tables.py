@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from tasks.findings import Finding
 
 DELIMITER = "|"
+LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
 
 
 def read_bytes(path: str, start: int | None = None, stop: int | None = None) -> bytes:
@@ -31,15 +33,21 @@ def split_header(line: bytes) -> list[str]:
     return line.decode("utf-8", "replace").removeprefix("\ufeff").strip("\r\n").split(DELIMITER)
 
 
-def check_header(file: str, header: Sequence[str], columns: Sequence[str], *, more: bool = False) -> list[Finding]:
-    """Find missing and doubled columns, and unknown ones unless `more` columns are allowed."""
+def check_header(
+    file: str, header: Sequence[str], columns: Sequence[str], *, more: bool = False, show: bool = True
+) -> list[Finding]:
+    """Find missing and doubled columns, and unknown ones unless `more` columns are allowed.
+
+    `show` tells whether the rule may hold the names that were found: a person file without a header has a person there.
+    """
     found = []
     if missing := [name for name in columns if name not in header]:
         found.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
-    if doubled := sorted({name for name in header if list(header).count(name) > 1}):
-        found.append(Finding(file, f"Columns that stand twice: {doubled}"))
-    if not more and (unknown := [name for name in header if name not in columns]):
-        found.append(Finding(file, f"Unexpected columns found: {unknown}"))
+    doubled = sorted({name for name in header if list(header).count(name) > 1})
+    unknown = [] if more else [name for name in header if name not in columns]
+    for rule, names in (("Columns that stand twice", doubled), ("Unexpected columns found", unknown)):
+        if names:
+            found.append(Finding(file, f"{rule}: {names}" if show else rule, first=1, values=tuple(names)))
     return found
 
 
@@ -49,8 +57,12 @@ def parse_rows(
     """Parse the rows below a header into text columns (dictionary-encoded where told).
 
     `first` of a finding counts lines within `body`, from 1. Rows of a wrong width are findings and left out; text that
-    is not UTF-8 leaves no table.
+    is not UTF-8, or no text at all, leaves no table.
     """
+    if not body:
+        return None, []
+    if found := _stray_returns(file, body):
+        return None, found
     bad_rows = []
 
     def keep_out(row: Any) -> str:
@@ -71,7 +83,6 @@ def parse_rows(
         )
     except pa.ArrowInvalid:
         return None, _unreadable(file, body)
-    found = []
     if bad_rows:
         first = next(line for line, text in _lines(body) if not _fits(text, len(header)))
         found.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
@@ -95,6 +106,14 @@ def _fits(text: bytes, width: int) -> bool:
     return text.count(DELIMITER.encode()) == width - 1
 
 
+def _stray_returns(file: str, body: bytes) -> list[Finding]:
+    """Find carriage returns within lines: the parser would break the line there."""
+    if body.count(b"\r") == body.count(b"\r\n"):
+        return []
+    bad = [line for line, text in enumerate(body.split(b"\n"), start=1) if b"\r" in text.removesuffix(b"\r")]
+    return [Finding(file, "a carriage return stands within a line", rows=len(bad), first=bad[0])] if bad else []
+
+
 def _unreadable(file: str, body: bytes) -> list[Finding]:
     bad = []
     for line, text in _lines(body):
@@ -110,7 +129,7 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
 def read_table(
     path: str, file: str, columns: Sequence[str], *, more: bool = False
 ) -> tuple[pa.Table | None, list[Finding]]:
-    """Read a whole table of text columns; None and findings where that cannot be done."""
+    """Read a whole table of text columns, and the column LINE; None and findings where that cannot be done."""
     try:
         data = read_bytes(path)
     except FileNotFoundError:
@@ -124,7 +143,16 @@ def read_table(
     if found := check_header(file, header, columns, more=more):
         return None, found
     table, found = parse_rows(file, body, header, columns)
+    if table is not None:
+        table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table)), pa.int32()))
     return table, [_below_header(finding) for finding in found]
+
+
+def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int64]:
+    """The lines of the file on which the parsed rows stand, below its header."""
+    if body.rstrip().count(b"\n") + 1 == rows:  # no blank line in between and no row left out
+        return np.arange(2, rows + 2)
+    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width)], np.int64)
 
 
 def _below_header(finding: Finding) -> Finding:
@@ -145,5 +173,5 @@ def check_mask(file: str, table: pa.Table, column: str, rule: str, bad: Any, *, 
         return []
     values = tuple(sorted(set(table[column].filter(pa.array(mask)).to_pylist())))
     shown = f"{rule}: {list(values[:10])}" + (" and more" if len(values) > 10 else "")
-    first = int(mask.argmax()) + 2
+    first = int(table[LINE][int(mask.argmax())].as_py())
     return [Finding(file, shown, column, int(mask.sum()), first, values[:1000], warning)]
