@@ -50,8 +50,10 @@ class Columns:
         for name in ("gq", "universe"):
             if not present.issuperset(getattr(self, name)):
                 changed[name] = ()
-        if not present.intersection(self.sd):
-            changed["sd"] = ()
+        if not present.issuperset(name for name in self.sd if name):
+            changed["sd"] = (
+                tuple(name if name in present else None for name in self.sd) if present & set(self.sd) else ()
+            )
         for f in fields(self):
             value = getattr(self, f.name)
             if isinstance(value, str) and f.default is None and value not in present:
