@@ -25,6 +25,8 @@ QUIET = {
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "60s",
 }
+# Even without a dashboard Dask serves pages of call stacks and exceptions; these take them away.
+NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
 class ClusterSettings(BaseModel):
@@ -54,7 +56,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         where no cluster can be reached or started.
     """
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    with dask.config.set(QUIET):
+    with dask.config.set(QUIET | ({} if settings.dashboard else NO_PAGES)):
         try:
             client = _connect(settings, scratch)
         except Exception as error:
@@ -90,7 +92,9 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         threads_per_worker=settings.threads_per_worker,
         memory_limit=settings.memory_limit,
         local_directory=str(scratch),
-        dashboard_address=":0" if settings.dashboard else None,
+        security=True,  # certificates for this cluster alone: a scheduler obeys whoever reaches its port
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": settings.dashboard},
         silence_logs=logging.CRITICAL,
     )
     return Client(cluster, set_as_default=False)
