@@ -24,8 +24,10 @@ def margin_of_error(law: Law, cells: int = 1, alpha: Fraction = Fraction(1, 20))
         return law.quantile(1 - alpha / 2)
 
     def attempt(bits: int) -> int | None:
-        total = _Sum(law, cells, max(bits // 2, alpha.denominator.bit_length() + 8))
-        low, high = -1, total.reach  # P(|S| > reach) is below 2^-8 alpha
+        if bits // 3 < alpha.denominator.bit_length() + 8:
+            return None
+        total = _Sum(law, cells, bits // 3)
+        low, high = -1, total.reach  # P(|S| > reach) is below alpha / 2^8
         while high - low > 1:
             middle = (low + high) // 2
             enough = at_least(total.within(middle), ball(1 - alpha))
@@ -68,7 +70,8 @@ class _Sum:
     * Cutting after j = J (and N - J): as sin(pi j/N) >= 2j/N, a pair of terms left out is at most phi^cells / j, and
       phi falls, so that together they are at most phi((J+1)/N)^cells ln(N / (2J)).
 
-    Both are made smaller than 2^-bits. J is a few dozen for any scale. Made and used within one working precision.
+    Both are made smaller than 2^-bits. At any scale J is a few dozen (Gaussian) or hundred (geometric, few cells). An
+    object is made and used within one working precision.
     """
 
     def __init__(self, law: Law, cells: int, bits: int) -> None:

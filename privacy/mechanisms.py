@@ -18,8 +18,7 @@ from privacy.balls import FIRST_PRECISION, at_least, ball, decide, working_preci
 
 Definition: TypeAlias = Literal["puredp", "zcdp"]
 
-# How far from zero a law is followed term by term, and half the longest table of the sampler.
-FARTHEST = 1 << 21
+WIDEST = 1 << 21  # counts: the largest standard deviation of which a quantile is looked for, term by term
 
 
 class SymmetricLaw(ABC):
@@ -48,10 +47,12 @@ class SymmetricLaw(ABC):
         """
         if not 0 < p < 1:
             raise ValueError("a quantile is asked for a probability strictly between 0 and 1")
+        if self.variance() > WIDEST**2:
+            raise ValueError("the noise is too wide: its standard deviation is more than 2^21")
         return decide(lambda _: self._quantile(p))
 
     def try_quantile(self, p: Fraction, precision: int) -> int | None:
-        """`quantile(p)` if balls of this precision prove it, else None. Where it answers k, P(X <= k - 1) < p."""
+        """A k with P(X <= k - 1) <= p <= P(X <= k), if balls of this precision prove one; else None. 0 < p < 1."""
         with working_precision(precision):
             return self._quantile(p)
 
@@ -137,13 +138,9 @@ class DiscreteGaussian(SymmetricLaw):
 
     def _upper_quantile(self, p: Fraction) -> int | None:
         beyond = ball(1 - p)
-        for k, tail in enumerate(islice(self._tails(), FARTHEST)):
-            reached = at_least(beyond, tail)
-            if reached is None:
-                return None
-            if reached:
-                return k
-        raise ValueError("the noise is too wide: the quantile lies more than 2^21 from zero")
+        steps = ((k, at_least(beyond, tail)) for k, tail in enumerate(self._tails()))
+        k, reached = next(step for step in steps if step[1] is not False)
+        return k if reached else None
 
     def _characteristic(self, t: arb) -> arb:
         return self._theta(t) / self._theta(arb(0))

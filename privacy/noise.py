@@ -42,7 +42,7 @@ class QueryNoise:
                 return int(chunk[row]) * width + cell
 
             words = stream.rows(chunk, width).reshape(-1)
-            drawn = self._sampler.sample(words, _refinement(further, address))
+            drawn = self._sampler.sample(words, _refine(further, address))
             noise[first : first + step] = drawn.reshape(-1, width)
         return noise
 
@@ -53,14 +53,18 @@ class QueryNoise:
         for first in range(start, stop, CHUNK):
             last = min(first + CHUNK, stop)
             words = stream.words(first, last - first)
-            noise[first - start : last - start] = self._sampler.sample(words, _refinement(further, first.__add__))
+            noise[first - start : last - start] = self._sampler.sample(words, _refine(further, first.__add__))
         return noise
 
-    def _streams(self, width: int) -> tuple[Keystream, bytes]:
-        """The words of the query at this width, and the key of their refinement."""
-        return Keystream(self._key(width=width, purpose="noise")), self._key(width=width, purpose="refinement")
+    def _streams(self, width: int) -> tuple[Keystream, Callable[[int], Keystream]]:
+        """The words of the query at this width, and the further words of the word at an address.
+
+        These are a stream of their own under a second key, with the address as its nonce and the round as its word: no
+        two of (row, cell, round) meet.
+        """
+        further = self._key(width=width, purpose="refinement")
+        return Keystream(self._key(width=width, purpose="noise")), lambda address: Keystream(further, nonce=address)
 
 
-def _refinement(key: bytes, address: Callable[[int], int]) -> Refine:
-    """Further words for the word at a position: a stream of their own, of which the word's address is the nonce."""
-    return lambda position, round: int(Keystream(key, nonce=address(position)).words(round, 1)[0])
+def _refine(further: Callable[[int], Keystream], address: Callable[[int], int]) -> Refine:
+    return lambda position, round: int(further(address(position)).words(round, 1)[0])

@@ -110,7 +110,7 @@ class Keystream:
             return np.empty((0, width), np.uint64)
         if int(rows.min()) < 0 or (int(rows.max()) + 1) * width > _LIMIT:
             raise ValueError("a keystream has words 0 to 2^63 - 1")
-        start = rows * width
+        start = rows.astype(np.int64, casting="safe") * width
         # (width+1)//2 blocks hold a row: at an even width rows start with a block, at an odd one they end with it.
         blocks = (start >> 1)[:, None] + np.arange((width + 1) // 2)
         counters = np.empty((*blocks.shape, 2), ">u8")

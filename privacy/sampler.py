@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.balls import decide
-from privacy.mechanisms import FARTHEST, Law
+from privacy.mechanisms import Law
 
 Words: TypeAlias = NDArray[np.uint64]
 Refine: TypeAlias = Callable[[int, int], int]
 
 WORD_BITS = 64
+LONGEST_TABLE = 1 << 22  # boundaries
 BLOCK = 1 << 14  # words handled at once: block, indices and draws together stay in a core's cache
 _GUIDE_BITS = range(12, 21, 2)
+_TOO_WIDE = "the noise is too wide for the sampler: its table would have more than 2^22 boundaries"
 _SEARCH = np.iinfo(np.int32).min  # mark of a guide cell that holds a boundary
 
 
@@ -63,8 +65,8 @@ class Sampler:
 def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
     """The draw of an ambiguous word: bits of U are added, 64 a round, until both ends of its interval give one k.
 
-    Each round is decided at one precision, so it ends whatever the CDF's values are; a round fails with a probability
-    below 2^-60, and the number of rounds is not bounded.
+    `more(round)` gives the bits of rounds 0, 1, .... A round is decided at one precision or left open, so it ends
+    whatever the values of the CDF are. The number of rounds has no bound; a second one has a probability below 2^-40.
     """
     bits, round = WORD_BITS, 0
     while True:
@@ -78,29 +80,33 @@ def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
 
 
 def boundaries(law: Law) -> Words:
-    """c_k = floor(2^64 CDF(k)) for k = -K-1 ... K, sorted; K is the first k with c_k = 2^64 - 1.
+    """c_k = floor(2^64 CDF(k)) for k = -K-1, ..., K, sorted, where K is the first k with c_k = 2^64 - 1.
 
-    2K + 2 words, the first 0 and the last 2^64 - 1: those two cells hold every further boundary as well.
+    The first of these 2K + 2 words is 0 and the last 2^64 - 1: these two cells hold all further boundaries as well.
+    ValueError if there are more than 2^22.
     """
-    lower = decide(lambda _: _lower_boundaries(law))
-    below = np.array(lower[::-1], dtype=np.uint64)
-    # 2^64 CDF(k) = 2^64 - 2^64 CDF(-k-1), and neither is an integer: its floor is the complement of the other's
-    return np.concatenate([below, ~below[::-1]])
+    outermost = LONGEST_TABLE // 2
+    # P(X = k) >= 2^-64 that far out means a table that is longer: seen at once, not after millions of steps.
+    if not law.pmf(outermost) * (1 << WORD_BITS) < 1:
+        raise ValueError(_TOO_WIDE)
+    below = np.array(decide(lambda _: _lower_boundaries(law, outermost)), dtype=np.uint64)
+    # 2^64 CDF(k) = 2^64 - 2^64 CDF(-k-1), and neither is an integer: its floor is the complement of the other's.
+    return np.concatenate([below[::-1], ~below])
 
 
-def _lower_boundaries(law: Law) -> list[int] | None:
-    """c_-1, c_-2, ... to the first that is 0; None if a floor is left open."""
+def _lower_boundaries(law: Law, most: int) -> list[int] | None:
+    """c_-1, c_-2, ... to the first that is 0; None if the balls leave a floor open."""
     scale = 1 << WORD_BITS
     found: list[int] = []
-    for tail in islice(law._tails(), FARTHEST):
+    for tail in islice(law._tails(), most):
         scaled = tail * scale
         floor = scaled.floor().unique_fmpz()
         if floor is None or scaled.contains_integer():
             return None
         found.append(int(floor))
-        if floor == 0:
+        if found[-1] == 0:
             return found
-    raise ValueError("the noise is too wide for the sampler: its table would have more than 2^22 boundaries")
+    raise ValueError(_TOO_WIDE)
 
 
 @lru_cache(maxsize=32)
