@@ -12,6 +12,7 @@ from flows.commands import attribute_loss
 from flows.commands import ledger, runs
 from flows.commands.demo import demo
 from flows.commands.run import run
+from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.truth import truth
 from flows.commands.validate import validate
@@ -33,6 +34,7 @@ app.command()(validate)
 app.command()(run)
 app.command()(truth)
 app.command()(synth)
+app.command()(spine)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(attribute_loss.app, name="attribute-loss")

@@ -65,12 +65,17 @@ class Allocation:
         return replace(self, levels=ordered, queries={**self.queries, "Tract": self.queries[own[-1]]})
 
 
-def allocation_for(settings: SpineSettings) -> Allocation:
-    """The allocation of the settings' 2020 production run (spec 3), with tract groups where they are asked for."""
+def allocation_for(settings: SpineSettings, budget: Fraction | None = None) -> Allocation:
+    """The allocation of the settings' 2020 production run (spec 3), with tract groups where they are asked for.
+
+    budget: another rho; under pure DP, which no production run used, the epsilon (ValueError without one).
+    """
     from spine import allocations_dhc, allocations_pl94
 
     tables = allocations_pl94 if settings.product.startswith("pl94") else allocations_dhc
     allocation: Allocation = tables.allocation(settings.product, settings.region)
     if "Tract_Group" in settings.levels:
         allocation = allocation.with_tract_groups(settings.tract_group_share)
-    return allocation
+    if settings.mechanism == "pure" and budget is None:
+        raise ValueError("pure DP needs a budget: no production run had one")
+    return replace(allocation, mechanism=settings.mechanism, budget=budget or allocation.budget)

@@ -1,0 +1,132 @@
+"""`das spine`: build, measure and optimize the geographic spine of a block table."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+from flows.terminal import Json, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tasks.spine import Each, SpineSummary
+
+
+class Product(StrEnum):
+    """The production runs whose settings there are."""
+
+    pl94_persons = "pl94-persons"
+    pl94_units = "pl94-units"
+    dhc_persons = "dhc-persons"
+    dhc_units = "dhc-units"
+
+
+class Region(StrEnum):
+    """US, or Puerto Rico."""
+
+    us = "us"
+    pr = "pr"
+
+
+class Variant(StrEnum):
+    """Whose choice where paper and production program differ."""
+
+    production = "production"
+    paper = "paper"
+
+
+def spine(
+    geography: Annotated[str, typer.Argument(help="GRF-C.txt, ??geo2020.pl or a CSV block table; file or directory.")],
+    out: Annotated[Path, typer.Argument(help="The directory to make.")],
+    settings: Annotated[Product, typer.Option(help="The production run whose levels, OSEs and budget to take.")] = (
+        Product.pl94_persons
+    ),
+    region: Annotated[Region, typer.Option(help="US or Puerto Rico.")] = Region.us,
+    variant: Annotated[Variant, typer.Option(help="Where paper and production program differ.")] = Variant.production,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Preset (ri, wi, pr) or JSON file: the table's columns.")] = None,
+    allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Another rho (pure DP: epsilon), an exact fraction.")] = None,
+    state: Annotated[list[int] | None, typer.Option(help="Only this state, by FIPS code; may be repeated.")] = None,
+    marginal: Annotated[
+        list[str] | None, typer.Option(help="Report standard errors of its cells, as `hispanic*cenrace`.")
+    ] = None,
+    county: Annotated[str | None, typer.Option(help="The county to draw, five digits.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Dask workers on this machine, by state; 0: none.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Optimize the geographic spine of the TopDown Algorithm, and say what it buys.
+
+    OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
+    conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources.
+
+    **Example:** `das spine GRF-C.txt spine/ --settings pl94-persons --set tract_groups=true`
+    """
+    from tasks.spine import optimize_spine
+    from tasks.spine_options import read_allocation, read_columns, read_settings
+
+    changes = dict(_pair(text) for text in change or [])
+    chosen = read_settings(settings.value, region.value, variant.value, changes)
+    with _each(workers) as each:
+        summary = optimize_spine(
+            geography,
+            out,
+            chosen,
+            allocation=read_allocation(allocation, budget, chosen),
+            columns=read_columns(columns),
+            states=state or (),
+            marginals=marginal or (),
+            county=county,
+            each=each,
+        )
+    show(summary.as_json(), lambda: _rendered(summary), as_json=as_json)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--set {text}: write NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+@contextmanager
+def _each(workers: int) -> Iterator[Each | None]:
+    if not workers:
+        yield None
+        return
+    from flows.cluster import ClusterSettings, open_cluster
+    from flows.settings import state_home
+    from tasks.spine import on_client
+
+    with open_cluster(ClusterSettings(workers=workers), state_home() / "dask") as client:
+        yield on_client(client)
+
+
+def _rendered(summary: SpineSummary) -> Group:
+    """Geounits per level and OSED per class, spine beside spine."""
+    geounits = Table(title=f"{summary.blocks:,} blocks: geounits by level", title_justify="left")
+    for name in ("spine", *summary.geounits["optimized"]):
+        geounits.add_column(name, justify="left" if name == "spine" else "right")
+    for which, counts in summary.geounits.items():
+        geounits.add_row(
+            which, *(f"{counts[level]:,}" if level in counts else "" for level in summary.geounits["optimized"])
+        )
+    classes = Table(title="Off-spine entity distance, mean (largest)", title_justify="left")
+    for name in ("class", "areas", *summary.geounits):
+        classes.add_column(name, justify="left" if name == "class" else "right")
+    for row in summary.classes:
+        cells = (f"{row[f'osed_mean_{w}']:,.2f} ({row[f'osed_max_{w}']:,})" for w in summary.geounits)
+        classes.add_row(row["class"], f"{row['entities']:,}", *cells)
+    said: list[Any] = [f"Note: {note}." for note in summary.notes]
+    unit = "rho" if summary.mechanism == "zcdp" else "epsilon"
+    said.append(f"A replaced record costs at most {unit} = {summary.cost} (budget {summary.budget}).")
+    return Group(geounits, classes, *said, f"Report: {summary.out / 'spine.html'}")

@@ -1,0 +1,95 @@
+"""The geographic spine of TDA as a Prefect flow: from a block table to the optimized spine and its report.
+
+    geography -> spines by state -> root and report
+
+Public data only, so that parameters, logs and results may be stored in clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.cluster import ClusterSettings, open_cluster
+from flows.settings import Location, state_home
+from tasks.spine import Each, Prepared, SpineSummary, finish, in_turn, on_client, prepare
+from tasks.spine_options import read_allocation, read_columns, read_settings
+from tasks.spine_state import State, measure
+
+
+class SpineRun(BaseModel):
+    """What one spine is made of: the flow's parameters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    geography: Location = Field(description="GRF-C, P.L. 94-171 geo files or a CSV block table; a file or a directory.")
+    out: Location = Field(description="The directory that is made.")
+    product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = "pl94-persons"
+    region: Literal["us", "pr"] = "us"
+    variant: Literal["production", "paper"] = "production"
+    changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
+    columns: str | None = Field(default=None, description="A preset (ri, wi, pr) or a JSON file of column names.")
+    allocation: str | None = Field(default=None, description="A JSON file of shares; the production run's by default.")
+    budget: str | None = Field(default=None, description="Another rho (or epsilon), an exact fraction.")
+    states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
+    marginals: tuple[str, ...] = Field(default=(), description="Cells whose standard errors are reported.")
+    county: str | None = Field(default=None, description="The county to draw, five digits.")
+
+
+@task(name="geography", cache_policy=NO_CACHE, persist_result=False)
+def read(run: SpineRun) -> Prepared:
+    """Read and check the blocks, and lay them out by state."""
+    settings = read_settings(run.product, run.region, run.variant, run.changes)
+    return prepare(
+        run.geography,
+        Path(run.out),
+        settings,
+        allocation=read_allocation(run.allocation, run.budget, settings),
+        columns=read_columns(run.columns),
+        states=run.states,
+        marginals=run.marginals,
+        county=run.county,
+    )
+
+
+@task(name="spines by state", cache_policy=NO_CACHE, persist_result=False)
+def build(prepared: Prepared, each: Each) -> list[State]:
+    """Build, measure and bypass every state's spines."""
+    return list(each(measure, [(path, prepared.plan) for path in prepared.paths]))
+
+
+@task(name="root and report", cache_policy=NO_CACHE, persist_result=False)
+def join(prepared: Prepared, states: Sequence[State], each: Each) -> SpineSummary:
+    """Put the states under their root; write the spine and its report."""
+    return finish(prepared, states, each)
+
+
+@flow(name="geographic-spine", task_runner=ThreadPoolTaskRunner(max_workers=1), persist_result=False)  # type: ignore[arg-type]
+def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> dict[str, Any]:
+    """Optimize the spine of a block table; states go to Dask workers where a cluster is given.
+
+    Returns the summary that spine.json holds. Raises `tasks.errors.Refused` for bad input.
+    """
+    prepared = read.submit(run).result()
+    with _workers(cluster) as each:
+        states = build.submit(prepared, each).result()
+        summary = join.submit(prepared, states, each).result()
+    get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)
+    return summary.as_json()
+
+
+@contextmanager
+def _workers(cluster: ClusterSettings | None) -> Iterator[Each]:
+    """How to map over states: on a cluster, or one after the other in this process."""
+    if cluster is None:
+        yield in_turn
+        return
+    with open_cluster(cluster, state_home() / "dask") as client:
+        yield on_client(client)
