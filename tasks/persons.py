@@ -110,15 +110,16 @@ def _encode(run: RunDirectory, number: int, report: Path) -> None:
     file: PersonFile = load_public(run / "public/person_file")
     read = _read_row_group if file.parquet else _read_text
     table, lines, digest, place, found = read(file, number)
-    left_out = 0
+    rows = left_out = 0
     if table is not None and len(table):
+        rows = len(table)
         columns = {name: Column(table[name]) for name in COLUMNS}
         del table
         encoded, left_out, faults = check_and_encode(file, columns, load_geography(run / "public/geography").blocks)
         found += [_at(finding, place) for finding in faults]
         save_arrays(run / f"persons/{number:05d}", encoded)
     with whole(report) as temporary:
-        temporary.write_text(json.dumps(asdict(ChunkReport(lines, left_out, digest, found))))
+        temporary.write_text(json.dumps(asdict(ChunkReport(lines, rows, left_out, digest, found))))
 
 
 def _at(finding: Finding, place: Callable[[int], int]) -> Finding:
@@ -195,14 +196,16 @@ def check_and_encode(
     for name in PATTERNS:
         fault("Invalid values found", name, columns[name].where(_malformed(name)))
     codes = np.empty((len(rows), 9), np.uint16)
+    is_code, is_null = np.empty((len(rows), 9), bool), np.empty((len(rows), 9), bool)
     for position, name in enumerate((*RACE_COLUMNS, "QSPAN")):
         column = columns[name]
         unlisted = column.where(lambda value: value not in file.code_numbers) & ~column.where(_malformed(name))
         fault("codes that are not in the code list", name, unlisted)
         codes[:, position] = column.where(lambda value: file.code_numbers.get(value, 0), np.uint16)
-    given = codes[:, :8] > 0
-    fault("race codes after a 'Null'", "QRACE2", (given[:, 1:] & ~given[:, :-1]).any(axis=1))
-    fault(f"more than {file.max_race_codes} race codes", "QRACE1", given.sum(axis=1) > file.max_race_codes)
+        is_null[:, position] = column.where(lambda value: value == "Null")
+        is_code[:, position] = column.where(lambda value, accepts=accepts: value != "Null" and bool(accepts(value)))
+    fault("race codes after a 'Null'", "QRACE2", (is_code[:, 1:8] & is_null[:, :7]).any(axis=1))
+    fault(f"more than {file.max_race_codes} race codes", "QRACE1", is_code[:, :8].sum(axis=1) > file.max_race_codes)
     numbers = block_numbers({name: columns[name].where(_integer, np.int64) for name in BLOCK_COLUMNS})
     row = np.searchsorted(blocks, numbers)
     unknown: NDArray[np.bool_] = np.append(blocks, -1)[row] != numbers
@@ -233,7 +236,7 @@ def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.
 
 def _integer(text: str) -> int:
     """The number a text is, 0 where it is none; such a row has a finding."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return int(text[-9:]) if text.isascii() and text.isdigit() else 0  # ages may have any number of leading zeros
 
 
 def distinct_rows(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:

@@ -14,6 +14,7 @@ from typing import NoReturn
 from uuid import uuid4
 
 import fsspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.configuration import Configuration, Region, parse_configuration
@@ -55,7 +56,7 @@ class Validated:
 def read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
     """Read config.json and the iteration files; None and findings where they have errors."""
     try:
-        configuration, found = parse_configuration(read_bytes(f"{params.rstrip('/')}/config.json").decode("utf-8"))
+        configuration, found = parse_configuration(read_bytes(f"{params.rstrip('/')}/config.json").decode("utf-8-sig"))
     except FileNotFoundError:
         configuration, found = None, [Finding("config.json", "the file does not exist")]
     except OSError as error:
@@ -192,7 +193,11 @@ def _person_file(data: str, region: Region, parameters: Parameters) -> tuple[Per
         return None, [Finding(PERSON_FILES[0], "the file does not exist")]
     except OSError as error:
         return None, [Finding(PERSON_FILES[0], f"the file cannot be read: {error.strerror}")]
-    if found := check_header(name, header, COLUMNS):
+    except pa.ArrowException:
+        return None, [Finding(name, "is not a Parquet file")]
+    if not header:
+        return None, [_empty(name)]
+    if found := check_header(name, header, COLUMNS, show=False):
         return None, found
     configuration = parameters.configuration
     file = PersonFile(
@@ -205,11 +210,17 @@ def _person_file(data: str, region: Region, parameters: Parameters) -> tuple[Per
     return file, []
 
 
+def _empty(name: str) -> Finding:
+    return Finding(name, f"{name} is empty. This fails validation as records are expected.")
+
+
 def _header(path: str) -> list[str]:
+    """The column names of the person records; none where the file holds no byte."""
     if path.endswith(".parquet"):
         with fsspec.open(path) as stream:
             return list(pq.read_schema(stream).names)
-    return split_header(read_bytes(path, 0, 65536).partition(b"\n")[0])
+    start = read_bytes(path, 0, 65536)
+    return split_header(start.partition(b"\n")[0]) if start else []
 
 
 def _save(run: RunDirectory, parameters: Parameters, geography: Geography, person_file: PersonFile) -> None:
@@ -229,8 +240,8 @@ def _collect(run: RunDirectory, workers: Workers, file: PersonFile, chunks: int)
             for finding in report.findings
         ]
         line += report.lines
-    if not sum(report.lines for report in reports):
-        found.append(Finding(file.name, f"{file.name} is empty. This fails validation as records are expected."))
+    if not found and not sum(report.rows for report in reports):
+        found.append(_empty(file.name))
     if left_out := sum(report.left_out for report in reports):
         found.append(
             Finding(file.name, "persons outside the state filter, left out", "TABBLKST", left_out, warning=True)
