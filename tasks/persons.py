@@ -199,11 +199,12 @@ def check_and_encode(
     is_code, is_null = np.empty((len(rows), 9), bool), np.empty((len(rows), 9), bool)
     for position, name in enumerate((*RACE_COLUMNS, "QSPAN")):
         column = columns[name]
-        unlisted = column.where(lambda value: value not in file.code_numbers) & ~column.where(_malformed(name))
-        fault("codes that are not in the code list", name, unlisted)
+        well_formed = ~column.where(_malformed(name))
+        unlisted = column.where(lambda value: value not in file.code_numbers)
+        fault("codes that are not in the code list", name, well_formed & unlisted)
         codes[:, position] = column.where(lambda value: file.code_numbers.get(value, 0), np.uint16)
         is_null[:, position] = column.where(lambda value: value == "Null")
-        is_code[:, position] = column.where(lambda value, accepts=accepts: value != "Null" and bool(accepts(value)))
+        is_code[:, position] = well_formed & ~is_null[:, position]
     fault("race codes after a 'Null'", "QRACE2", (is_code[:, 1:8] & is_null[:, :7]).any(axis=1))
     fault(f"more than {file.max_race_codes} race codes", "QRACE1", is_code[:, :8].sum(axis=1) > file.max_race_codes)
     numbers = block_numbers({name: columns[name].where(_integer, np.int64) for name in BLOCK_COLUMNS})
