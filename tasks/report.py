@@ -34,6 +34,7 @@ def _rows(manifest: dict[str, Any]) -> list[dict[str, Any]]:
                 "suppressed_up_to": level["suppressed_up_to"],
                 "thresholds": level["thresholds"],
                 "budget": queries["total_only"]["budget"] if queries else None,
+                "stability": level.get("stability"),
                 "deviation": {query: told["variance"] ** 0.5 for query, told in queries.items()},
             }
         )
