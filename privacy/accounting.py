@@ -42,9 +42,11 @@ def stability(counts: IterationCounts, max_race_codes: int) -> int:
     Raises
     ------
     ValueError
-        where a possible record reaches more groups than the formula allows for.
+        where a possible record reaches more groups than the formula allows for, or none reaches any.
     """
     most = max(counts.alone, counts.combination) * max(2, max_race_codes) + counts.ethnicity
+    if most == 0:
+        raise ValueError("no code maps to an iteration of this level: its budget must be 0")
     if (reach := record_reach(counts, max_race_codes)) > most:
         raise ValueError(f"a possible record is in {reach} population groups, the stability formula allows for {most}")
     return most

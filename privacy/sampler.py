@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.balls import decide
+from privacy.balls import FIRST_PRECISION, decide, working_precision
 from privacy.mechanisms import Law
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -92,6 +92,14 @@ def boundaries(law: Law) -> Words:
     below = np.array(decide(lambda _: _lower_boundaries(law, outermost)), dtype=np.uint64)
     # 2^64 CDF(k) = 2^64 - 2^64 CDF(-k-1), and neither is an integer: its floor is the complement of the other's.
     return np.concatenate([below[::-1], ~below])
+
+
+def check_width(law: Law) -> None:
+    """Raise ValueError where `boundaries` would; without making the table where a bound on the tail tells."""
+    with working_precision(FIRST_PRECISION):
+        if law._tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
+            return
+    boundaries(law)
 
 
 def _lower_boundaries(law: Law, most: int) -> list[int] | None:

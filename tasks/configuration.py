@@ -59,11 +59,12 @@ Budget = Fraction | Infinite
 NEVER = 2**62  # an infinite threshold: no noisy total reaches it
 
 
-def _budget_key(level: Level) -> str:
+def budget_key(level: Level) -> str:
+    """The key of config.json that holds a level's budget."""
     return f"privacy_budget_p_level_{level.iteration_level}_{level.region_type.lower().replace('-', '_')}"
 
 
-BUDGET_KEYS = {_budget_key(level): level for level in ALL_LEVELS}
+BUDGET_KEYS = {budget_key(level): level for level in ALL_LEVELS}
 
 
 class _Number(str):

@@ -17,12 +17,15 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.configuration import Configuration, Region, parse_configuration
+from privacy.accounting import query_budgets
+from privacy.mechanisms import law
+from privacy.sampler import check_width
+from tasks.configuration import Configuration, Region, budget_key, parse_configuration
 from tasks.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.errors import Failed, Refused
 from tasks.findings import Finding, gather, has_errors, write_findings
 from tasks.geography import GRF_FILE, Geography, read_geography, save_geography
-from tasks.iterations import PARAMETER_FILES, Iterations, read_iterations
+from tasks.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 from tasks.persons import COLUMNS, PersonFile, chunk_count, digest_chunk, encode_chunk, read_report
 from tasks.run_directory import RunDirectory, load_public, save_public
 from tasks.synthetic import MARK_FILE, PERSON_FILES, Mark, parse_mark
@@ -66,21 +69,30 @@ def read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
     iterations, faults = read_iterations(params)
     found += faults
     if configuration and iterations:
-        found += _check_stability(configuration, iterations)
+        found += _check_levels(configuration, iterations)
     if has_errors(found) or configuration is None or iterations is None:
         return None, found
     digests = {file: digest_file(f"{params.rstrip('/')}/{file}") for file in PARAMETER_FILES}
     return Parameters(configuration, iterations, digests), found
 
 
-def _check_stability(configuration: Configuration, iterations: Iterations) -> list[Finding]:
+def _check_levels(configuration: Configuration, iterations: Iterations) -> list[Finding]:
+    """Find the levels whose stability or noise the run could not vouch for, before anything is spent on them."""
     found = []
-    for region in configuration.regions:
-        for level in configuration.levels(region):
-            try:
-                iterations.stability(level, configuration.max_race_codes)
-            except ValueError as error:
-                found.append(Finding("race-and-ethnicity-code-to-iteration.txt", f"{level}: {error}"))
+    for level in (level for region in configuration.regions for level in configuration.levels(region)):
+        try:
+            stability = iterations.stability(level, configuration.max_race_codes)
+        except ValueError as error:
+            found.append(Finding(MAPPING_FILE, f"{level}: {error}"))
+            continue
+        if configuration.budgets[level] == "Infinity":
+            continue
+        budgets = query_budgets(configuration.budget(level), configuration.stage_1_fraction)
+        try:
+            for budget in (budgets.total_only, budgets.stage_1, budgets.stage_2):
+                check_width(law(configuration.privacy_defn, budget, stability))
+        except ValueError as error:
+            found.append(Finding("config.json", f"{level}: {error}", budget_key(level)))
     return found
 
 
