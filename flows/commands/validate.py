@@ -44,6 +44,9 @@ def validate(
                 if validate_input(run, Workers(client, report), params, data, region) is None:
                     err.print(f"[yellow]{region.upper()} has no block in GRF-C: a run would skip it[/]")
         except Refused:
+            if not has_errors(load_findings(run)):  # of the data as a whole, as a mark that does not cover it
+                shutil.rmtree(run.path)
+                raise
             reports.append(run.path)
         found += load_findings(run)
         if run.path not in reports:
