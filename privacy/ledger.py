@@ -1,4 +1,4 @@
-"""The budget ledger: accounts that curators open, and one row a run that is never deleted or refunded (DESIGN section 5).
+"""The budget ledger: accounts that curators open, one row a run that is never deleted or refunded (DESIGN section 5).
 
 SQLite on a local disk with a rollback journal and `synchronous=FULL`: a committed row survives a crash. The ledger
 holds digests of confidential data and is confidential itself.
@@ -40,6 +40,10 @@ CREATE TRIGGER IF NOT EXISTS spent_is_spent BEFORE UPDATE OF account, amount, se
 
 class LedgerError(ValueError):
     """A request that the ledger refuses; nothing was written. The message is public."""
+
+
+class LedgerUnusable(LedgerError):
+    """The ledger's file cannot be read or written now, so nothing is known of what it holds."""
 
 
 @dataclass(frozen=True)
@@ -192,10 +196,13 @@ class Ledger:
             if create:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.path.touch(mode=0o600)
+        except OSError as error:
+            raise LedgerUnusable(f"the ledger {self.path} cannot be made: {error.strerror}") from error
+        try:
             with self._connected(create) as database:
                 yield database
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from error
+        except sqlite3.Error as error:
+            raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
 
     @contextmanager
     def _connected(self, create: bool) -> Iterator[sqlite3.Connection]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privacy.accounting import Spend, spend
-from privacy.ledger import Ledger, LedgerError, Request, Row
+from privacy.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
 from privacy.randomness import NOISE_SCHEME_VERSION, RunSecret
 from tasks.configuration import Configuration, Region
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 from tasks.noise import AUTHORIZATION, SECRET, Authorization, is_truth
 from tasks.run_directory import RunDirectory, load_public, save_public
 from tasks.validation import Validated, configuration_digest, load_parameters
@@ -52,6 +52,8 @@ def check_budget(run: RunDirectory, region: Region, charging: Charging, options:
     Refused
         no account or one that would be passed; a budget that is infinite; a run whose row stands under other inputs,
         configuration or noise scheme, whose secret is gone, or that was abandoned.
+    Failed
+        where the ledger's file cannot be read or written now.
     """
     if is_truth(run):
         return None
@@ -82,8 +84,15 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
         raise Refused("no account was named: das run … --account NAME (das ledger open NAME opens one)")
     try:
         row = ledger.row(request.run)
+        if row is None and (run / AUTHORIZATION).exists():
+            raise Refused(
+                f"run {run.id} was authorized by a ledger that held its row, and {ledger.path} does not: "
+                "its noise may have been drawn; a new run is a new spend"
+            )
         if row is None:
             row = ledger.reserve(request, lambda: _make_secret(run))
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
     check_row(run, row, request)
