@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from tasks.errors import Failed, Refused
-from tasks.run_directory import whole
+import numpy as np
+
+from tasks.errors import Refused
+from tasks.synth_apportion import apportion
 from tasks.synth_blocks import Blocks, read_blocks
 from tasks.synth_example import example_blocks
 from tasks.synth_example_params import write_example_params
 from tasks.synth_files import Format, Part, write_data
+from tasks.synth_folder import new_folder
+from tasks.synth_nation import state_blocks
 from tasks.synth_origins import Origins, follows, published_counts, read_origins
 from tasks.synth_params import PUERTO_RICO, read_config, write_params
+from tasks.synth_tallies import tallies
 from tasks.synthetic import Mark
 
 SHARES_FILE = "ddhca_published_national.csv.gz"
@@ -45,37 +50,86 @@ class Made:
     mark: Mark
 
 
+@dataclass(frozen=True)
+class Land:
+    """States to populate, and their geography when its turn comes.
+
+    people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
+    blocks: number of blocks by state, of those that are made.
+    blocks_of: the blocks of a state.
+    """
+
+    people: Mapping[str, int]
+    blocks: Mapping[str, int]
+    blocks_of: Callable[[str], Blocks]
+
+    @property
+    def persons(self) -> int:
+        """Persons to make."""
+        return sum(self.people[state] for state in self.blocks)
+
+    def parts(self, countries: Mapping[bool, Origins]) -> Iterator[Part]:
+        """The states in order, each with its place in its country: the United States (False), Puerto Rico (True)."""
+        for island in (False, True):
+            people = {state: count for state, count in self.people.items() if (state == PUERTO_RICO) is island}
+            before = 0
+            for state, count in people.items():
+                if state in self.blocks:
+                    yield Part(state, self.blocks_of(state), countries[island], before, sum(people.values()))
+                before += count
+
+
 def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, shares: Path | None = None) -> Made:
     """Persons over a real block table, with exactly its block populations: OUT/data and OUT/params.
 
     shares: published national counts; None: SHARES_FILE beside the table or the parameters, if it is there and is of
-    the same code list; else groups have the chances 1, 1/2, 1/3 ... in the order of the iterations.
+    the same groups; else groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
     Raises Refused, Failed.
     """
-    config = read_config(params)
     shares, counts = find_shares(shares, params, near=(table.parent, params.parent))
-    blocks = read_blocks(table)
-    countries = read_countries(params, counts, config)
-    with new_folder(out) as folder:
-        write_params(config, params, folder / "params", blocks.by_state())
-        mark = _write(folder / "data", blocks, countries, "das synth", options)
-    return _made(out, blocks, shares, mark)
+    return _make("das synth", _land(read_blocks(table)), params, out, options, shares, counts)
 
 
 def synthesize_example(out: Path, options: Options) -> Made:
     """The bundled example: a small made-up geography with its own code list. Raises Refused, Failed."""
-    blocks = example_blocks()
-    with new_folder(out) as folder:
-        params = folder / "params"
-        write_example_params(params, list(blocks.by_state()))
-        countries = read_countries(params, None, read_config(params))
-        mark = _write(folder / "data", blocks, countries, "das synth (example)", options)
-    return _made(out, blocks, None, mark)
+    with TemporaryDirectory() as params:
+        write_example_params(Path(params))
+        return _make("das synth (example)", _land(example_blocks()), Path(params), out, options)
+
+
+def synthesize_nation(
+    params: Path,
+    out: Path,
+    options: Options,
+    shares: Path | None = None,
+    *,
+    persons: int | None = None,
+    states: Sequence[str] = (),
+) -> Made:
+    """A made-up nation with the tallies of 2020 (tasks.synth_tallies), with one state at a time in memory.
+
+    persons: of the whole nation and Puerto Rico, the geography being the same; None: as many as in 2020.
+    states: the codes to make, 72 being Puerto Rico; none: all. A state is the same with or without the others.
+    Raises Refused, Failed.
+    """
+    tally = tallies()
+    if unknown := sorted(set(states) - set(tally)):
+        raise Refused(f"{unknown[0]} is no state: 01 to 56 as the Census Bureau numbers them, or 72")
+    populations = np.array([state.persons for state in tally.values()])
+    people = apportion(populations, persons or int(populations.sum())).tolist()
+    people_of = dict(zip(tally, people, strict=True))
+    land = Land(
+        people=people_of,
+        blocks={state: tally[state].blocks for state in tally if not states or state in states},
+        blocks_of=lambda state: state_blocks(tally[state], people_of[state], options.seed),
+    )
+    shares, counts = find_shares(shares, params, near=(params.parent,))
+    return _make("das synth nation", land, params, out, options, shares, counts)
 
 
 def find_shares(
-    named: Path | None, params: Path, near: tuple[Path, ...]
-) -> tuple[Path | None, dict[str, float] | None]:
+    named: Path | None, params: Path, near: Sequence[Path]
+) -> tuple[Path | None, Mapping[str, float] | None]:
     """The published counts to follow and the file they are in: the one named, else SHARES_FILE in a folder `near`."""
     for path in [named] if named else [folder / SHARES_FILE for folder in near]:
         if named or path.is_file():
@@ -83,55 +137,45 @@ def find_shares(
             if follows(params, counts):
                 return path, counts
             if named:
-                raise Refused(f"{path} counts no race iteration of {params}: its codes are of another list")
+                raise Refused(f"{path} counts no race iteration of {params}: it is of another list")
     return None, None
 
 
-def read_countries(params: Path, counts: dict[str, float] | None, config: dict[str, Any]) -> dict[bool, Origins]:
-    """The law of origins in the United States (False) and in Puerto Rico (True)."""
-    most = config["max_race_codes"]
-    return {island: read_origins(params, counts, most_codes=most, puerto_rico=island) for island in (False, True)}
+def _make(
+    generator: str,
+    land: Land,
+    params: Path,
+    out: Path,
+    options: Options,
+    shares: Path | None = None,
+    counts: Mapping[str, float] | None = None,
+) -> Made:
+    config = read_config(params)
+    countries = {island: _origins(params, counts, config, island) for island in (False, True)}
+    blocks = sum(land.blocks.values())
+    with new_folder(out, persons=land.persons, blocks=blocks, form=options.form) as folder:
+        write_params(config, params, folder / "params", land.blocks)
+        mark = write_data(
+            folder / "data",
+            land.parts(countries),
+            seed=options.seed,
+            generator=generator,
+            version=version("das-flows"),
+            form=options.form,
+            threads=options.threads,
+            wrote=lambda done: options.progress(done, land.persons),
+        )
+    return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), shares, mark)
 
 
-def _write(data: Path, blocks: Blocks, countries: dict[bool, Origins], generator: str, options: Options) -> Mark:
-    return write_data(
-        data,
-        list(parts(blocks.by_state(), countries)),
-        seed=options.seed,
-        generator=generator,
-        version=version("das-flows"),
-        form=options.form,
-        threads=options.threads,
-        wrote=lambda done: options.progress(done, blocks.persons),
+def _origins(params: Path, counts: Mapping[str, float] | None, config: Mapping[str, Any], island: bool) -> Origins:
+    return read_origins(params, counts, most_codes=config["max_race_codes"], puerto_rico=island)
+
+
+def _land(blocks: Blocks) -> Land:
+    states = blocks.by_state()
+    return Land(
+        people={state: part.persons for state, part in states.items()},
+        blocks={state: len(part) for state, part in states.items()},
+        blocks_of=states.__getitem__,
     )
-
-
-def parts(states: dict[str, Blocks], countries: dict[bool, Origins]) -> Iterator[Part]:
-    """The states in order, each with its place among all persons of its country (Puerto Rico is one of its own)."""
-    totals = {False: 0, True: 0}
-    for state, blocks in states.items():
-        totals[state == PUERTO_RICO] += blocks.persons
-    before = {False: 0, True: 0}
-    for state, blocks in states.items():
-        country = state == PUERTO_RICO
-        yield Part(state, blocks, countries[country], before[country], totals[country])
-        before[country] += blocks.persons
-
-
-@contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
-    """A folder that becomes `out` when the block ends well. Refuses an `out` that holds something."""
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise Refused(f"{out} exists already and is left as it is: name a new directory")
-    try:
-        with whole(out) as folder:
-            folder.mkdir()
-            yield folder
-    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-        raise Refused(f"{out} cannot be made: {error.strerror}") from error
-    except OSError as error:
-        raise Failed(f"{out} cannot be written: {error.strerror or error}; nothing was kept") from error
-
-
-def _made(out: Path, blocks: Blocks, shares: Path | None, mark: Mark) -> Made:
-    return Made(out / "data", out / "params", blocks.persons, len(blocks), list(blocks.by_state()), shares, mark)

@@ -7,16 +7,20 @@ from numpy.typing import NDArray
 
 
 def apportion(weights: np.ndarray, total: int, *, least: int = 0) -> NDArray[np.int64]:
-    """Split `total` in proportion to weights by largest remainders, after `least` for each; int64 like `weights`.
+    """Split `total` in proportion to weights, after `least` for each; int64 like `weights`.
 
-    Raises ValueError when the total is less than `least` for each.
+    The cumulative sums are rounded, so that neighbours make up for each other's fractions: a small total is spread
+    over all of them, not given to the largest. Weight 0 gets `least`. Raises ValueError when `total` does not suffice.
     """
     rest = total - least * len(weights)
     if rest < 0:
         raise ValueError(f"{total} cannot be split into {len(weights)} parts of at least {least}")
-    exact = weights * (rest / weights.sum())
-    whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
-    largest = np.argsort(whole - exact, kind="stable")
-    whole[largest[: rest - whole.sum()]] += 1
-    whole += least
-    return whole
+    upto = np.cumsum(weights, dtype=float)
+    parts: NDArray[np.int64] = np.diff(np.rint(upto * (rest / upto[-1])).astype(np.int64), prepend=0)
+    return parts + least
+
+
+def number_within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, ... counts[i] - 1 for each i in turn, joined; int64 of shape (counts.sum(),)."""
+    starts = counts.cumsum() - counts
+    return np.arange(counts.sum()) - np.repeat(starts, counts)

@@ -6,11 +6,11 @@ sub-state tables (DETAILED_ONLY) and the sub-state group that gathers them (COAR
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from tasks.configuration import ALL_LEVELS, BUDGET_KEYS, Level
-from tasks.synth_params import write_config
 
 # Code, name, major race (LEVEL 0), Regional and Detailed group. Codes have the ranges that the real list has by race.
 _RACE = """
@@ -49,12 +49,11 @@ _BUDGETS = {"USA": (0.1, 1.0), "STATE": (0.1, 1.0), "AIANNH": (0.0, 0.25)}  # (L
 _SUB_STATE_BUDGETS = (0.05, 0.25)
 
 
-def write_example_params(out: Path, states: list[str]) -> None:
-    """Write the example's parameters into the new directory `out`."""
-    out.mkdir(parents=True)
+def write_example_params(params: Path) -> None:
+    """Write the example's parameter files into the directory `params`."""
     for name, lines in _tables().items():
-        (out / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    write_config(_config(), out, states)
+        (params / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    (params / "config.json").write_text(json.dumps(_config(), indent=2) + "\n", "utf-8")
 
 
 def _config() -> dict[str, Any]:
@@ -63,11 +62,14 @@ def _config() -> dict[str, Any]:
         **{key: _budget(level) for key, level in BUDGET_KEYS.items()},
         "privacy_budget_p_stage_1_fraction": 0.1,
         "thresholds_p": {
-            str(level): [50, 200, 800] if level.nation_or_state else [40, 120, 400] for level in ALL_LEVELS
+            str(level): [150, 300, 800] if level.nation_or_state else [40, 120, 400] for level in ALL_LEVELS
         },
         "zero_suppression_chance": 0.9999,
         "allow_negative_counts": True,
-        "state_filter_us": [],
+        "run_us": True,
+        "run_pr": True,
+        "reader": "csv",
+        "state_filter_us": ["31", "46"],
         "privacy_defn": "zcdp",
     }
 

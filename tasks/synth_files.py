@@ -29,7 +29,8 @@ from tasks.synth_text import HEADER, PERIOD, person_rows
 from tasks.synthetic import GRF_FILE, Mark, write_mark
 
 Format = Literal["text", "parquet"]
-CHUNK_ROWS = 4096 * PERIOD  # persons drawn and written at a time; also the row group of Parquet
+CHUNK_ROWS = 2048 * PERIOD  # persons drawn and laid out at a time
+ROW_GROUP_ROWS = 8 * CHUNK_ROWS  # of Parquet
 
 
 T = TypeVar("T")
@@ -84,8 +85,21 @@ def _text(file: _Digested) -> Iterator[Callable[[bytes], Any]]:
 
 @contextmanager
 def _parquet(file: _Digested) -> Iterator[Callable[[pa.Table], Any]]:
+    held: list[pa.Table] = []
+
+    def flush() -> None:
+        writer.write_table(pa.concat_tables(held).unify_dictionaries(), row_group_size=ROW_GROUP_ROWS)
+        held.clear()
+
+    def write(table: pa.Table) -> None:
+        held.append(table)
+        if len(held) == ROW_GROUP_ROWS // CHUNK_ROWS:
+            flush()
+
     with pq.ParquetWriter(file, SCHEMA, compression="zstd", store_schema=False) as writer:  # read back as plain text
-        yield partial(writer.write_table, row_group_size=CHUNK_ROWS)
+        yield write
+        if held:
+            flush()
 
 
 _FORMS: dict[Format, tuple[str, Callable[..., Any], Callable[[_Digested], Any]]] = {
@@ -121,7 +135,7 @@ def _jobs(
 
 
 def _chunk(part: Part, place: Place, start: int, count: int, seed: int, lay_out: Callable[..., T]) -> tuple[int, T]:
-    stream = np.random.SeedSequence(seed, spawn_key=(int(part.state), start // CHUNK_ROWS))
+    stream = np.random.SeedSequence(seed, spawn_key=(0, int(part.state), start // CHUNK_ROWS))
     people = draw_people(place, part.origins, start, count, np.random.Generator(np.random.SFC64(stream)))
     first, last = int(people.block[0]), int(people.block[-1])
     here = replace(people, block=people.block - first)

@@ -164,8 +164,7 @@ def _race_edges(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: fl
 
 def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarray) -> np.ndarray:
     """The QSPAN of persons who are not Hispanic: the code that is no race, or else the first that is not Hispanic."""
-    other = names[~is_hispanic]
-    if not len(other):
+    if is_hispanic.all():
         raise Refused("every code of the list is Hispanic: none is left for persons who are not")
-    no_race = names[~is_race & ~is_hispanic]
-    return no_race[:1] if len(no_race) else other[:1]
+    candidates = ~is_hispanic & ~is_race
+    return np.asarray(names[candidates if candidates.any() else ~is_hispanic][:1])

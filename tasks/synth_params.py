@@ -40,13 +40,7 @@ def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterab
     out.mkdir(parents=True)
     for name in PARAMETER_FILES:
         shutil.copyfile(params / name, out / name)
-    write_config(config, out, states)
-
-
-def write_config(config: dict[str, Any], out: Path, states: Iterable[str]) -> None:
-    """Write config.json fitted to the states."""
-    states = set(states)
-    us = sorted(states - {PUERTO_RICO})
+    us = sorted(set(states) - {PUERTO_RICO})
     fitted = config | {"run_us": bool(us), "run_pr": PUERTO_RICO in states, "reader": "csv"}
     if us:
         fitted["state_filter_us"] = us

@@ -90,7 +90,7 @@ def synth(
             case [blocks, code_list, out] if mark is None:
                 _only(given, "das synth BLOCKS_CSV PARAMS OUT", "--shares")
                 made = synthesize_blocks(blocks, code_list, out, options, shares)
-            case [out] if mark is None:
+            case [out] if mark is None and out != Path("nation"):
                 _only(given, "das synth OUT")
                 made = synthesize_example(out, options)
             case _:
@@ -128,9 +128,10 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
 def _table(made: Made) -> Table:
     table = Table.grid(padding=(0, 2))
-    states = ", ".join(made.states) if len(made.states) <= 6 else f"{len(made.states)}"
+    many = len(made.states) > 6
+    states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
     table.add_row("persons", f"{made.persons:,} synthetic, seed {made.mark.seed}")
-    table.add_row("blocks", f"{made.blocks:,} in states {states}")
+    table.add_row("blocks", f"{made.blocks:,} in {states}")
     table.add_row("groups", f"follow {made.shares}" if made.shares else "have made-up shares (no published counts)")
     table.add_row("data", str(made.data))
     table.add_row("parameters", str(made.params))
