@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import islice
 from typing import Literal, TypeAlias
 
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from privacy.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
 
@@ -122,6 +122,9 @@ class DiscreteGaussian(SymmetricLaw):
         return (-ball(k * k / (2 * self.sigma_squared))).exp() / self._theta(arb(0))
 
     def _tail(self, k: int) -> arb:
+        bound = self._tail_of_sum(1, k + 1)
+        if bound < arb(2) ** -(ctx.prec + 8):  # nothing but zeros at this precision: no need to add up k terms
+            return bound.union(arb(0))
         return next(islice(self._tails(), k, None))
 
     def _tails(self) -> Iterator[arb]:

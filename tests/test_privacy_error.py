@@ -1,4 +1,5 @@
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ LAWS = [
 ERROR = 1e-11  # of the sums in floating point below, generously
 
 
+@lru_cache
 def convolved(law, cells):
     """P(|S| > m) for m = 0, 1, ... and -1 last: the distribution itself, convolved with itself."""
     _, single = pmf(law)

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import mpmath
@@ -112,6 +113,22 @@ def test_quantile_at_one_half_and_far_out(law):
     with working_precision(400):
         below, above = law.cdf(k - 1, 400), law.cdf(k, 400)
         assert below < 1 - arb(2) ** -130 < above
+
+
+def test_cdf_far_out_is_an_honest_ball():
+    gaussian = DiscreteGaussian(Fraction(5625))
+    with working_precision(128):
+        for k in (990, 10**9):  # 13 sigma out, added up term by term; and far beyond
+            assert abs(gaussian.cdf(k) - 1) < arb(2) ** -120
+            assert abs(gaussian.cdf(-k)) < arb(2) ** -120
+
+
+def test_threads_do_not_disturb_each_other():
+    """The precision of python-flint is global: computations at different precisions, at the same time."""
+    tiny = [Fraction(1, 1 << bits) for bits in (8, 40, 90, 200) * 6]
+    alone = [LAWS[3].quantile(p) for p in tiny]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(LAWS[3].quantile, tiny)) == alone
 
 
 @pytest.mark.parametrize("p", [Fraction(0), Fraction(1), Fraction(-1, 2), Fraction(3, 2)])
