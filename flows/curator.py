@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from flows.settings import SETTINGS, RunSettings
 from privacy.accounting import Spend
 from privacy.conversions import epsilon
 from tasks.findings import Finding, read_findings
@@ -60,9 +58,3 @@ def run_directories(state: Path) -> list[RunDirectory]:
     """The confidential directories that earlier runs left."""
     runs = state / "runs"
     return [RunDirectory(path) for path in sorted(runs.iterdir()) if path.is_dir()] if runs.is_dir() else []
-
-
-def load_settings(run: RunDirectory) -> RunSettings | None:
-    """The settings a run was started with, None where it has none (a validation, a truth)."""
-    path = run / SETTINGS
-    return RunSettings(**json.loads(path.read_text())) if path.exists() else None

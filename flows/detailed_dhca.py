@@ -25,7 +25,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.cluster import open_cluster
 from flows.progress import report
-from flows.settings import SETTINGS, RunSettings
+from flows.settings import RunSettings, keep_settings
 from tasks.budget_check import check_budget
 from tasks.commit import check_out, commit, end_run, finish_released, staging
 from tasks.confidential import guard
@@ -85,7 +85,7 @@ def detailed_dhca(settings: RunSettings) -> str | None:
             logger.info("released already: %s", place)
             return str(place)
         check_out(run, out, settings.region)
-        (run / SETTINGS).write_text(settings.model_copy(update={"run_id": run_id}).model_dump_json())
+        keep_settings(run, settings.model_copy(update={"run_id": run_id}))
         with _workers(settings, run) as workers:
             released = _stages(settings, run, out, workers)
         if released is None:

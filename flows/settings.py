@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from datetime import datetime
@@ -13,9 +14,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from flows.cluster import ClusterSettings
 from tasks.budget_check import Charging
 from tasks.configuration import Region
+from tasks.errors import Refused
+from tasks.noise import SECRET
+from tasks.run_directory import SETTINGS, RunDirectory, whole
 from tasks.validation import digest_file
-
-SETTINGS = "run.json"  # a run's settings in its confidential directory, from which it is resumed
 
 
 def state_home() -> Path:
@@ -74,3 +76,23 @@ class RunSettings(BaseModel):
             "coterminous": self.coterminous,
             "coterminous_list": digest_file(listed) if listed else None,
         }
+
+
+WHERE_IT_RUNS = {"cluster", "blocks_each"}  # what may change while a run goes on: no release depends on it
+
+
+def load_settings(run: RunDirectory) -> RunSettings | None:
+    """The settings a run was started with, None where it has none (a validation, a truth)."""
+    path = run / SETTINGS
+    return RunSettings(**json.loads(path.read_text())) if path.exists() else None
+
+
+def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
+    """Write the settings that a run is resumed with. Raises Refused where it has a secret and began with others."""
+    earlier = load_settings(run)
+    if earlier and (run / SECRET).exists():
+        names = RunSettings.model_fields.keys() - WHERE_IT_RUNS
+        if differs := sorted(name for name in names if getattr(earlier, name) != getattr(settings, name)):
+            raise Refused(f"run {run.id} began with another {', '.join(differs)}: das run --resume {run.id} goes on")
+    with whole(run / SETTINGS) as temporary:
+        temporary.write_text(settings.model_dump_json())

@@ -2,7 +2,8 @@
 
     staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
 
-Killed between any two of these, a resumed run takes up where it was: each step checks whether it is done.
+Killed between any two of these, a resumed run takes up where it was: each step checks whether it is done. A release
+that was sealed is never written again: it lies whole and flushed in its staging folder and goes to its place as it is.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import os
 import shutil
 from pathlib import Path
 
-from privacy.ledger import Ledger, LedgerError
+from privacy.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.budget_check import Charging, fsync_folder
 from tasks.configuration import Region
-from tasks.errors import Refused
-from tasks.manifest import MANIFEST, read_manifest, release_digest
+from tasks.errors import Failed, Refused
+from tasks.manifest import MANIFEST, is_whole, read_manifest, release_digest
 from tasks.noise import SECRET
-from tasks.run_directory import RunDirectory
+from tasks.run_directory import SETTINGS, RunDirectory
 
 
 def staging(run: RunDirectory, out: Path, region: Region) -> Path:
@@ -65,11 +66,17 @@ def move_into_place(staged: Path, place: Path) -> None:
 
 
 def end_run(run: RunDirectory) -> None:
-    """Destroy the secret, then the confidential directory."""
+    """Destroy the secret, then the confidential directory: its settings last, so that a resumed run can end it."""
     (run / SECRET).unlink(missing_ok=True)
-    if run.path.exists():
-        fsync_folder(run.path)
-        shutil.rmtree(run.path)
+    if not run.path.exists():
+        return
+    fsync_folder(run.path)
+    for path in run.path.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in (SETTINGS, "lock"):
+            path.unlink()
+    shutil.rmtree(run.path)
 
 
 def fsync_tree(folder: Path) -> None:
@@ -83,20 +90,26 @@ def fsync_tree(folder: Path) -> None:
 
 
 def finish_released(run: RunDirectory, out: Path, region: Region, charging: Charging) -> Path | None:
-    """The release of a run that has reached its place already, its commit brought to an end; None for any other run.
+    """The release of a run that was sealed or has reached its place, its commit brought to an end; else None.
 
     Raises
     ------
     Refused
         where the ledger calls the run released, but its release is not at its place or is not what was sealed.
+    Failed
+        where the ledger cannot be read now.
     """
     try:
         row = Ledger(charging.ledger).row(run.id)
+    except LedgerUnusable as error:
+        raise Failed(f"commit: {error}") from None
     except LedgerError:  # no ledger: nothing was ever charged
         row = None
     there = is_released(run, out, region)
-    if row is not None and row.state in ("sealed", "released") and there:
-        there = release_digest(out / region) == row.release_digest
-    if row is not None and row.state == "released" and not there:
-        raise Refused(f"run {run.id} is released, but its release is not at {out / region}")
+    if row is not None and row.state in ("sealed", "released"):
+        there = there and release_digest(out / region) == row.release_digest
+        if not there and row.state == "released":
+            raise Refused(f"run {run.id} is released, but its release is not at {out / region}")
+        staged = staging(run, out, region)
+        there = there or (is_whole(staged) and release_digest(staged) == row.release_digest)
     return commit(run, out, region, charging, charged=row is not None) if there else None

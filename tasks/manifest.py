@@ -94,6 +94,14 @@ def release_digest(out: Path) -> str:
     return sha256((out / MANIFEST).read_bytes()).hexdigest()
 
 
+def is_whole(out: Path) -> bool:
+    """True where a folder holds a manifest and exactly the files that it names, unchanged."""
+    if not (out / MANIFEST).is_file():
+        return False
+    found = {str(path.relative_to(out)): file_digest(path) for path in released_files(out)}
+    return bool(found == read_manifest(out)["files"])
+
+
 def read_manifest(out: Path) -> dict[str, Any]:
     """The manifest of a release."""
     manifest: dict[str, Any] = json.loads((out / MANIFEST).read_text())

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import Refused
 
+SETTINGS = "run.json"
 STAGES = ("public", "persons", "counts", "noisy")  # what stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

@@ -60,8 +60,8 @@ def run(
     `das run params/ data/ out/ --account census-2020`
     """
     from flows.cluster import ClusterSettings
-    from flows.curator import load_settings, run_directories
-    from flows.settings import RunSettings, new_run_id, state_home
+    from flows.curator import run_directories
+    from flows.settings import RunSettings, load_settings, new_run_id, state_home
     from tasks.run_directory import RunDirectory
 
     home = state or state_home()

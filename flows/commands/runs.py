@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
-from flows.commands.options import LedgerFile, State
+from flows.commands.options import State
 from flows.terminal import Json, show
 from tasks.errors import Refused
 
@@ -20,8 +21,8 @@ def list_runs(state: State = None, as_json: Json = False) -> None:
 
     **Example:** `das runs list`
     """
-    from flows.curator import load_settings, run_directories
-    from flows.settings import state_home
+    from flows.curator import run_directories
+    from flows.settings import load_settings, state_home
 
     told = []
     for run in run_directories(state or state_home()):
@@ -45,16 +46,19 @@ def _table(told: list[dict[str, Any]]) -> RenderableType:
 def discard(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
     state: State = None,
-    ledger: LedgerFile = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="the run's own")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Give a run up: destroy its secret and its confidential directory. What it was charged stays charged.
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.settings import state_home
-    from privacy.ledger import Ledger, LedgerError
+    from flows.settings import load_settings, state_home
+    from privacy.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.commit import end_run
+    from tasks.errors import Failed
     from tasks.run_directory import RunDirectory, locked
 
     home = state or state_home()
@@ -62,11 +66,14 @@ def discard(
     if not run.path.is_dir():
         raise Refused(f"run {run_id} has no confidential directory in {home / 'runs'}")
     with locked(run):
-        book = Ledger(ledger or home / "ledger.sqlite")
+        settings = load_settings(run)
+        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))
         try:
             charged = book.row(run_id) is not None
             book.abandon(run_id)
-        except LedgerError:
+        except LedgerUnusable as error:
+            raise Failed(f"{error}; run {run_id} is left as it is") from None
+        except LedgerError:  # no ledger: nothing was ever charged
             charged = False
         end_run(run)
     kept = "; its charge stays" if charged else ""
