@@ -67,10 +67,12 @@ class PersonFile:
 class ChunkReport:
     """What the encoding of one chunk found; confidential.
 
-    `lines` counts the chunk's own lines (rows, for Parquet); `digest` is of the 64 MiB of text, empty for Parquet.
+    `lines` counts the chunk's own lines (rows, for Parquet), `rows` those that hold a person; `digest` is of the 64 MiB
+    of text, empty for Parquet.
     """
 
     lines: int
+    rows: int
     left_out: int
     digest: str
     findings: list[Finding]
