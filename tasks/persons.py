@@ -207,7 +207,8 @@ def check_and_encode(
         codes[:, position] = column.where(lambda value: file.code_numbers.get(value, 0), np.uint16)
         is_null[:, position] = column.where(lambda value: value == "Null")
         is_code[:, position] = well_formed & ~is_null[:, position]
-    fault("race codes after a 'Null'", "QRACE2", (is_code[:, 1:8] & is_null[:, :7]).any(axis=1))
+    after_null = np.logical_or.reduce(is_code[:, 1:8] & is_null[:, :7], axis=1)
+    fault("race codes after a 'Null'", "QRACE2", after_null)
     fault(f"more than {file.max_race_codes} race codes", "QRACE1", is_code[:, :8].sum(axis=1) > file.max_race_codes)
     numbers = block_numbers({name: columns[name].where(_integer, np.int64) for name in BLOCK_COLUMNS})
     row = np.searchsorted(blocks, numbers)
