@@ -124,6 +124,8 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     """
     if (run / "public/validated").exists():
         return _validated_before(run, workers, params, data)
+    for name in ("public", "persons"):  # of a try that came to no end: the files may have been corrected since
+        shutil.rmtree(run / name, ignore_errors=True)
     parameters, found = read_parameters(params)
     if parameters is None:
         _refuse(run, found)

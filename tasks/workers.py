@@ -46,25 +46,31 @@ class Workers:
         Raises
         ------
         Failed
-            with stage and rule, where a piece fails or the cluster is lost; the other pieces are given up.
+            with stage and rule, where a piece fails or the cluster is lost.
         Refused
             as the function raised it.
+        Either only when every other piece has come to its end as well, so that a retry meets none of an earlier try.
         """
         calls = list(arguments)
         futures = [self.client.submit(guard, stage, run, function, *call, pure=False) for call in calls]
         place = {future: number for number, future in enumerate(futures)}
         results: list[Any] = [None] * len(calls)
+        problems: list[BaseException] = []
         self.progress(stage, 0, len(calls))
+        ended = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
         try:
-            for done, (future, result) in enumerate(as_completed(futures, loop=self.client.loop, with_results=True), start=1):
-                results[place[future]] = result
+            for done, (future, result) in enumerate(ended, start=1):
+                if future.status == "finished":
+                    results[place[future]] = result
+                else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
+                    problems.append(result[1] if future.status == "error" else result)
                 self.progress(stage, done, len(calls))
-        except (Refused, Failed):
-            raise
-        except Exception as error:  # KilledWorker, CancelledError, a broken connection: nothing of ours in it
-            lost = type(error).__name__
-        else:
-            return results
-        finally:
+        finally:  # a person's interrupt
             self.client.cancel([future for future in futures if not future.done()])
-        raise Failed(f"{stage}: the workers were lost ({lost})")
+        for kind in (Refused, Failed):
+            for problem in problems:
+                if isinstance(problem, kind):
+                    raise problem
+        if problems:  # KilledWorker, CancelledError, a broken connection: nothing of ours in it
+            raise Failed(f"{stage}: the workers were lost ({type(problems[0]).__name__})")
+        return results
