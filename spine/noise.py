@@ -54,7 +54,8 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
 
     Each query group changes by 1 in at most two coordinates (spec 1.2), one on the old record's path to the root, one
     on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3), so two paths cost the mean of twice each,
-    and the worst replacement is one inside the dearest block.
+    and no replacement costs more than one inside the dearest block. (A coordinate that loses one record and gains the
+    other, such as a total, does not change: an actual replacement may cost less.)
     """
     each: list[Fraction] = []
     where: list[tuple[int, int]] = []

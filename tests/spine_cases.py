@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from spine.allocations import Allocation
 from spine.entities import Entities
@@ -86,3 +88,46 @@ def dense_variance(spine: Spine, allocation: Allocation, workload: Workload) -> 
         power = 1 if allocation.mechanism == "zcdp" else 2
         information = information + np.kron(rows.T @ np.diag(gamma**power) @ rows, inner)
     return np.linalg.inv(information)
+
+
+def blocks_table(seed: int = 0, states: tuple[int, ...] = (1, 55), per_state: int = 300) -> pd.DataFrame:
+    """A made-up GRF-C with every column that a spine can use: a row a block, in shuffled order, codes as text.
+
+    Subdivisions, places, AIAN and school districts are stretches of neighbouring blocks that follow no tract.
+    """
+    rng = np.random.default_rng(seed)
+    tables = []
+    for state in states:
+        n = per_state
+        tract = np.sort(rng.integers(0, max(1, n // 25), n))
+        group = 1 + np.arange(n) % 3
+        table = pd.DataFrame({"TABBLKST": f"{state:02d}", "tract": tract, "group": group})
+        table = table.sort_values(["tract", "group"], kind="stable").reset_index(drop=True)
+        within = table.groupby(["tract", "group"]).cumcount()
+        table["TABBLKCOU"] = [f"{1 + 2 * (t // 4):03d}" for t in table["tract"]]
+        table["TABTRACTCE"] = [f"{100 * (1 + t):06d}" for t in table["tract"]]
+        table["TABBLK"] = [f"{1000 * g + i:04d}" for g, i in zip(table["group"], within, strict=True)]
+        table["TABBLKGRPCE"] = table["group"].astype(str)
+        table["COUSUBFP"] = _stretches(rng, n, n // 18, "{:05d}", 100)
+        table["COUSUBFS"] = ["A" if int(c) % 3 else "F" for c in table["COUSUBFP"]]
+        table["PLACEFP"] = _stretches(rng, n, n // 22, "{:05d}", 2000, gaps="99999")
+        table["PLACEFS"] = ["A" if int(p) % 4 else "S" for p in table["PLACEFP"]]
+        table["AIANNHCE"] = _stretches(rng, n, 8, "{:04d}", 10, gaps="9999", often=0.7)
+        table["SDUNILEA"] = _stretches(rng, n, n // 60, "{:05d}", 300)
+        table["SDSECLEA"] = table["SDELMLEA"] = "99999"
+        tables.append(table.drop(columns=["tract", "group"]))
+    return pd.concat(tables).sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+def _stretches(
+    rng: np.random.Generator, n: int, number: int, form: str, first: int, gaps: str = "", often: float = 0.4
+):
+    cuts = np.sort(rng.choice(np.arange(1, n), min(number, n - 1), replace=False))
+    stretch = np.searchsorted(cuts, np.arange(n), side="right")
+    codes = [gaps if gaps and rng.random() < often else form.format(first + 3 * i) for i in range(stretch.max() + 1)]
+    return [codes[i] for i in stretch]
+
+
+def write_grfc(path: Path, table: pd.DataFrame) -> Path:
+    path.write_text(table.to_csv(sep="|", index=False))
+    return path
