@@ -26,6 +26,18 @@ def staging(run: RunDirectory, out: Path, region: Region) -> Path:
     return out / f".{region}-{run.id}.partial"
 
 
+def drafts(staged: Path) -> Path:
+    """Where files of a staged release are written before they are whole."""
+    return staged.with_name(f"{staged.name}.drafts")
+
+
+def clear_staging(run: RunDirectory, out: Path, region: Region) -> None:
+    """Remove what a run has staged and not released."""
+    staged = staging(run, out, region)
+    for folder in (staged, drafts(staged)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def check_out(run: RunDirectory, out: Path, region: Region) -> None:
     """Refuse an output that holds something which is not this run's. Raises Refused."""
     place = out / region
@@ -54,7 +66,7 @@ def commit(run: RunDirectory, out: Path, region: Region, charging: Charging, *, 
         move_into_place(staged, place)
     if charged:
         Ledger(charging.ledger).release(run.id, digest)
-    shutil.rmtree(staged, ignore_errors=True)
+    clear_staging(run, out, region)
     end_run(run)
     return place
 

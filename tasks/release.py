@@ -6,9 +6,13 @@ One file a population group level, its rows sorted by region, iteration, age and
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.commit import staging
+from tasks.commit import drafts, staging
 from tasks.configuration import Level, Region
 from tasks.coterminous import final_folder
 from tasks.domain import AGE4, AGE9, AGE23, AGES, LAST_AGE, TOTAL, TOTAL_ONLY, WIDTHS, Domain, load_domain, load_queries
@@ -70,6 +74,7 @@ def stage_release(
     """
     levels = load_parameters(run).configuration.levels(region)
     staged = staging(run, out, region)
+    shutil.rmtree(drafts(staged), ignore_errors=True)  # of an earlier try
     published = workers.map("release", run, write_level, [(level, staged) for level in levels])
     write_manifest(run, region, staged, dict(zip(levels, published, strict=True)), options, spine)
 
@@ -91,11 +96,10 @@ def write_level(run: RunDirectory, level: Level, out: Path) -> dict[str, int]:
 
 
 def _write(out: Path, table: str, level: Level, batches: Iterator[pa.Table]) -> None:
-    text, columns = out / table / f"{level.slug}.csv", out / "parquet" / table / f"{level.slug}.parquet"
-    for path in (text, columns):
-        path.parent.mkdir(parents=True, exist_ok=True)
     first = next(batches)
     with (
+        _drafted(out, f"{table}/{level.slug}.csv") as text,
+        _drafted(out, f"parquet/{table}/{level.slug}.parquet") as columns,
         pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=WRITE) as as_text,
         pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
     ):
@@ -105,6 +109,20 @@ def _write(out: Path, table: str, level: Level, batches: Iterator[pa.Table]) -> 
             if (following := next(batches, None)) is None:
                 break
             first = following
+
+
+@contextmanager
+def _drafted(out: Path, name: str) -> Iterator[Path]:
+    """Give a path outside of OUT for a file that is moved to OUT/name when whole.
+
+    A worker that was lost to the cluster may still be writing when the retry of its piece is done: what it writes is
+    never part of the release.
+    """
+    path, draft = out / name, drafts(out) / uuid4().hex
+    for folder in (path.parent, draft.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    yield draft
+    os.replace(draft, path)
 
 
 def t1_tables(domain: Domain, published: Published, margins: Margins, *, clip: bool) -> Iterator[pa.Table]:

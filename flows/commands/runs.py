@@ -57,7 +57,7 @@ def discard(
     """
     from flows.settings import load_settings, state_home
     from privacy.ledger import Ledger, LedgerError, LedgerUnusable
-    from tasks.commit import end_run
+    from tasks.commit import clear_staging, end_run
     from tasks.errors import Failed
     from tasks.run_directory import RunDirectory, locked
 
@@ -75,6 +75,8 @@ def discard(
             raise Failed(f"{error}; run {run_id} is left as it is") from None
         except LedgerError:  # no ledger: nothing was ever charged
             charged = False
+        if settings:
+            clear_staging(run, Path(settings.out), settings.region)
         end_run(run)
     kept = "; its charge stays" if charged else ""
     show({"run": run_id, "charged": charged}, lambda: f"run {run_id} is discarded{kept}", as_json=as_json)
