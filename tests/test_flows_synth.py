@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli import app, main
 from tasks.errors import Refused
 from tasks.synthetic import read_mark
 
@@ -97,3 +97,29 @@ def test_bad_input_is_refused_in_one_line(words: list[str], message: str, exampl
         das(*(word.format(**places) for word in words))
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        (["synth", "none.csv", "{params}", "{out}"], 1, "refused: none.csv does not exist\n"),
+        (["synth", "--sead", "1"], 2, None),
+        (["synth", "{out}", "--json"], 0, ""),
+    ],
+)
+def test_exit_codes_and_the_one_line(
+    words: list[str],
+    code: int,
+    line: str | None,
+    example: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = {"params": example / "params", "out": tmp_path / "out"}
+    monkeypatch.setattr("sys.argv", ["das", *(word.format(**places) for word in words)])
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert (done.value.code or 0) == code
+    if line is not None:
+        assert capsys.readouterr().err == line
