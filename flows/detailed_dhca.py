@@ -31,6 +31,7 @@ from tasks.commit import check_out, commit, end_run, finish_released, staging
 from tasks.confidential import guard
 from tasks.coterminous import equate_coterminous
 from tasks.errors import Refused
+from tasks.noise import is_truth
 from tasks.population_groups import count_population_groups
 from tasks.release import stage_release
 from tasks.run_directory import RunDirectory, locked
@@ -84,6 +85,8 @@ def detailed_dhca(settings: RunSettings) -> str | None:
         if place := finish_released(run, out, settings.region, settings.charging):
             logger.info("released already: %s", place)
             return str(place)
+        if is_truth(run):
+            raise Refused(f"{run.id} is the directory of a das truth: it can never be released")
         check_out(run, out, settings.region)
         keep_settings(run, settings.model_copy(update={"run_id": run_id}))
         with _workers(settings, run) as workers:
