@@ -49,6 +49,8 @@ def entity_table(
     parts = {which: plan.parts(levels[which]) for which in SPINES}
     for name in dict.fromkeys(name for state in states for name in state.families):
         families = [state.families[name] for state in states if name in state.families]
+        if all(family.outside.all() for family in families):
+            continue  # as AIAN areas in Puerto Rico
         codes, where = np.unique(np.concatenate([family.codes for family in families]), return_inverse=True)
         rows = np.split(where, np.cumsum([len(family.codes) for family in families])[:-1])
         columns = _identity(name, codes, families, rows)

@@ -118,7 +118,7 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
     """The families to report: the tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs."""
     names = dict.fromkeys((*REPORTED, *settings.entities))
     found = {name: entities(geography, name, settings) for name in names}
-    return {name: family for name, family in found.items() if family is not None and not family.outside.all()}
+    return {name: family for name, family in found.items() if family is not None}
 
 
 def measure(path: Path, plan: Plan) -> State:
