@@ -8,8 +8,7 @@ from datetime import datetime
 import typer
 from rich.markup import escape
 
-from flows.commands import attribute_loss
-from flows.commands import ledger, runs
+from flows.commands import attribute_loss, bottom_up, ledger, runs
 from flows.commands.demo import demo
 from flows.commands.run import run
 from flows.commands.spine import spine
@@ -38,6 +37,7 @@ app.command()(spine)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(attribute_loss.app, name="attribute-loss")
+app.add_typer(bottom_up.app, name="bottom-up")
 
 
 @app.callback()

@@ -12,14 +12,20 @@ A curve computed on confidential counts leaks: it is for choosing epsilon behind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.bottom_up import fresh_noise, operating_system_words
+from privacy.calibration import Method, calibrate
 from privacy.geometric_moments import moments
+from privacy.mechanisms import TwoSidedGeometric
+from privacy.sampler import Words
+from privacy.slides_sampler import two_tailed
 
 Counts = NDArray[np.int64]
 
@@ -59,31 +65,71 @@ def _errors(truth: Counts, absolute: float, squared: float) -> Errors:
 
 
 @dataclass(frozen=True)
+class Simulation:
+    """The mechanism on known counts, to be replicated at any epsilon. Its noise belongs to no run.
+
+    Attributes
+    ----------
+    truth : int64[cells]
+        True counts, in steps of the weights' grid (unweighted: in records).
+    sensitivity : int
+        The most steps by which a record changes its cell.
+    group, totals : int64[cells] and {group: total}, or None
+        Calibration to these totals, as in `privacy.calibration`; groups that would not be reported are left out
+        beforehand (`calibrated`).
+    method, clip, sampler
+        How to calibrate; whether negative counts become 0; the exact sampler or the slides' two-tailed inverse CDF.
+    """
+
+    truth: Counts
+    sensitivity: int = 1
+    group: Counts | None = None
+    totals: Mapping[int, int] = field(default_factory=dict)
+    method: Method = "additive"
+    clip: bool = False
+    sampler: Literal["exact", "slides"] = "exact"
+    words: Callable[[int], Words] = operating_system_words
+
+    def calibrated(self, group: Counts, totals: Mapping[int, int], tolerance: Fraction = Fraction(0)) -> Simulation:
+        """The same with calibration, over the cells of those groups that are reported."""
+        exact = np.zeros(max(*totals, int(group.max())) + 1, np.int64)
+        np.add.at(exact, group, self.truth)
+        dropped = [number for number, total in totals.items() if abs(int(exact[number]) - total) > tolerance]
+        kept = ~np.isin(group, dropped)
+        return replace(self, truth=self.truth[kept], group=group[kept], totals=totals)
+
+    def expected(self, epsilon: float) -> Errors | None:
+        """The closed form at an epsilon; None where none holds: only for exact noise that nothing is done to."""
+        plain = self.sampler == "exact" and self.group is None and not self.clip
+        return expected(self.truth, epsilon / self.sensitivity) if plain else None
+
+    def release(self, epsilon: Fraction) -> Counts:
+        """Counts released once at an epsilon."""
+        law = TwoSidedGeometric(self.sensitivity / epsilon)
+        if self.sampler == "exact":
+            counts = self.truth + fresh_noise(law, len(self.truth), self.words)
+        else:
+            counts = self.truth + two_tailed(self.words(len(self.truth)), float(1 / law.scale))
+        if self.group is not None:
+            counts = calibrate(counts, self.group, self.totals, dict.fromkeys(self.totals, True), self.method).counts
+        return counts.clip(min=0) if self.clip else counts
+
+    def curve(self, epsilons: Iterable[Fraction], replicates: int) -> Iterator[Point]:
+        """Replicate at each epsilon. Raises ValueError for fewer than two replicates, or where no count is positive."""
+        if replicates < 2:
+            raise ValueError("a standard error needs at least two replicates")
+        for epsilon in epsilons:
+            runs = np.array([astuple(errors(self.truth, self.release(epsilon))) for _ in range(replicates)])
+            spread = runs.std(axis=0, ddof=1) / replicates**0.5
+            mean, error = Errors(*runs.mean(axis=0).tolist()), Errors(*spread.tolist())
+            yield Point(epsilon, mean, error, self.expected(float(epsilon)))
+
+
+@dataclass(frozen=True)
 class Point:
-    """The curve at one epsilon: means over replicates, their standard errors, and the closed forms."""
+    """The curve at one epsilon: means over replicates, their standard errors, the closed forms where they hold."""
 
     epsilon: Fraction
     mean: Errors
     standard_error: Errors
-    expected: Errors
-
-
-def curve(
-    truth: Counts,
-    epsilons: list[Fraction],
-    replicates: int,
-    release: Callable[[Fraction], Callable[[], Counts]],
-    sensitivity: int = 1,
-) -> Iterator[Point]:
-    """Replicate the mechanism at each epsilon.
-
-    `release(epsilon)` gives a function that returns released counts, anew at each call. At least two replicates.
-    """
-    if replicates < 2:
-        raise ValueError("a standard error needs at least two replicates")
-    for epsilon in epsilons:
-        again = release(epsilon)
-        runs = np.array([tuple(vars(errors(truth, again())).values()) for _ in range(replicates)])
-        spread = runs.std(axis=0, ddof=1) / replicates**0.5
-        closed = expected(truth, float(epsilon / sensitivity))
-        yield Point(epsilon, Errors(*runs.mean(axis=0).tolist()), Errors(*spread.tolist()), closed)
+    expected: Errors | None

@@ -89,9 +89,8 @@ class Histogram:
         """The number of the level in each factor of these cells: the inverse of `cell`."""
         return tuple(np.asarray(numbers, dtype=np.int64) for numbers in np.unravel_index(cells, self.shape))
 
-    def possible(self, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
-        """Which of the cells start, ..., stop - 1 are not structural zeros."""
-        cells = np.arange(start, self.cells if stop is None else stop, dtype=np.int64)
+    def possible(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these cells are not structural zeros."""
         free = np.ones(len(cells), dtype=np.bool_)
         if self.impossible:
             numbers = dict(zip(self.names, self.levels(cells), strict=True))

@@ -1,0 +1,68 @@
+"""Time the bottom-up mechanism over a large synthetic table of four factors.
+
+    .venv/bin/python benchmarks/bottom_up.py                            # 10 million rows, Parquet, 612,000 cells
+    .venv/bin/python benchmarks/bottom_up.py --rows 10000000 --text     # the same as text
+
+Tabulation, budget check, noise in every cell, calibration to state totals, release and commit are all timed, with
+Prefect's and Dask's start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet as pq
+from measure import measure
+
+from tasks.bottom_up_example import DOMAIN, TABLE, TOTALS, make_example
+from tasks.digests import file_digest
+from tasks.synthetic import MARK_FILE
+
+
+def as_text(folder: Path) -> Path:
+    """Rewrite the table as text, a row group at a time, under a mark of its own."""
+    text = folder / "table.csv"
+    source = pq.ParquetFile(folder / TABLE)
+    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
+    with text.open("wb") as file:
+        file.write((",".join(source.schema_arrow.names) + "\n").encode())
+        for number in range(source.num_row_groups):
+            group = source.read_row_group(number)
+            columns = [column.cast("string") for column in group.columns]
+            pyarrow.csv.write_csv(pyarrow.table(columns, names=group.column_names), file, options)
+    mark = json.loads((folder / MARK_FILE).read_text())
+    (folder / MARK_FILE).write_text(json.dumps(mark | {"digests": {text.name: file_digest(text)}}))
+    return text
+
+
+def main() -> None:
+    """Make the table, run, print seconds and the most memory of all processes together."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--text", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        make_example(folder, arguments.rows)
+        table = as_text(folder) if arguments.text else folder / TABLE
+        das = [str(Path(sys.executable).with_name("das")), "bottom-up", "run", str(table), str(folder / DOMAIN)]
+        options = ["--epsilon", "1/2", "--calibrate", str(folder / TOTALS), "--workers", str(arguments.workers)]
+        with (folder / "told.json").open("w") as told:
+            found = measure([*das, f"{scratch}/out", *options, "--state", f"{scratch}/state", "--json"], stdout=told)
+        if found["returncode"]:
+            raise SystemExit(f"das bottom-up run ended with {found['returncode']}")
+        said = json.loads((folder / "told.json").read_text())
+        print(
+            f"{arguments.rows:,} rows ({table.stat().st_size / 2**20:.0f} MiB), {said['cells']:,} cells, "
+            f"{found['seconds']:.1f} s, {found['peak_bytes'] / 2**30:.2f} GiB, {arguments.workers} workers"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""`das bottom-up`: a histogram of all factors with two-tailed geometric noise in every cell, margins by addition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from flows.commands.options import LedgerFile, MemoryLimit, Scheduler, State, TlsCa, TlsCert, TlsKey, WorkersOption
+from flows.formats import Format, FormatOption, TextTable, report
+from flows.terminal import Json, err, refusing, show
+from tasks.errors import Failed, Refused
+
+if TYPE_CHECKING:
+    from flows.bottom_up import BottomUpSettings
+    from privacy.accuracy_curve import Point
+
+app = typer.Typer(help="The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).", no_args_is_help=True)
+
+TableArgument = Annotated[str | None, typer.Argument(help="The table: text or Parquet (path or URL).")]
+DomainArgument = Annotated[Path | None, typer.Argument(help="The declared domain (JSON): factors, levels, states.")]
+SamplerOption = Annotated[
+    Literal["exact", "slides"],
+    typer.Option(help="`exact`, or `slides`: their float inverse CDF, for synthetic data only."),
+]
+Totals = Annotated[Path | None, typer.Option("--calibrate", help="Published totals to calibrate to (CSV).")]
+Method = Annotated[Literal["additive", "ratio", "nonnegative"], typer.Option(help="How to calibrate.")]
+Tolerance = Annotated[str, typer.Option(help="How far a published total may be from the data and count as consistent.")]
+Clip = Annotated[bool, typer.Option("--clip", help="Publish no negative count (biases counts upwards).")]
+STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")
+
+
+@app.command("run")
+def run(
+    table: TableArgument = None,
+    domain: DomainArgument = None,
+    release: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, OUT/bottom-up.")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
+    ] = None,
+    account: Annotated[str | None, typer.Option(help="The account that is charged; none for synthetic data.")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="ID", help="Go on with a run that stopped.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name the run.")] = None,
+    margin: Annotated[
+        list[str] | None, typer.Option(help="A margin, `A,B,...`; may be repeated. Default: the total, each factor.")
+    ] = None,
+    calibrate: Totals = None,
+    method: Method = "additive",
+    tolerance: Tolerance = "0",
+    clip: Clip = False,
+    sampler: SamplerOption = "exact",
+    ledger: LedgerFile = None,
+    state: State = None,
+    workers: WorkersOption = None,
+    memory_limit: MemoryLimit = "auto",
+    scheduler: Scheduler = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    as_json: Json = False,
+) -> None:
+    """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
+
+    Without --resume the run's id is printed at the start; a run that stops is taken up by it without spending again.
+
+    **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
+    """
+    from flows.bottom_up import load_bottom_up_settings, new_bottom_up_settings
+    from flows.cluster import ClusterSettings
+    from flows.settings import new_run_id, state_home
+    from tasks.run_directory import RunDirectory
+
+    home = state or state_home()
+    if resume:
+        settings = load_bottom_up_settings(RunDirectory(home / "runs" / resume))
+    elif table is None or domain is None or release is None or epsilon is None:
+        raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
+    else:
+        cluster = ClusterSettings(
+            workers=workers,
+            memory_limit=memory_limit,
+            scheduler=scheduler,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+        )
+        settings = new_bottom_up_settings(
+            table=table,
+            domain=str(domain),
+            out=str(release),
+            epsilon=epsilon,
+            sampler=sampler,
+            totals=str(calibrate) if calibrate else None,
+            calibration=method,
+            tolerance=tolerance,
+            margins=_margins(margin),
+            clip=clip,
+            account=account,
+            ledger=str(ledger or home / "ledger.sqlite"),
+            state=str(home),
+            run_id=run_id or new_run_id("bottom-up"),
+            cluster=cluster,
+        )
+    told = _run(settings)
+    show(told, lambda: _summary(told), as_json=as_json)
+
+
+def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
+    if texts is None:
+        return None
+    return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)
+
+
+def _run(settings: BottomUpSettings) -> dict[str, Any]:
+    from flows.bottom_up import bottom_up
+    from flows.progress import bars
+    from tasks.manifest import read_manifest
+
+    mechanism = settings.plan().mechanism
+    unbounded, bounded = (float(amount) for amount in (mechanism.spend.unbounded, mechanism.spend.bounded))
+    err.print(f"The run spends epsilon {unbounded:g} (add or remove one record), {bounded:g} (replace one).")
+    try:
+        with bars(f"Run {settings.run_id}"):
+            place = bottom_up(settings)
+    except (Failed, KeyboardInterrupt) as failed:
+        again = f"das bottom-up run --resume {settings.run_id} --state {settings.state}"
+        raise Failed(f"{failed or 'interrupted'}; nothing is lost, go on with: {again}") from None
+    manifest = read_manifest(Path(place))
+    told = {"run": settings.run_id, "release": place, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+    return told | {"cells": manifest["histogram"]["cells"], "groups": manifest["calibration"]["groups"]}
+
+
+def _summary(told: dict[str, Any]) -> str:
+    charged = " (synthetic: not charged)" if told["synthetic"] else ""
+    lines = [
+        f"run {told['run']}: {told['cells']:,} cells at epsilon {told['spent']['unbounded']['decimal']:g}{charged}"
+    ]
+    cases: dict[str, list[str]] = {}
+    for group in told["groups"]:
+        cases.setdefault(group["case"], []).append(" ".join(value for name, value in group.items() if name != "case"))
+    lines += [f"{case}: {len(groups)} groups" for case, groups in cases.items() if case != "inconsistent"]
+    if dropped := cases.get("inconsistent"):
+        lines.append(f"not reported, for their published total does not agree: {', '.join(dropped)}")
+    return "\n".join([*lines, f"release: {told['release']}"])
+
+
+@app.command("example")
+def example(
+    folder: Annotated[Path, typer.Argument(help="Where the files go; a new or empty folder.")],
+    rows: Annotated[int, typer.Option(min=1, help="Records of the table.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic table.")] = 1960,
+    as_json: Json = False,
+) -> None:
+    """Make a synthetic table of counties by sex by group quarters by age, with its domain and published state totals.
+
+    **Example:** `das bottom-up example example/ --rows 100000`, then
+    `das bottom-up run example/table.parquet example/domain.json out/ --epsilon 1 --calibrate example/totals.csv`
+    """
+    from tasks.bottom_up_example import make_example
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Refused(f"{folder} holds something already")
+    made = make_example(folder, rows, seed=seed)
+    show(vars(made), lambda: "\n".join(f"{name}: {path}" for name, path in vars(made).items()), as_json=as_json)
+
+
+@app.command("noise")
+def noise(
+    epsilon: Annotated[list[str] | None, typer.Option(help="A budget, exact; may be repeated.")] = None,
+    cells: Annotated[list[int] | None, typer.Option(min=1, help="Cells of a margin; may be repeated.")] = None,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """The noise of one cell and of margins at several epsilons, in closed form; the margins of error are exact.
+
+    **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
+    """
+    from privacy.bottom_up import BottomUp
+    from privacy.error import margin_of_error
+    from privacy.geometric_moments import absolute_sum, moments
+
+    sizes = cells or [1, 2, 4, 10, 100]
+    told = []
+    for value in _budgets(epsilon):
+        mechanism = BottomUp(value)
+        law = moments(float(value))
+        of_sums = [
+            {"cells": m, "absolute": absolute_sum(float(value), m), "margin": margin_of_error(mechanism.law, m)}
+            for m in sizes
+        ]
+        told.append({"epsilon": value, **vars(law), "margins": of_sums})
+    head = ["epsilon", "p", "P(0)", "E|N|", "Var N", "E N^4", *(f"95% margin, {m} cells" for m in sizes)]
+    rows = [
+        [_short(row["epsilon"]), *(f"{row[name]:.6g}" for name in ("p", "zero", "absolute", "variance", "fourth"))]
+        + [str(each["margin"]) for each in row["margins"]]
+        for row in told
+    ]
+    sums = [[_short(row["epsilon"]), *(f"{each['absolute']:.5f}" for each in row["margins"])] for row in told]
+    tables = [
+        TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows),
+        TextTable("Expected absolute error of a margin", ["epsilon", *(f"{m} cells" for m in sizes)], sums),
+    ]
+    report(told, tables, form, as_json=as_json)
+
+
+def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
+    from privacy.bottom_up import BottomUp
+
+    with refusing(ValueError, ZeroDivisionError):
+        return [BottomUp(Fraction(text)).epsilon for text in texts or STANDARD]
+
+
+def _short(value: Fraction) -> str:
+    return f"{float(value):g}"
+
+
+@app.command("curve")
+def curve(
+    table: TableArgument = None,
+    domain: DomainArgument = None,
+    counts: Annotated[str | None, typer.Option(help="Counts instead of a table, `120,40,15,...`.")] = None,
+    epsilon: Annotated[list[str] | None, typer.Option(help="A budget, exact; may be repeated.")] = None,
+    replicates: Annotated[int, typer.Option(min=2, help="Simulated releases at each epsilon.")] = 20,
+    calibrate: Totals = None,
+    method: Method = "additive",
+    clip: Clip = False,
+    sampler: SamplerOption = "exact",
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw .png and .pdf for a dark page.")] = False,
+    curator: Annotated[
+        bool, typer.Option("--i-am-the-curator", help="Allow data that is not synthetic: the figures are not private.")
+    ] = False,
+    workers: WorkersOption = None,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """Replicate the mechanism at several epsilons: L1, L2 and the accuracy curve, beside their closed forms.
+
+    A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)^2 / sum t^2 for true counts t and released counts c. The figures come
+    from exact counts and are NOT PRIVATE: they are for the choice of epsilon behind closed doors.
+
+    **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
+    """
+    from flows.bottom_up_curve import simulate_counts, simulate_table
+
+    budgets = _budgets(epsilon)
+    if counts is not None:
+        simulation, unit = simulate_counts(counts), "records"
+    elif table is None or domain is None:
+        raise typer.BadParameter("TABLE and DOMAIN are needed, or --counts")
+    else:
+        simulation, unit = simulate_table(table, domain, calibrate, curator=curator, workers=workers)
+    with refusing():
+        simulation = replace(simulation, method=method, clip=clip, sampler=sampler)
+        points = list(simulation.curve(budgets, replicates))
+    if plot:
+        from flows.bottom_up_chart import draw_curve
+        from flows.charts import save
+
+        save(lambda: draw_curve(points, simulation.expected, unit), plot, dark=dark)
+    notes = [
+        "NOT PRIVATE: computed from exact counts, for choosing epsilon behind closed doors.",
+        f"{len(simulation.truth):,} cells, {replicates} replicates: mean ± standard error. L1 in {unit}, L2 squared.",
+        "A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)² / sum t²; E: closed form. ROC in the slides, which it is not.",
+    ]
+    data = {"unit": unit, "cells": len(simulation.truth), "replicates": replicates, "notes": notes}
+    data["points"] = [
+        {"epsilon": float(point.epsilon), **{name: _errors(point, name) for name in ERRORS}} for point in points
+    ]
+    report(data, [_curve_table(points, notes)], form, as_json=as_json)
+
+
+ERRORS = ("l1", "l2", "a1", "a2", "a1_half")
+
+
+def _errors(point: Point, name: str) -> dict[str, Any]:
+    closed = getattr(point.expected, name) if point.expected else None
+    return {"mean": getattr(point.mean, name), "se": getattr(point.standard_error, name), "expected": closed}
+
+
+def _curve_table(points: Sequence[Point], notes: list[str]) -> TextTable:
+    names = {"l1": "L1", "l2": "L2", "a1": "A1", "a2": "A2"}
+    head = ["epsilon", *(heading for name in names.values() for heading in (name, f"E {name}"))]
+    rows = []
+    for point in points:
+        row = [_short(point.epsilon)]
+        for name in names:
+            told = _errors(point, name)
+            form = "{:.5g}" if name.startswith("l") else "{:.5f}"
+            spread = f"{told['se']:.2g}"
+            row += [
+                f"{form.format(told['mean'])} ± {spread}",
+                "" if told["expected"] is None else form.format(told["expected"]),
+            ]
+        rows.append(row)
+    return TextTable("Accuracy curve of the bottom-up mechanism", head, rows, notes)

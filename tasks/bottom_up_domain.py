@@ -1,0 +1,246 @@
+"""What a bottom-up run declares beforehand: factors and levels, structural zeros, weights; and the published totals.
+
+A domain is a JSON document:
+
+```
+{"factors": {"COUNTY": ["44001", "44003"], "SEX": ["1", "2"], "GQ": ["101", "201"]},
+ "states": ["44"],
+ "groups": {"STATE": {"of": "COUNTY", "first": 2}},
+ "structural_zeros": [{"SEX": "1", "GQ": "201"}],
+ "weight": {"column": "WT", "most": 25, "grid": 0.5},
+ "delimiter": ","}
+```
+
+`states` are charged in the ledger; the rest but `factors` may be left out. A group is the leading characters of a
+factor's levels. Everything here is public.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from privacy.bottom_up import BottomUp
+from privacy.histogram import Factor, Histogram
+from tasks.errors import Refused
+
+
+class Weight(BaseModel):
+    """Weighted records: no weight is above `most`; weights are counted in steps of `grid`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    column: str
+    most: Fraction = Field(gt=0)
+    grid: Fraction = Field(default=Fraction(1), gt=0)
+
+
+class Group(BaseModel):
+    """A coarser factor: the first characters of another's levels, as the state of a county's code."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    of: str
+    first: int = Field(ge=1)
+
+
+class Domain(BaseModel):
+    """A declared domain."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    factors: dict[str, tuple[str, ...]]
+    states: tuple[str, ...] = Field(min_length=1)
+    groups: dict[str, Group] = {}
+    structural_zeros: tuple[dict[str, str], ...] = ()
+    weight: Weight | None = None
+    delimiter: Literal[",", "|", ";", "\t"] = ","
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        """The full cross of the factors."""
+        factors = tuple(Factor(name, levels) for name, levels in self.factors.items())
+        return Histogram(factors, self.structural_zeros)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the table must have; it may have more."""
+        return (*self.factors, *((self.weight.column,) if self.weight else ()))
+
+    @property
+    def grid(self) -> Fraction:
+        """What one step of a count stands for."""
+        return self.weight.grid if self.weight else Fraction(1)
+
+    def mechanism(self, epsilon: Fraction) -> BottomUp:
+        """The mechanism at a budget, with the sensitivity that the weights give it."""
+        return BottomUp(epsilon, self.weight.most, self.weight.grid) if self.weight else BottomUp(epsilon)
+
+    def digest(self) -> str:
+        """SHA-256 of the declaration."""
+        return sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+    def factor_of(self, name: str) -> str:
+        """The factor that a name stands for: itself, or the one that it is a coarser form of."""
+        return self.groups[name].of if name in self.groups else name
+
+    def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
+        """The groups of cells that some factors or coarser factors tell apart. Raises ValueError for another name.
+
+        `histogram` is that of the domain, or one of its margins with all the factors needed.
+        """
+        histogram = histogram or self.histogram
+        levels, numbers = [], []
+        for name in names:
+            group = self.groups.get(name)
+            factor = histogram.factor(self.factor_of(name))
+            texts = [level[: group.first] if group else level for level in factor.levels]
+            known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+            levels.append(tuple(known))
+            numbers.append((factor.name, np.array([known[text] for text in texts], np.int64)))
+        return Grouping(tuple(names), tuple(levels), tuple(numbers), histogram)
+
+    def margin(self, counts: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
+        """Sums of all cells' counts by factors or coarser factors, in the order of `grouping(names)`."""
+        factors = {self.factor_of(name) for name in names}
+        margin = self.histogram.margin(counts, factors)
+        if not factors:
+            return margin
+        within = Histogram(tuple(factor for factor in self.histogram.factors if factor.name in factors))
+        grouping = self.grouping(names, within)
+        sums = np.zeros(grouping.groups, np.int64)
+        np.add.at(sums, grouping.of(np.arange(within.cells)), margin)
+        return sums
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Groups of cells by factors or coarser factors; a group's number is that of its levels in row-major order."""
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    _numbers: tuple[tuple[str, NDArray[np.int64]], ...]
+    _histogram: Histogram
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return prod(map(len, self.levels))
+
+    def of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each cell, all zero where nothing tells them apart."""
+        axes = dict(zip(self._histogram.names, self._histogram.levels(cells), strict=True))
+        group = np.zeros(len(cells), np.int64)
+        for levels, (factor, to_group) in zip(self.levels, self._numbers, strict=True):
+            group = group * len(levels) + to_group[axes[factor]]
+        return group
+
+    def number(self, levels: Sequence[str]) -> int:
+        """The number of the group with these levels. Raises ValueError for an unknown level."""
+        number = 0
+        for name, known, level in zip(self.names, self.levels, levels, strict=True):
+            if level not in known:
+                raise ValueError(f"{name} has no level {level!r}")
+            number = number * len(known) + known.index(level)
+        return number
+
+    def label(self, number: int) -> dict[str, str]:
+        """The levels of a group, by name."""
+        label = {}
+        for name, levels in zip(reversed(self.names), reversed(self.levels), strict=True):
+            number, at = divmod(number, len(levels))
+            label[name] = levels[at]
+        return dict(reversed(label.items()))
+
+
+def read_domain(path: Path) -> Domain:
+    """Read a declared domain. Raises Refused with the first fault, in one line."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=Fraction, parse_int=Fraction)
+        domain = Domain.model_validate(_whole_numbers(raw))
+        for name, group in domain.groups.items():
+            domain.histogram.factor(group.of)
+            if name in domain.factors:
+                raise ValueError(f"{name!r} is a factor and a group")
+        if domain.weight and domain.weight.grid > domain.weight.most:
+            raise ValueError("weight: grid is above most")
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "/".join(map(str, first["loc"]))
+        raise Refused(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from None
+    return domain
+
+
+def _whole_numbers(raw: Any) -> Any:
+    """JSON numbers are read exactly, as fractions; `first` wants an int."""
+    if isinstance(raw, dict) and isinstance(groups := raw.get("groups"), dict):
+        for group in groups.values():
+            if isinstance(group, dict) and isinstance(first := group.get("first"), Fraction) and first.denominator == 1:
+                group["first"] = int(first)
+    return raw
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Published totals, in steps, of groups of cells; groups that are not in it are unpublished."""
+
+    grouping: Grouping
+    published: dict[int, int]
+
+
+def read_totals(path: Path, domain: Domain) -> Totals:
+    """Read published totals: columns named as factors or groups, and TOTAL; an empty TOTAL is unpublished.
+
+    Raises
+    ------
+    Refused
+        with the first fault: an unknown column or level, a group twice, a total that is no number >= 0 or no multiple
+        of the weights' grid.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            rows = list(csv.reader(lines, delimiter=domain.delimiter))
+        if not rows or "TOTAL" not in rows[0]:
+            raise ValueError("needs a header with the column TOTAL")
+        at = rows[0].index("TOTAL")
+        grouping = domain.grouping([name for name in rows[0] if name != "TOTAL"])
+        published = {}
+        for line, row in enumerate(rows[1:], start=2):
+            if len(row) != len(rows[0]):
+                raise ValueError(f"line {line} does not have {len(rows[0])} columns")
+            number = grouping.number([level for place, level in enumerate(row) if place != at])
+            if number in published:
+                raise ValueError(f"line {line} gives a group for the second time")
+            if row[at].strip():
+                published[number] = _steps(row[at], domain.grid, line)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, csv.Error) as error:
+        raise Refused(f"{path}: {error}") from None
+    return Totals(grouping, published)
+
+
+def _steps(text: str, grid: Fraction, line: int) -> int:
+    try:
+        steps = Fraction(text.strip()) / grid
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"line {line}: {text!r} is not a number") from None
+    if steps < 0 or steps.denominator != 1:
+        raise ValueError(f"line {line}: a total is not negative and a multiple of the grid, {grid}; not {text}")
+    return int(steps)

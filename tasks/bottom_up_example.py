@@ -1,0 +1,73 @@
+"""A synthetic table for the bottom-up mechanism: counties x sex x group quarters x age, after the slides' tabulation.
+
+It describes nobody, and SYNTHETIC.json says so. Beside it lie its domain and published state totals: of every ten
+states one total is unpublished and one disagrees with the table.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.digests import file_digest
+from tasks.synthetic import MARK_FILE, Mark
+
+ROW_GROUP = 1 << 20
+TABLE, DOMAIN, TOTALS = "table.parquet", "domain.json", "totals.csv"
+SEXES = ("1", "2")
+QUARTERS = ("000", "101", "103", "201", "301", "401", "501", "601", "701", "801")  # 000: a household
+AGES = ("00-04", "05-09", "10-14", "15-19", "20-24", "25-34", "35-44", "45-54", "55-64", "65+")
+
+
+@dataclass(frozen=True)
+class Example:
+    """Where the files lie."""
+
+    table: Path
+    domain: Path
+    totals: Path
+
+
+def make_example(folder: Path, rows: int, *, states: int = 51, counties: int = 60, seed: int = 1960) -> Example:
+    """Write the table, its domain, published totals and the mark into FOLDER; the same for the same arguments.
+
+    Counties' sizes follow a power law, so that many cells are empty or small. Written a row group at a time.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Example(folder / TABLE, folder / DOMAIN, folder / TOTALS)
+    codes = [f"{state:02d}{2 * county + 1:03d}" for state in range(1, states + 1) for county in range(counties)]
+    factors = {"COUNTY": codes, "SEX": SEXES, "GQ": QUARTERS, "AGE": AGES}
+    names = [f"{state:02d}" for state in range(1, states + 1)]
+    declared = {"factors": factors, "states": names, "groups": {"STATE": {"of": "COUNTY", "first": 2}}}
+    made.domain.write_text(json.dumps(declared, indent=1) + "\n")
+
+    generator = np.random.default_rng(seed)
+    sizes = generator.permutation(1 / np.arange(1, len(codes) + 1))
+    shares = [sizes / sizes.sum(), [0.49, 0.51], [0.97, *[0.03 / 9] * 9], [0.1] * 10]
+    of_state = np.zeros(states, np.int64)
+    schema = pa.schema([(name, pa.dictionary(pa.int16(), pa.string())) for name in factors])
+    with pq.ParquetWriter(made.table, schema, compression="zstd") as writer:
+        for start in range(0, rows, ROW_GROUP):
+            length = min(ROW_GROUP, rows - start)
+            drawn = [generator.choice(len(share), length, p=share).astype(np.int16) for share in shares]
+            columns = [
+                pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(levels))
+                for numbers, levels in zip(drawn, factors.values(), strict=True)
+            ]
+            writer.write_table(pa.table(columns, schema=schema))
+            of_state += np.bincount(drawn[0] // counties, minlength=states)
+    lines = [f"{name},{_published(at, int(of_state[at]))}" for at, name in enumerate(names)]
+    made.totals.write_text("\n".join(["STATE,TOTAL", *lines]) + "\n")
+    mark = Mark("das bottom-up example", version("das-flows"), seed, {TABLE: file_digest(made.table)})
+    (folder / MARK_FILE).write_text(json.dumps(asdict(mark), indent=2) + "\n")
+    return made
+
+
+def _published(state: int, total: int) -> str:
+    return {3: "", 6: str(total + 7)}.get(state % 10, str(total))
