@@ -40,6 +40,7 @@ class SpineRun(BaseModel):
     budget: str | None = Field(default=None, description="Another rho (or epsilon), an exact fraction.")
     states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
     marginals: tuple[str, ...] = Field(default=(), description="Cells whose standard errors are reported.")
+    extra: Location | None = Field(default=None, description="A CSV of prims and living quarters by block.")
     county: str | None = Field(default=None, description="The county to draw, five digits.")
 
 
@@ -56,6 +57,7 @@ def read(run: SpineRun) -> Prepared:
         states=run.states,
         marginals=run.marginals,
         county=run.county,
+        extra=run.extra,
     )
 
 

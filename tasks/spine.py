@@ -109,13 +109,15 @@ def optimize_spine(
     states: Sequence[int] = (),
     marginals: Sequence[str] = (),
     county: str | None = None,
+    extra: str | None = None,
     each: Each | None = None,
 ) -> SpineSummary:
     """Build, measure and optimize the spine of a block table and write it to the directory `out`.
 
     geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.spine_geography`). allocation: of the privacy-loss
     budget; the production run's where none is given. states: only these FIPS codes. marginals: cells to report standard
-    errors of. county: the five-digit county to draw. each: how to map a function over states; one after the other here.
+    errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by block
+    (`tasks.spine_extra`). each: how to map a function over states; one after the other here.
     Refused for bad input, and for an `out` that holds something.
     """
     prepared = prepare(
@@ -127,6 +129,7 @@ def optimize_spine(
         states=states,
         marginals=marginals,
         county=county,
+        extra=extra,
     )
     each = each or in_turn
     measured = list(each(measure, [(path, prepared.plan) for path in prepared.paths]))
@@ -158,12 +161,13 @@ def prepare(
     states: Sequence[int] = (),
     marginals: Sequence[str] = (),
     county: str | None = None,
+    extra: str | None = None,
 ) -> Prepared:
     """Read and check the geography, and lay its blocks out by state."""
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Refused(f"{out} exists and is not empty")
-    blocks, notes = read_geography(geography, settings, columns, states)
+    blocks, notes = read_geography(geography, settings, columns, states, extra)
     codes, first = np.unique(blocks.state, return_index=True)
     allocation = allocation or allocation_for(settings)
     if tuple(allocation.levels) != settings.levels or allocation.mechanism != settings.mechanism:

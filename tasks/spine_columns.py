@@ -123,13 +123,16 @@ CSV_PRESETS: dict[str, Columns] = {
 }
 
 
-def needed(columns: Columns, settings: SpineSettings) -> list[str]:
-    """The columns that a spine with these settings cannot do without (GQ types are not among them: spec 2.3)."""
+def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
+    """The columns that a spine with these settings cannot do without (GQ types are not among them: spec 2.3).
+
+    prims_given: whether a prim crosswalk stands beside the table.
+    """
     names: list[str | None] = [columns.state, columns.county, columns.tract, columns.block, columns.place]
     if settings.region == "us":
         names += [columns.cousub, columns.aiannh]
     if "sd" in settings.entities:
         names += columns.sd
-    if "Prim" in settings.levels and settings.region == "us" and columns.prim is None:
+    if "Prim" in settings.levels and settings.region == "us" and columns.prim is None and not prims_given:
         names += [columns.cousub_status, columns.place_status]
     return [name for name in names if name is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,23 +30,31 @@ from spine.geography import (
 from spine.settings import SpineSettings
 from tasks.errors import Refused
 from tasks.spine_columns import CSV_PRESETS, GRFC, PL94, Columns, needed
+from tasks.spine_extra import with_extra
 
 GRFC_NAME = "GRF-C.txt"
 _WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
 
 
 def read_geography(
-    source: str | Path, settings: SpineSettings, columns: Columns | None = None, states: Sequence[int] = ()
+    source: str | Path,
+    settings: SpineSettings,
+    columns: Columns | None = None,
+    states: Sequence[int] = (),
+    extra: str | None = None,
 ) -> tuple[Geography, list[str]]:
     """The blocks that `settings` cover, and notes on what was left out or is not known.
 
     source: a file or a directory of them (GRF-C.txt, or ??geo2020.pl of several states), plain or compressed, local or
     an fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
+    extra: a table of prims and living quarters by block (`tasks.spine_extra`).
     Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
     """
     try:
-        parts = [_read_file(path, settings, columns) for path in _files(str(source))]
+        parts = [_read_file(path, settings, columns, prims_given=extra is not None) for path in _files(str(source))]
         geography = checked(concatenate(parts))
+        if extra is not None:
+            geography = with_extra(geography, extra)
     except BadGeography as bad:
         raise Refused(f"{source}: {bad}") from bad
     except OSError as missing:
@@ -64,10 +73,11 @@ def _files(source: str) -> list[str]:
     return [fs.unstrip_protocol(name) for name in (grfc or names)]
 
 
-def _read_file(path: str, settings: SpineSettings, columns: Columns | None) -> Geography:
+def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, prims_given: bool) -> Geography:
     header = _header(path)
     columns = (columns or _recognized(path, header)).within(header)
-    lacking = [name for name in needed(_full(columns, header), settings) if name not in header]
+    wanted = needed(_full(columns, header), settings, prims_given=prims_given)
+    lacking = [name for name in wanted if name not in header]
     if lacking:
         raise Refused(f"{path}: the settings {settings.product} need the column(s) {', '.join(lacking)}")
     table = _table(path, columns)
@@ -221,13 +231,13 @@ def _universe(table: pa.Table, columns: Columns) -> Any:
 
 
 def _with_prims(geography: Geography, table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:
-    from dataclasses import replace
-
     if "Prim" not in settings.levels:
         return geography
     if columns.prim:
         return replace(geography, prim=_integers(table, columns.prim, -1))
     status = [_letters(table, name) for name in (columns.cousub_status, columns.place_status)]
+    if settings.region == "us" and None in (columns.cousub_status, columns.place_status):
+        return geography  # the prims stand in a table of their own
     return replace(geography, prim=prims(geography, *status))
 
 

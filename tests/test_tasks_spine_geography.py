@@ -203,6 +203,46 @@ def test_columns_that_a_grfc_lacks() -> None:
     assert spine_columns_missing(plain, settings_for("pl94-units", "pr")) == []
 
 
+def extra_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Prims, facilities, housing units and persons of every block."""
+    blocks = table["TABBLKST"] + table["TABBLKCOU"] + table["TABTRACTCE"] + table["TABBLK"]
+    ordinal = np.arange(len(table))
+    quarters = {f"gq{i}": (ordinal % (6 + i) == 0).astype(int) * i for i in range(1, 8)}
+    extra = pd.DataFrame({"tabblk": blocks, "primgeo": "p" + table["PLACEFP"], **quarters, "hu": ordinal % 3})
+    return extra.assign(**{"pop": ordinal})
+
+
+def test_prims_and_living_quarters_from_a_table_beside(tmp_path: Path) -> None:
+    table = blocks_table(3, (55,), 120).drop(columns=["COUSUBFS", "PLACEFS"])
+    grfc, extra = write_grfc(tmp_path / "GRF-C.txt", table), tmp_path / "extra.csv"
+    with pytest.raises(Refused, match="need the column\\(s\\) COUSUBFS, PLACEFS"):
+        read_geography(grfc, DHC)
+    rows = extra_table(table)
+    rows.to_csv(extra, index=False)
+    blocks, _ = read_geography(grfc, DHC, extra=str(extra))
+    by_block = rows.set_index(rows["tabblk"].astype(int))
+    mine = by_block.loc[blocks.geocode // 10**5 * 10**4 + blocks.geocode % 10**4]
+    quarters = [f"gq{i}" for i in range(1, 8)]
+    assert ((mine[quarters].sum(axis=1) + mine["hu"]) > 0).all()  # the others are on no spine
+    assert len(blocks) == ((rows[quarters].sum(axis=1) + rows["hu"]) > 0).sum() < len(rows)
+    assert blocks.gq is not None
+    assert blocks.gq.tolist() == [sum(1 << i for i, q in enumerate(row) if q) for row in mine[quarters].to_numpy()]
+    assert blocks.population is not None
+    assert (blocks.population == mine["pop"]).all()
+    prims = pd.Series(blocks.prim).groupby(mine["primgeo"].to_numpy()).nunique()
+    assert (prims == 1).all()
+    assert len(prims) == len(np.unique(blocks.prim))
+    rows.iloc[:-1].to_csv(extra, index=False)
+    with pytest.raises(Refused, match=f"block {rows['tabblk'].iloc[-1]} has no prim"):
+        read_geography(grfc, DHC, extra=str(extra))
+    pd.concat([rows, rows.iloc[[3]]]).to_csv(extra, index=False)
+    with pytest.raises(Refused, match=f"block {rows['tabblk'].iloc[3]} comes twice in"):
+        read_geography(grfc, DHC, extra=str(extra))
+    rows.rename(columns={"hu": "houses"}).to_csv(extra, index=False)
+    with pytest.raises(Refused, match="unknown column\\(s\\) houses"):
+        read_geography(grfc, DHC, extra=str(extra))
+
+
 def test_settings_in_words() -> None:
     said = {"fanout_cutoff": "8", "exact_bypass": "true", "tract_group_share": "1/3", "bypass_cutoff": "none"}
     settings = read_settings("pl94-persons", "us", "production", {**said, "entities": "pme, aian"})

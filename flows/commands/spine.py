@@ -61,6 +61,9 @@ def spine(
         list[str] | None, typer.Option(help="Report standard errors of its cells, as `hispanic*cenrace`.")
     ] = None,
     county: Annotated[str | None, typer.Option(help="The county to draw, five digits.")] = None,
+    extra: Annotated[
+        str | None, typer.Option(help="CSV by block: tabblk, primgeo, gq1..gq7 (facilities), hu, pop.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Dask workers on this machine, by state; 0: none.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -86,6 +89,7 @@ def spine(
             states=state or (),
             marginals=marginal or (),
             county=county,
+            extra=extra,
             each=each,
         )
     show(summary.as_json(), lambda: _rendered(summary), as_json=as_json)
