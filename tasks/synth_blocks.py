@@ -21,6 +21,8 @@ GRF_COLUMNS = BLOCK_COLUMNS | {
     "SDUNILEA": 5,
     "SDSECLEA": 5,
     "SDELMLEA": 5,
+    "COUSUBFS": 1,
+    "PLACEFS": 1,
 }
 # Names in block tables, where they differ.
 _TABLE_NAMES = {"STATE": "TABBLKST", "COUNTY": "TABBLKCOU", "TRACT": "TABTRACTCE", "BLOCK": "TABBLK"}

@@ -35,6 +35,7 @@ _BLOCK_GROUPS = """
 72 003 950100 1 30200 9999 99999 00030
 72 003 950100 2 99999 9999 99999 00030
 """
+GOVERNMENTS = {"10100", "20100", "60100"}  # places and county subdivisions with a government (functional status A)
 BLOCKS_EACH = 6  # blocks of a block group; block group 0 is one block of water
 EMPTY_SHARE = 0.15  # of the blocks
 
@@ -47,7 +48,8 @@ def example_blocks() -> Blocks:
         for number in range(BLOCKS_EACH if group != "0" else 1):
             block = f"{group}{number:03d}" if group != "0" else "0001"
             school = (district, "99999", "99999")
-            rows.append((state, county, tract, block, place, area, group, subdivision, *school))
+            status = (_status(subdivision), _status(place))
+            rows.append((state, county, tract, block, place, area, group, subdivision, *school, *status))
     columns = {name: np.array(values, "S") for name, values in zip(GRF_COLUMNS, zip(*rows, strict=True), strict=True)}
     random = np.random.Generator(np.random.PCG64(2020))
     size = random.lognormal(0.0, 0.8, len(rows)) * (random.random(len(rows)) >= EMPTY_SHARE)
@@ -57,3 +59,7 @@ def example_blocks() -> Blocks:
     for country, persons in [(~puerto_rico, US_PERSONS), (puerto_rico, PR_PERSONS)]:
         population[country] = apportion(size[country], persons)
     return Blocks(columns, population)
+
+
+def _status(code: str) -> str:
+    return "9" if code == "99999" else "A" if code in GOVERNMENTS else "S"

@@ -109,7 +109,7 @@ _FORMS: dict[Format, tuple[str, Callable[..., Any], Callable[[_Digested], Any]]]
 
 
 def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Results of the jobs in their order; threads work at most one job each ahead of the reader."""
+    """Results of the jobs in their order, at most two a thread of them made and not yet taken."""
     waiting: deque[Any] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for job in jobs:

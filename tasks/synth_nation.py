@@ -22,6 +22,9 @@ WATER_SHARE = 0.02  # of the tracts: their first block group, numbered 0, is wat
 PLACE_COVER, AREA_COVER, WIDE_AREA_COVER = 0.6, 0.03, 0.7  # of the stretch that a place or area gets
 WIDE_AREA_STATES = ("02", "40")  # Alaska's villages and Oklahoma's areas leave little out
 NO_PLACE, NO_AREA = 99999, 9999
+INCORPORATED_SHARE = 0.6  # of the places: those with a government (functional status A, others S)
+# States whose county subdivisions have governments.
+TOWNSHIP_STATES = ("09", "23", "25", "26", "27", "33", "34", "36", "42", "44", "50", "55")
 
 
 def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
@@ -36,18 +39,22 @@ def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
 
     watered = (random.random(tally.tracts) < WATER_SHARE) & (tract_groups > 1)
     group_code = (number_within(tract_groups) + np.repeat(~watered, tract_groups))[group]
+    place = _places(random, tally)
+    incorporated = (random.random(NO_PLACE) < INCORPORATED_SHARE)[np.minimum(place, NO_PLACE - 1)]
     columns = {
         "TABBLKST": np.full(tally.blocks, tally.state, "S2"),
         "TABBLKCOU": _digits(2 * county + 1, 3),
         "TABTRACTCE": _digits(100 * (number_within(county_tracts) + 1)[tract], 6),
         "TABBLK": _digits(1000 * group_code + number_within(group_blocks), 4),
-        "PLACEFP": _digits(_places(random, tally), 5),
+        "PLACEFP": _digits(place, 5),
         "AIANNHCE": _digits(_areas(random, tally), 4),
         "TABBLKGRPCE": _digits(group_code, 1),
         "COUSUBFP": _digits(_county_parts(county, tally.subdivisions), 5),
         "SDUNILEA": _digits(_county_parts(county, tally.districts), 5),
         "SDSECLEA": np.full(tally.blocks, b"99999"),
         "SDELMLEA": np.full(tally.blocks, b"99999"),
+        "COUSUBFS": np.full(tally.blocks, b"A" if tally.state in TOWNSHIP_STATES else b"S"),
+        "PLACEFS": np.where(place == NO_PLACE, b"9", np.where(incorporated, b"A", b"S")),
     }
     lived_in = (random.random(tally.blocks) >= EMPTY_SHARE) & (group_code > 0)
     size = random.lognormal(0.0, BLOCK_SKEW, tally.blocks) * lived_in

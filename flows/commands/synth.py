@@ -79,7 +79,7 @@ def synth(
 
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params}
     with _progress(as_json) as told:
-        options = Options(seed, form, threads=len(os.sched_getaffinity(0)), progress=told)
+        options = Options(seed, form, threads=os.cpu_count() or 1, progress=told)
         match words or []:
             case [] if mark is not None:
                 _only(given, "--mark DATA")
