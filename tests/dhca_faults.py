@@ -1,0 +1,407 @@
+"""Bad input, one fault at a time: what is wrong and the finding that tells it.
+
+The curator's finding has its line number and values; neither a value nor a person's line may show up anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dhca_inputs import BUDGETS, Inputs, configuration, edit, person
+
+CONFIG = "params/config.json"
+CODES = "params/race-and-ethnicity-codes.txt"
+RACE = "params/race-characteristic-iterations.txt"
+ETHNICITY = "params/ethnicity-characteristic-iterations.txt"
+MAPPING = "params/race-and-ethnicity-code-to-iteration.txt"
+BLOCKS = "data/GRF-C.txt"
+PERSONS = "data/person-records.txt"
+CANARY = "8642"  # a value of the person with a fault
+
+Change = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change to good input, and the one finding that it makes."""
+
+    name: str
+    file: str
+    change: Change
+    rule: str
+    column: str = ""
+    rows: int = 1
+    first: int | None = None
+
+
+def good_inputs() -> Inputs:
+    """Good input: nine persons, on lines 2 to 10; the last two outside the state filter."""
+    persons = [person(races=["1100", "1200"]), *[person() for _ in range(6)]]
+    outside = ("11", "001", "000100", "1000", "50000", "9999")
+    return Inputs(persons=[*persons, person(outside), person(outside)])
+
+
+def swap(old: str, new: str) -> Callable[[bytes], bytes]:
+    """Replace the first occurrence of a text."""
+
+    def change(data: bytes) -> bytes:
+        assert old.encode() in data
+        return data.replace(old.encode(), new.encode("utf-8", "surrogateescape"), 1)
+
+    return change
+
+
+def field(number: int, column: str, new: str) -> Callable[[bytes], bytes]:
+    """Replace one value."""
+
+    def change(data: bytes) -> bytes:
+        lines = data.decode().split("\n")
+        values = lines[number - 1].split("|")
+        values[lines[0].split("|").index(column)] = new
+        lines[number - 1] = "|".join(values)
+        return "\n".join(lines).encode("utf-8", "surrogateescape")
+
+    return change
+
+
+def add(text: str) -> Callable[[bytes], bytes]:
+    """Add lines at the end."""
+    return lambda data: data + text.encode()
+
+
+def becomes(text: str) -> Callable[[bytes], bytes]:
+    """Other contents."""
+    return lambda data: text.encode()
+
+
+def header_only(data: bytes) -> bytes:
+    """Leave the header."""
+    return data.partition(b"\n")[0] + b"\n"
+
+
+def headless(data: bytes) -> bytes:
+    """Leave the header out."""
+    return data.partition(b"\n")[2]
+
+
+def old_columns(data: bytes) -> bytes:
+    """Leave the last column out."""
+    return b"\n".join(row.rpartition(b"|")[0] for row in data.splitlines()) + b"\n"
+
+
+def _config(**changes: Any) -> Callable[[bytes], bytes]:
+    return lambda data: json.dumps(configuration(**changes)).encode()
+
+
+def _fault(
+    name: str,
+    file: str,
+    change: Callable[[bytes], bytes] | None,
+    rule: str,
+    column: str = "",
+    rows: int = 1,
+    first: int | None = None,
+) -> Fault:
+    def apply(folder: Path) -> None:
+        if change is None:
+            (folder / file).unlink()
+        else:
+            (folder / file).write_bytes(change((folder / file).read_bytes()))
+
+    return Fault(name, file.rpartition("/")[2], apply, rule, column, rows, first)
+
+
+EMPTY = "is empty. This fails validation as records are expected."
+NO_FILE = "the file does not exist"
+INVALID = "Invalid values found"
+NOT_UTF8 = "is not UTF-8 text"
+
+CONFIG_FAULTS = [
+    _fault("no config", CONFIG, None, NO_FILE),
+    _fault("config is not UTF-8", CONFIG, lambda data: b'{"run_us": "\xff"}', NOT_UTF8),
+    _fault("config is not JSON", CONFIG, becomes("{"), "is not JSON as expected"),
+    _fault("missing key", CONFIG, swap('"reader": "csv", ', ""), "missing required keys ['reader']"),
+    _fault("key given twice", CONFIG, swap('"run_pr"', '"run_us"'), "keys given twice ['run_us']"),
+    _fault("unknown key", CONFIG, _config(comment="x"), "unknown keys ['comment']"),
+    _fault("NaN budget", CONFIG, _config(privacy_budget_p_level_1_usa=float("nan")), "usa must not be NaN", "budgets"),
+    _fault("negative budget", CONFIG, _config(privacy_budget_p_level_1_usa=-1), "usa must not be negative", "budgets"),
+    _fault(
+        "noise too wide",
+        CONFIG,
+        _config(privacy_budget_p_level_2_place=1e-12),
+        "(PLACE, 2): the noise is too wide",
+        "privacy_budget_p_level_2_place",
+    ),
+    _fault(
+        "two thresholds",
+        CONFIG,
+        swap('"(STATE, 2)": [2, 8, 30]', '"(STATE, 2)": [2, 8]'),
+        "(STATE, 2) must hold exactly three numbers",
+        "thresholds_p",
+    ),
+    _fault(
+        "falling thresholds",
+        CONFIG,
+        swap('"(STATE, 2)": [2, 8, 30]', '"(STATE, 2)": [2, 8, 7]'),
+        "(STATE, 2) must not decrease",
+        "thresholds_p",
+    ),
+    *(
+        _fault(
+            f"gamma {gamma}",
+            CONFIG,
+            _config(privacy_budget_p_stage_1_fraction=gamma),
+            f"Input should be {bound}",
+            "privacy_budget_p_stage_1_fraction",
+        )
+        for gamma, bound in ((0, "greater than 0"), (1, "less than 1"))
+    ),
+    _fault("no region", CONFIG, _config(run_us=False), "At least one of 'run_us', 'run_pr' must be True.", "run_us"),
+]
+
+TABLES = {CODES: 8, RACE: 17, ETHNICITY: 5, MAPPING: 32, BLOCKS: 10, PERSONS: 10}  # lines, header included
+TABLE_FAULTS = [
+    fault
+    for file, lines in TABLES.items()
+    for fault in (
+        _fault(f"no {file}", file, None, NO_FILE),
+        _fault(f"{file} is empty", file, becomes(""), EMPTY),
+        _fault(f"{file} holds a header only", file, header_only, EMPTY),
+        _fault(f"{file} holds blank lines only", file, lambda data: header_only(data) + b"\r\n\n", EMPTY),
+        _fault(f"{file} lacks a column", file, old_columns, "Missing columns. Expected columns: ["),
+        _fault(f"{file} is not UTF-8", file, lambda data: data.replace(b"0", b"\xff", 1), NOT_UTF8, first=2),
+        _fault(
+            f"{file} has a long row",
+            file,
+            lambda data: data.rstrip(b"\n") + b"|1\n\n",
+            "a row does not have",
+            first=lines,
+        ),
+        _fault(
+            f"{file} has a short row",
+            file,
+            lambda data: data + b"\n\r\n1\n",
+            "a row does not have",
+            first=lines + 3,
+        ),
+        _fault(
+            f"{file} has a stray carriage return",
+            file,
+            lambda data: data[:-3] + b"\r" + data[-3:],
+            "a carriage return stands within a line",
+            first=lines,
+        ),
+    )
+]
+
+
+def _race(number: int, column: str, value: str, rule: str, at: str = "ITERATION_CODE") -> Fault:
+    return _fault(f"race iteration: {column} {value}", RACE, field(number, column, value), rule, at, first=number)
+
+
+def _mapping(added: str, rule: str, column: str, first: int | None = None) -> Fault:
+    return _fault(f"mapping: {added}", MAPPING, add(f"{added}\n"), rule, column, first=first)
+
+
+PARAMETER_FAULTS = [
+    *(
+        _fault(
+            f"unknown column of {file}",
+            file,
+            lambda data: b"".join(row + b"|x\n" for row in data.splitlines()),
+            "Unexpected columns found: ['x']",
+            first=1,
+        )
+        for file in (CODES, RACE, ETHNICITY, MAPPING)
+    ),
+    _fault("code of three digits", CODES, add("120|x\n"), INVALID, "RACE_ETH_CODE", first=9),
+    _fault("code that begins with 0", CODES, add("0120|x\n"), INVALID, "RACE_ETH_CODE", first=9),
+    _fault("duplicate code", CODES, add("1110|x\n"), "codes that stand twice: ['1110']", "RACE_ETH_CODE", first=9),
+    _fault(
+        "duplicate iteration",
+        ETHNICITY,
+        add("3002|x|2|False|False\n"),
+        "codes that stand twice: ['3002']",
+        "ITERATION_CODE",
+        first=6,
+    ),
+    _fault(
+        "iteration of both kinds",
+        ETHNICITY,
+        add("2001|x|2|False|False\n"),
+        "codes that are race iterations as well: ['2001']",
+        "ITERATION_CODE",
+        first=6,
+    ),
+    _race(9, "ITERATION_CODE", "20020", INVALID),
+    _race(9, "ALONE", "true", INVALID, "ALONE"),
+    _race(9, "COARSE_ONLY", "null", INVALID, "COARSE_ONLY"),
+    _race(9, "LEVEL", "-1", INVALID, "LEVEL"),
+    _race(9, "LEVEL", "3", "LEVEL above 2 is never tabulated: ['2002']"),
+    _race(15, "COARSE_ONLY", "True", "DETAILED_ONLY and COARSE_ONLY are both True for: ['2008']"),
+    _race(9, "DETAILED_ONLY", "Null", "DETAILED_ONLY must be Null exactly where LEVEL is 0; not so for: ['2002']"),
+    _race(2, "COARSE_ONLY", "False", "COARSE_ONLY must be Null exactly where LEVEL is 0; not so for: ['0001']"),
+    _mapping("2001|9999", "codes that are not in race-and-ethnicity-codes.txt: ['9999']", "RACE_ETH_CODE", 33),
+    _mapping("9999|1100", "codes that are not in the iteration files: ['9999']", "ITERATION_CODE", 33),
+    _mapping(
+        "2007|1100",
+        "codes that map to more than one alone iteration of level 2, nation/state: 1100: 2001, 2007",
+        "RACE_ETH_CODE",
+    ),
+    _mapping(
+        "2010|1200",
+        "codes that map to more than one combination iteration of level 2, sub-state: 1200: 2006, 2010",
+        "RACE_ETH_CODE",
+    ),
+    _mapping(
+        "3003|2100",
+        "codes that map to more than one ethnicity iteration of level 2, nation/state: 2100: 3002, 3003",
+        "RACE_ETH_CODE",
+    ),
+]
+
+
+def _unstable(folder: Path) -> None:
+    """Two codes of one alone iteration, each with an in-combination iteration of its own, but two codes a person."""
+    only = dict.fromkeys((key for key in BUDGETS if "level_1" in key and key != BUDGETS[0]), 0)
+    (folder / CONFIG).write_text(json.dumps(configuration(max_race_codes=2, **only)))
+    edit(folder / RACE, lambda text: text + "1012|x|1|False|False|False\n")
+    edit(folder / MAPPING, lambda text: text.replace("1002|1110", "1012|1110"))
+
+
+def _unreached(folder: Path) -> None:
+    """No code maps to an iteration of level 1."""
+    only = dict.fromkeys((key for key in BUDGETS if "level_1" in key and key != BUDGETS[0]), 0)
+    (folder / CONFIG).write_text(json.dumps(configuration(**only)))
+    level_1 = ("1001", "1002", "1003", "1004", "3001")
+    edit(folder / MAPPING, lambda text: "".join(row for row in text.splitlines(True) if row[:4] not in level_1))
+
+
+STABILITY_FAULTS = [
+    Fault(
+        "stability formula not enough",
+        MAPPING.removeprefix("params/"),
+        _unstable,
+        "(USA, 1): a possible record is in 4 population groups, the stability formula allows for 3",
+    ),
+    Fault(
+        "level that no code reaches",
+        MAPPING.removeprefix("params/"),
+        _unreached,
+        "(USA, 1): no code maps to an iteration of this level: its budget must be 0",
+    ),
+]
+
+GOOD_BLOCK = {
+    "TABBLKST": "01",
+    "TABBLKCOU": "001",
+    "TABTRACTCE": "000100",
+    "TABBLK": "1009",
+    "PLACEFP": "00500",
+    "AIANNHCE": "9999",
+}
+BLOCK_FAULTS = [
+    *(
+        _fault(
+            f"GRF-C: {column} {value}",
+            BLOCKS,
+            add("|".join((GOOD_BLOCK | {column: value}).values()) + "\n"),
+            f"Invalid values found in {column}: ['{value}']",
+            column,
+            first=11,
+        )
+        for column, value in (
+            ("TABBLKST", "1"),
+            ("TABBLKCOU", "01"),
+            ("TABTRACTCE", "0001.0"),
+            ("TABBLK", "1009A"),
+            ("PLACEFP", ""),
+            ("AIANNHCE", "Null"),
+        )
+    ),
+    _fault(
+        "duplicate block",
+        BLOCKS,
+        add("01|003|000100|1000|99999|9999\n"),
+        "blocks that stand twice: ['1000']",
+        "TABBLK",
+        first=11,
+    ),
+    _fault(
+        "column twice",
+        BLOCKS,
+        lambda data: b"".join(row + b"|PLACEFP\n" for row in data.splitlines()),
+        "Columns that stand twice: ['PLACEFP']",
+        first=1,
+    ),
+]
+
+UNLISTED = "codes that are not in the code list"
+DOMAINS = {
+    "QAGE": ["116", "-1", "12.5", "abc", "", CANARY, "\u0663", " 30", "+30", "1e1", "None", "000116"],
+    "QSEX": ["0", "3", "M", "", "01"],
+    "HOUSEHOLDER": ["true", "TRUE", "1", ""],
+    "TABBLKST": ["1", "0A", "", "001"],
+    "TABBLKCOU": ["1", CANARY],
+    "TABTRACTCE": ["1", "00010A"],
+    "TABBLK": ["100", "10000"],
+    "CENRACE": ["1", "100", "AB"],
+    "QRACE1": ["Null", "0100", "110", "11000", ""],
+    "QRACE2": ["null", "NULL", "", "12"],
+    "QRACE8": ["NA", "nan"],
+    "QSPAN": ["Null", "", "0200"],
+}
+PERSON_FAULTS = [
+    *(
+        _fault(f"person: {column} {value!r}", PERSONS, field(5, column, value), INVALID, column, first=5)
+        for column, values in DOMAINS.items()
+        for value in values
+    ),
+    *(
+        _fault(f"person: {column} not listed", PERSONS, field(row, column, CANARY), UNLISTED, column, first=row)
+        for row, column in ((5, "QRACE1"), (5, "QRACE2"), (2, "QRACE3"), (8, "QSPAN"))
+    ),
+    _fault(
+        "person: code after Null", PERSONS, field(5, "QRACE8", "1200"), "race codes after a 'Null'", "QRACE2", first=5
+    ),
+    _fault(
+        "person: block not in GRF-C", PERSONS, field(5, "TABBLK", CANARY), "block is not in GRF-C", "TABBLK", first=5
+    ),
+    Fault(
+        "person: too many codes",
+        PERSONS.removeprefix("data/"),
+        lambda folder: (folder / CONFIG).write_text(json.dumps(configuration(max_race_codes=1))) and None,
+        "more than 1 race codes",
+        "QRACE1",
+        first=2,
+    ),
+    _fault(
+        "person: several rows",
+        PERSONS,
+        lambda data: field(8, "QAGE", "120")(field(3, "QAGE", "121")(field(5, "QAGE", "120")(data))),
+        INVALID,
+        "QAGE",
+        rows=3,
+        first=3,
+    ),
+    _fault(
+        "person: unknown column",
+        PERSONS,
+        lambda data: b"".join(row + b"|8642\n" for row in data.splitlines()),
+        "Unexpected columns found",
+        first=1,
+    ),
+]
+
+FAULTS = [
+    *CONFIG_FAULTS,
+    *TABLE_FAULTS,
+    *PARAMETER_FAULTS,
+    *STABILITY_FAULTS,
+    *BLOCK_FAULTS,
+    *PERSON_FAULTS,
+]

@@ -1,0 +1,221 @@
+"""Small inputs of the Detailed DHC-A, and its stages without a cluster: what the tests of a run share."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+
+from tasks.configuration import Region
+from tasks.errors import Refused
+from tasks.findings import Finding, read_findings
+from tasks.run_directory import RunDirectory
+from tasks.truth import release_truth
+from tasks.validation import Validated, validate
+
+PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=40)
+
+REGION_TYPES = ("usa", "state", "county", "tract", "place", "aiannh", "pr_state", "pr_county", "pr_tract", "pr_place")
+BUDGETS = [f"privacy_budget_p_level_{level}_{name}" for name in REGION_TYPES for level in (1, 2)]
+RACES = [f"QRACE{number}" for number in range(1, 9)]
+BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
+PERSON_COLUMNS = ["QAGE", "QSEX", "HOUSEHOLDER", *BLOCK, "CENRACE", *RACES, "QSPAN"]
+BLOCK_COLUMNS = [*BLOCK, "PLACEFP", "AIANNHCE"]
+RACE_COLUMNS = ["ITERATION_CODE", "ITERATION_NAME", "LEVEL", "ALONE", "DETAILED_ONLY", "COARSE_ONLY"]
+ETHNICITY_COLUMNS = ["ITERATION_CODE", "ITERATION_NAME", "LEVEL", "DETAILED_ONLY", "COARSE_ONLY"]
+
+CODES = ["1100", "1110", "1200", "1300", "2000", "2100", "2200"]
+RACE = [  # code, level, alone, detailed only, coarse only, the race codes that map to it
+    ("0001", "0", "True", "Null", "Null", "1100 1110 1200 1300"),
+    ("0002", "0", "False", "Null", "Null", "1100 1110 1200 1300"),
+    ("1001", "1", "True", "False", "False", "1100 1110"),
+    ("1002", "1", "False", "False", "False", "1100 1110"),
+    ("1003", "1", "True", "False", "False", "1200 1300"),
+    ("1004", "1", "False", "False", "False", "1200 1300"),
+    ("2001", "2", "True", "False", "False", "1100"),
+    ("2002", "2", "False", "False", "False", "1100"),
+    ("2003", "2", "True", "False", "False", "1110"),
+    ("2004", "2", "False", "False", "False", "1110"),
+    ("2005", "2", "True", "False", "False", "1200"),
+    ("2006", "2", "False", "False", "False", "1200"),
+    ("2007", "2", "True", "True", "False", "1300"),  # a total only, at nation and state
+    ("2008", "2", "False", "True", "False", "1300"),
+    ("2009", "2", "True", "False", "True", "1300"),  # sub-state only
+    ("2010", "2", "False", "False", "True", "1300"),
+]
+ETHNICITY = [
+    ("3000", "0", "Null", "Null", "2000"),
+    ("3001", "1", "False", "False", "2100 2200"),
+    ("3002", "2", "False", "False", "2100"),
+    ("3003", "2", "True", "False", "2200"),
+]
+BLOCKS = [
+    ("01", "001", "000100", "1000", "00500", "9999"),
+    ("01", "001", "000100", "1001", "00500", "0007"),
+    ("01", "001", "000200", "1000", "99999", "9999"),
+    ("01", "003", "000100", "1000", "00500", "0007"),
+    ("02", "001", "000100", "1000", "00500", "0007"),
+    ("02", "001", "000100", "1001", "00900", "0008"),
+    ("11", "001", "000100", "1000", "50000", "9999"),
+    ("72", "001", "000100", "1000", "00500", "9999"),
+    ("72", "003", "000300", "1000", "99999", "9999"),
+]
+THRESHOLDS = [2, 8, 30]
+
+
+def _level(key: str) -> str:
+    level, region_type = key.removeprefix("privacy_budget_p_level_").split("_", 1)
+    return f"({region_type.upper().replace('_', '-')}, {level})"
+
+
+def configuration(**changes: Any) -> dict[str, Any]:
+    """A valid config.json, with changes."""
+    return {
+        "max_race_codes": 8,
+        **dict.fromkeys(BUDGETS, 1),
+        "privacy_budget_p_stage_1_fraction": 0.25,
+        "thresholds_p": {_level(key): list(THRESHOLDS) for key in BUDGETS},
+        "zero_suppression_chance": 0.9,
+        "allow_negative_counts": True,
+        "run_us": True,
+        "run_pr": False,
+        "reader": "csv",
+        "state_filter_us": ["01", "02"],
+        "privacy_defn": "zcdp",
+        **changes,
+    }
+
+
+def person(block: tuple[str, ...] = BLOCKS[0], races: Iterable[str] = ("1100",), **changes: str) -> dict[str, str]:
+    """A person record."""
+    races = [*races, *["Null"] * 8][:8]
+    values = ["30", "1", "True", *block[:4], "01", *races, "2000"]
+    return dict(zip(PERSON_COLUMNS, values, strict=True)) | changes
+
+
+def people(count: int, seed: int = 1, blocks: Iterable[tuple[str, ...]] = BLOCKS[:6]) -> list[dict[str, str]]:
+    """Random persons in the blocks."""
+    rng = random.Random(seed)
+    return [
+        person(
+            rng.choice(list(blocks)),
+            rng.choices(["1100", "1110", "1200", "1300"], k=rng.choice([1, 1, 1, 2, 3])),
+            QAGE=str(rng.randint(0, 115)),
+            QSEX=rng.choice("12"),
+            QSPAN=rng.choice(["2000", "2000", "2100", "2200"]),
+        )
+        for _ in range(count)
+    ]
+
+
+@dataclass
+class Inputs:
+    """The input of a run; change what you like, then write it."""
+
+    config: dict[str, Any] = field(default_factory=configuration)
+    codes: list[str] = field(default_factory=lambda: list(CODES))
+    race: list[tuple[str, ...]] = field(default_factory=lambda: deepcopy(RACE))
+    ethnicity: list[tuple[str, ...]] = field(default_factory=lambda: deepcopy(ETHNICITY))
+    blocks: list[tuple[str, ...]] = field(default_factory=lambda: list(BLOCKS))
+    persons: list[dict[str, str]] = field(default_factory=lambda: people(60))
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """Write the files; returns the parameters and the data directory."""
+        params, data = folder / "params", folder / "data"
+        for path in (params, data):
+            path.mkdir(parents=True, exist_ok=True)
+        (params / "config.json").write_text(json.dumps(self.config))
+        write_rows(
+            params / "race-and-ethnicity-codes.txt",
+            ["RACE_ETH_CODE", "RACE_ETH_NAME"],
+            [(code, f"Name {code}") for code in self.codes],
+        )
+        write_rows(
+            params / "race-characteristic-iterations.txt",
+            RACE_COLUMNS,
+            [(row[0], f"Iteration {row[0]}", *row[1:5]) for row in self.race],
+        )
+        write_rows(
+            params / "ethnicity-characteristic-iterations.txt",
+            ETHNICITY_COLUMNS,
+            [(row[0], f"Iteration {row[0]}", *row[1:4]) for row in self.ethnicity],
+        )
+        mapping = [(row[0], code) for row in (*self.race, *self.ethnicity) for code in row[-1].split()]
+        write_rows(params / "race-and-ethnicity-code-to-iteration.txt", ["ITERATION_CODE", "RACE_ETH_CODE"], mapping)
+        write_rows(data / "GRF-C.txt", BLOCK_COLUMNS, self.blocks)
+        write_rows(data / "person-records.txt", PERSON_COLUMNS, [row.values() for row in self.persons])
+        return params, data
+
+
+def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]], end: str = "\n") -> None:
+    """Write a pipe-delimited table."""
+    path.write_bytes("".join("|".join(row) + end for row in (header, *rows)).encode())
+
+
+def edit(path: Path, change: Callable[[str], str]) -> None:
+    """Change a text file."""
+    path.write_bytes(change(path.read_bytes().decode()).encode())
+
+
+class Here:
+    """Workers in this process: every piece of a stage is a plain call."""
+
+    count = 2
+
+    def map(
+        self, stage: str, run: RunDirectory, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
+    ) -> list[Any]:
+        return [function(run, *each) for each in arguments]
+
+
+def new_run(folder: Path, name: str = "run-us") -> RunDirectory:
+    """An empty run directory."""
+    run = RunDirectory(folder / name)
+    run.create()
+    return run
+
+
+def validate_here(
+    run: RunDirectory, params: Path, data: Path, region: Region = "us"
+) -> tuple[Validated | None, list[Finding]]:
+    """Validate and encode; None where the input is refused. Returns the curator's report as well."""
+    try:
+        validated = validate(run, Here(), str(params), str(data), region)  # type: ignore[arg-type]
+    except Refused:
+        validated = None
+    return validated, read_findings(run / "findings.json")
+
+
+def truth_here(folder: Path, params: Path, data: Path, region: Region = "us", *, coterminous: bool = False) -> Path:
+    """Release exact counts."""
+    out = folder / "truth"
+    place = release_truth(
+        new_run(folder, f"truth-{region}"),
+        Here(),  # type: ignore[arg-type]
+        str(params),
+        str(data),
+        out,
+        region,
+        coterminous=coterminous,
+        curator=True,
+    )
+    assert place is not None
+    return place
+
+
+def read_release(place: Path, table: str) -> list[tuple[str, ...]]:
+    """The rows of t1 or t2 over all levels, in the order of the files."""
+    rows = []
+    for path in sorted((place / table).glob("*.csv")):
+        with path.open() as file:
+            reader = csv.reader(file, delimiter="|")
+            next(reader)
+            rows += [tuple(row) for row in reader]
+    return rows
