@@ -122,7 +122,7 @@ def load_bottom_up_settings(run: RunDirectory) -> BottomUpSettings:
         raise Refused(f"run {run.id} has no confidential directory here, or is no bottom-up run") from None
 
 
-RUNNER: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=1)
+RUNNER: Any = ThreadPoolTaskRunner(max_workers=1)  # @flow's type is invariant in the future of a task
 
 
 @flow(name="bottom-up", task_runner=RUNNER, persist_result=False)
