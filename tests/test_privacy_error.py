@@ -6,7 +6,8 @@ import pytest
 from fixed_point_laws import pmf
 from scipy.signal import fftconvolve
 
-from privacy.error import coverage, margin_of_error, suppression_threshold
+from privacy.balls import working_precision
+from privacy.error import _Sum, coverage, margin_of_error, suppression_threshold
 from privacy.mechanisms import DiscreteGaussian, TwoSidedGeometric, law
 
 CELLS = (1, 4, 8, 9, 18, 23, 46)
@@ -55,6 +56,19 @@ def test_coverage_against_convolution(law):
             assert float(ball.mid()) == pytest.approx(1 - beyond[min(margin, len(beyond) - 2)], abs=ERROR)
     assert coverage(law, -1, 4) == 0
     assert coverage(law, 10**7, 4) > 1 - 2**-50
+
+
+@pytest.mark.parametrize("bits", [2, 5, 10, 20])
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_a_coarse_ball_holds_the_truth(law, bits):
+    """The bounds on folding and cutting, where they are large enough to be seen."""
+    with working_precision(128):
+        for cells in (1, 2, 4, 46):
+            total = _Sum(law, cells, bits)
+            for margin in {0, total.reach // 7, total.reach // 2, total.reach}:
+                ball = total.within(margin)
+                assert ball.rad() <= 2 * 2.0**-bits
+                assert ball.overlaps(_Sum(law, cells, 56).within(margin))
 
 
 def test_margins_of_wide_noise():

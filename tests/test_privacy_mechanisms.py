@@ -119,8 +119,8 @@ def test_cdf_far_out_is_an_honest_ball():
     gaussian = DiscreteGaussian(Fraction(5625))
     with working_precision(128):
         for k in (990, 10**9):  # 13 sigma out, added up term by term; and far beyond
-            assert abs(gaussian.cdf(k) - 1) < arb(2) ** -120
-            assert abs(gaussian.cdf(-k)) < arb(2) ** -120
+            assert abs(gaussian.cdf(k) - 1) < arb(2) ** -110
+            assert abs(gaussian.cdf(-k)) < arb(2) ** -110
 
 
 def test_threads_do_not_disturb_each_other():

@@ -45,10 +45,10 @@ def test_words_anywhere_are_the_same_words(start, count):
 
 
 @cheap
-@given(rows=st.lists(st.integers(0, 40), max_size=30), width=st.integers(1, 47))
-def test_rows_are_the_words_at_their_addresses(rows, width):
-    expected = Keystream(KEY).words(0, 41 * 47)
-    found = Keystream(KEY).rows(np.array(rows, np.int64), width)
+@given(rows=st.lists(st.integers(0, 40), max_size=30), width=st.integers(1, 47), nonce=st.integers(0, 2**64 - 1))
+def test_rows_are_the_words_at_their_addresses(rows, width, nonce):
+    expected = Keystream(KEY, nonce).words(0, 41 * 47)
+    found = Keystream(KEY, nonce).rows(np.array(rows, np.int64), width)
     assert found.shape == (len(rows), width)
     assert found.dtype == np.uint64
     for row, words in zip(rows, found, strict=True):
