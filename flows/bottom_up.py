@@ -55,11 +55,11 @@ class BottomUpSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     table: Location = Field(description="The table: text or Parquet, by path or URL.")
-    domain: str = Field(description="The declared domain, a JSON file.")
+    domain: Location = Field(description="The declared domain, a JSON file.")
     out: Location = Field(description="Where the release goes, as OUT/bottom-up.")
     epsilon: Exact = Field(description="Privacy-loss budget of the histogram, exact.")
     sampler: Sampler = "exact"
-    totals: str | None = Field(default=None, description="Published totals to calibrate to.")
+    totals: Location | None = Field(default=None, description="Published totals to calibrate to.")
     calibration: Method = "additive"
     tolerance: Exact = Field(default="0", description="How far a consistent total may be from the data.")
     margins: tuple[tuple[str, ...], ...] | None = Field(default=None, description="Margins; by default each factor.")

@@ -1,0 +1,236 @@
+"""`das bottom-up` as a person types it, and its flow on a real Dask cluster under a real Prefect server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client
+
+from flows.cli import main
+from privacy.ledger import Account, Ledger
+from tasks.bottom_up_example import Example, make_example
+from tasks.errors import Refused
+
+
+@pytest.fixture
+def das(monkeypatch, capsys):
+    """Run `das bottom-up ARGUMENTS`; returns (exit code, stdout, stderr)."""
+
+    def call(*arguments: object):
+        monkeypatch.setattr(sys, "argv", ["das", "bottom-up", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        captured = capsys.readouterr()
+        return left.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Example:
+    return make_example(tmp_path / "made", 20_000, states=12, counties=4)
+
+
+COUNTS = ("--counts", "120,40,15,900,300,60,5,0,20,10")
+
+
+def test_noise_table_has_the_closed_forms(das):
+    code, out, _ = das("noise", "--epsilon", "0.5", "--cells", "1", "--cells", "100", "--json")
+    (told,) = json.loads(out)
+    assert (code, told["epsilon"]) == (0, "1/2")
+    assert told["variance"] == pytest.approx(7.835396, abs=1e-6)
+    assert told["margins"][0]["margin"] == 6
+    assert told["margins"][1]["absolute"] == pytest.approx(22.30273, abs=1e-5)
+
+
+def test_curve_stands_beside_its_closed_forms(das):
+    code, out, _ = das("curve", *COUNTS, "--epsilon", "1", "--epsilon", "50", "--replicates", "5", "--json")
+    told = json.loads(out)
+    assert (code, told["cells"]) == (0, 10)
+    assert [point["a1"]["expected"] for point in told["points"]] == pytest.approx([0.99421, 1], abs=5e-6)
+    assert told["points"][1]["a2"]["mean"] == 1
+    assert "NOT PRIVATE" in told["notes"][0]
+    _, text, _ = das("curve", *COUNTS, "--epsilon", "1", "--clip", "--format", "csv")
+    assert text.splitlines()[0] == "epsilon,L1,E L1,L2,E L2,A1,E A1,A2,E A2"
+    assert text.splitlines()[1].split(",")[2] == ""  # no closed form where counts are clipped
+
+
+def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
+    for name in ("curve.svg", "curve.png"):
+        assert das("curve", *COUNTS, "--replicates", "2", "--plot", tmp_path / name)[0] == 0
+    svg = (tmp_path / "curve.svg").read_text()
+    for text in (
+        "privacy-loss budget ε",
+        "accuracy (1 is exact)",
+        "error of a cell [records; records²]",
+        "closed form",
+    ):
+        assert text in svg
+    assert "prefers-color-scheme:dark" in svg
+    assert "#0a0b0c" not in svg  # all ink is the page's
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("noise", "--epsilon", "-1"), "epsilon must be positive"),
+        (("noise", "--epsilon", "0"), "epsilon must be positive"),
+        (("noise", "--epsilon", "nan"), "Invalid literal"),
+        (("curve", "--counts", "1,x"), "whole numbers"),
+        (("curve", "--counts", "1,-2"), "not negative"),
+        (("curve", "--counts", "0,0"), "sum to nothing"),
+        (("curve", *COUNTS, "--plot", "curve.gif"), ".svg, .png, .pdf"),
+        (("curve", *COUNTS, "--plot", "/nowhere/curve.svg"), "cannot be written"),
+        (("run", "t.csv", "/nowhere.json", "out", "--epsilon", "1"), "cannot be read"),
+        (("run", "--resume", "nobody"), "no confidential directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bad_input_is_refused_in_one_line(das, arguments, message):
+    code, out, err = das(*arguments)
+    assert (code, out) == (1, "")
+    assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--epsilon", "-1"), "epsilon must be positive"),
+        (("--epsilon", "much"), "is not a number"),
+        (("--epsilon", "1", "--margin", "TOWN"), "unknown factor 'TOWN'"),
+        (("--epsilon", "1", "--tolerance", "-1"), "tolerance must not be negative"),
+        (("--epsilon", "1", "--run-id", "../up"), "run_id"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bad_options_of_a_run_are_refused_before_it_starts(das, made, tmp_path, options, message):
+    code, _, err = das("run", made.table, made.domain, tmp_path / "out", *options)
+    assert code == 1
+    assert message in " ".join(err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_usage_is_exit_2(das):
+    assert das("run", "table.csv")[0] == 2
+    assert das("curve")[0] == 2
+    assert das("curve", *COUNTS, "--method", "magic")[0] == 2
+
+
+def test_example_writes_what_a_run_needs(das, tmp_path):
+    code, out, _ = das("example", tmp_path / "new", "--rows", "100", "--json")
+    assert (code, set(json.loads(out))) == (0, {"table", "domain", "totals"})
+    assert das("example", tmp_path / "new")[0] == 1
+
+
+# The flow.
+
+
+@pytest.fixture
+def settings(made: Example, tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch):
+    """Settings of a run on the example as if it were somebody's data: its mark is taken away."""
+    from flows.bottom_up import BottomUpSettings
+
+    monkeypatch.setattr("flows.bottom_up.open_cluster", lambda settings, scratch: nullcontext(client))
+    (made.table.parent / "SYNTHETIC.json").unlink()
+    ledger = tmp_path / "ledger.sqlite"
+    Ledger(ledger).open_account(Account("long-form", "puredp", 1))
+    return BottomUpSettings(
+        table=str(made.table),
+        domain=str(made.domain),
+        out=str(tmp_path / "out"),
+        epsilon="1/2",
+        totals=str(made.totals),
+        account="long-form",
+        ledger=str(ledger),
+        state=str(tmp_path / "state"),
+        run_id="r1",
+    )
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
+    from flows.bottom_up import bottom_up
+
+    place = Path(bottom_up(settings))
+    assert place == Path(settings.out) / "bottom-up"
+    published = dict(line.split(",") for line in made.totals.read_text().splitlines()[1:])
+    states = {row["STATE"]: row["COUNT"] for row in pq.read_table(place / "parquet/by-state.parquet").to_pylist()}
+    assert "07" not in states  # its total does not agree
+    assert {state: states[state] for state in states if published[state]} == {
+        state: int(total) for state, total in published.items() if total and state != "07"
+    }
+    book = Ledger(Path(settings.ledger))
+    (row,) = book.rows("long-form")
+    assert (row.state, float(row.amount), len(row.states)) == ("released", 0.5, 12)
+    assert not (Path(settings.state) / "runs/r1").exists()
+    manifest = (place / "manifest.json").read_text()
+    assert Path(bottom_up(settings)) == place  # started again: the release that is there, and no second charge
+    assert (place / "manifest.json").read_text() == manifest
+    assert book.spent("long-form")["01"] == row.amount
+    with pytest.raises(Refused, match="holds something already"):
+        bottom_up(settings.model_copy(update={"run_id": "r2"}))
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(settings, monkeypatch):
+    import flows.bottom_up as flow
+    from tasks.run_directory import RunDirectory, open_array
+
+    def stops(run, workers, staged):
+        raise Refused("stopped here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flow, "stage_release", stops)
+        with pytest.raises(Refused, match="stopped here"):
+            flow.bottom_up(settings)
+    run = RunDirectory(Path(settings.state) / "runs/r1")
+    noisy = open_array(run / "noisy/final", "count").copy()
+    reported = open_array(run / "noisy/final", "reported").copy()
+    assert (Path(settings.state) / "runs/r1/secret").stat().st_mode & 0o777 == 0o600
+    assert flow.load_bottom_up_settings(run) == settings
+    with pytest.raises(Refused, match="another configuration"):
+        flow.bottom_up(settings.model_copy(update={"clip": True}))
+    place = Path(flow.bottom_up(settings))
+    assert pq.read_table(place / "parquet/histogram.parquet")["COUNT"].to_pylist() == noisy[reported].tolist()
+    assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_a_lost_secret_is_never_made_anew(settings, monkeypatch):
+    import flows.bottom_up as flow
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flow, "measure", lambda run, workers: (_ for _ in ()).throw(Refused("stopped here")))
+        with pytest.raises(Refused, match="stopped here"):
+            flow.bottom_up(settings)
+    (Path(settings.state) / "runs/r1/secret").unlink()
+    with pytest.raises(Refused, match="secret of run r1 is gone"):
+        flow.bottom_up(settings)
+    assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das, made, tmp_path):
+    out = tmp_path / "out"
+    code, told, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
+    assert (code, json.loads(told)["synthetic"]) == (0, True)
+    assert "spends epsilon 1 (add or remove one record), 2 (replace one)" in err
+    curve = ("curve", made.table, made.domain, "--calibrate", made.totals, "--epsilon", "1", "--workers", "1")
+    code, told, _ = das(*curve, "--json")
+    assert (code, json.loads(told)["points"][0]["a1"]["expected"]) == (0, None)
+    (made.table.parent / "SYNTHETIC.json").unlink()
+    code, _, err = das(*curve)
+    assert code == 1
+    assert "--i-am-the-curator" in err
+    assert das(*curve, "--i-am-the-curator")[0] == 0
+    assert not any((tmp_path / "state" / "das-flows" / "runs").iterdir())
