@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 
 import typer
 from rich.markup import escape
@@ -15,7 +14,7 @@ from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.truth import truth
 from flows.commands.validate import validate
-from flows.terminal import err
+from flows.terminal import err, unforeseen
 from tasks.errors import Failed, Refused
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
@@ -56,21 +55,7 @@ def main() -> None:
     except Failed as failed:
         _say("stopped", failed, 3)
     except Exception as error:
-        _say("stopped", _unforeseen(error), 3)
-
-
-def _unforeseen(error: Exception) -> Failed:
-    """Keep the traceback of an error that nobody foresaw where only the curator reads: it may hold a person's value."""
-    import traceback
-
-    from flows.settings import state_home
-
-    kept = state_home() / "errors"
-    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = kept / f"{datetime.now():%Y%m%d-%H%M%S}.txt"
-    path.touch(mode=0o600)
-    path.write_text("".join(traceback.format_exception(error)))
-    return Failed(f"an unforeseen {type(error).__name__}; the curator's copy of it is {path}")
+        _say("stopped", unforeseen(error), 3)
 
 
 def _say(word: str, error: Exception, code: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,7 +60,8 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with dask.config.set(QUIET | ({} if settings.dashboard else NO_PAGES)):
         try:
-            client = _connect(settings, scratch)
+            with _ignoring_interrupts():
+                client = _connect(settings, scratch)
         except Exception as error:
             raise Failed(f"cluster: no workers ({type(error).__name__})") from None
         try:
@@ -68,6 +71,19 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
             client.close(timeout=5)
             if cluster is not None:
                 cluster.close(timeout=10)
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C, which a terminal sends to all: the run ends them, without tracebacks."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _connect(settings: ClusterSettings, scratch: Path) -> Client:

@@ -127,11 +127,13 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     )
     configuration = load_parameters(run).configuration
     built = _submit_spine(settings, run, out, workers, configuration.states(region)) if settings.spine else None
+    measured: list[Future] = []
     published = []
     for level in configuration.levels(region):
         totals = _submit(f"totals {level}", run, partial(measure_totals, workers=workers, level=level), gate)
         tables = _submit(f"sex by age {level}", run, partial(measure_sex_by_age, workers=workers, level=level), totals)
         published.append(_submit(f"suppression {level}", run, partial(suppress, workers=workers, level=level), tables))
+        measured += [totals, tables, published[-1]]
     equated = _submit(
         "coterminous",
         run,
@@ -153,6 +155,8 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     done = _submit(
         "commit", run, partial(commit, out=out, region=region, charging=charging, charged=not checked.synthetic), staged
     )
+    for future in (counted, gate, *measured, equated, staged):
+        future.result()  # what failed says why; the stages after it would only say that they never ran
     place: Path = done.result()
     return place
 

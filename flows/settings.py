@@ -19,6 +19,8 @@ from tasks.noise import SECRET
 from tasks.run_directory import SETTINGS, RunDirectory, whole
 from tasks.validation import digest_file
 
+RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
+
 
 def state_home() -> Path:
     """Where runs and the ledger live unless told otherwise: `$XDG_STATE_HOME/das-flows`."""
@@ -50,7 +52,7 @@ class RunSettings(BaseModel):
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
     state: Location = Field(default_factory=lambda: str(state_home()), description="Confidential run directories.")
-    run_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    run_id: str | None = Field(default=None, pattern=rf"^{RUN_ID}$")
     coterminous: bool = Field(default=True, description="Equate coterminous geographies (Algorithm 4).")
     coterminous_list: Location | None = Field(default=None, description="Further coterminous sets, a table.")
     spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
+from rich.markup import escape
 
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 
 WIDE = 200  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
 out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
@@ -46,3 +50,44 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         yield
     except rejections as error:
         raise Refused(str(error)) from error
+
+
+def unforeseen(error: Exception) -> Failed:
+    """Keep the traceback of an error that nobody foresaw where only the curator reads: it may hold a person's value."""
+    import traceback
+
+    from flows.settings import state_home
+
+    path = state_home() / "errors" / f"{datetime.now():%Y%m%d-%H%M%S}.txt"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text("".join(traceback.format_exception(error)))
+    except OSError:
+        return Failed(f"an unforeseen {type(error).__name__}, of which no copy could be kept in {path.parent}")
+    return Failed(f"an unforeseen {type(error).__name__}; the curator's copy of it is {path}")
+
+
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """Leave at once with exit code 3 at Ctrl-C or a plain kill; `message` says how to go on.
+
+    A run may be killed at any moment, while tidying up would talk to workers and servers that the same Ctrl-C ended.
+    """
+
+    def leave(_number: int, _frame: object) -> None:
+        import psutil
+
+        err.print(f"\n[bold red]stopped:[/] {escape(message)}", soft_wrap=True)
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+        os._exit(3)
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, leave) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

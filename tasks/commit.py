@@ -14,7 +14,7 @@ from pathlib import Path
 
 from privacy.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.budget_check import Charging, fsync_folder
-from tasks.configuration import Region
+from tasks.configuration import REGION_TYPES, Region
 from tasks.errors import Failed, Refused
 from tasks.manifest import MANIFEST, is_whole, read_manifest, release_digest
 from tasks.noise import SECRET
@@ -38,9 +38,22 @@ def clear_staging(run: RunDirectory, out: Path, region: Region) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def holds_other(out: Path, base: str) -> bool:
+    """True where an output folder holds anything but what the runs BASE-us and BASE-pr have put there."""
+    own: set[Path] = set()
+    for region in REGION_TYPES:
+        run = RunDirectory(Path(f"{base}-{region}"))
+        staged = staging(run, out, region)
+        own |= {staged, drafts(staged)} | ({out / region} if is_released(run, out, region) else set())
+    return not own.issuperset(out.iterdir())
+
+
 def check_out(run: RunDirectory, out: Path, region: Region) -> None:
-    """Refuse an output that holds something which is not this run's. Raises Refused."""
+    """Refuse an output that holds something which is not this run's, or cannot be written. Raises Refused."""
     place = out / region
+    nearest = next(folder for folder in (out, *out.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise Refused(f"{nearest} cannot be written")
     if place.exists() and not is_released(run, out, region) and any(place.iterdir() if place.is_dir() else [place]):
         raise Refused(f"{place} holds something already; a release goes into a place of its own")
 

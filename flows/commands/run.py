@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,7 @@ from flows.commands.options import (
     TlsKey,
     WorkersOption,
 )
-from flows.terminal import Json, err, out, show
+from flows.terminal import Json, err, interruptible, out, show, unforeseen
 from tasks.errors import Failed, Refused
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ def run(
     """
     from flows.cluster import ClusterSettings
     from flows.curator import run_directories
-    from flows.settings import RunSettings, load_settings, new_run_id, state_home
-    from tasks.run_directory import RunDirectory
+    from flows.settings import RUN_ID, RunSettings, keep_settings, load_settings, new_run_id, state_home
+    from tasks.commit import holds_other
+    from tasks.run_directory import RunDirectory, locked
 
     home = state or state_home()
     if left := run_directories(home):
@@ -76,7 +78,10 @@ def run(
     else:
         if params is None or data is None or release is None:
             raise typer.BadParameter("PARAMS, DATA and OUT are needed, or --resume ID")
-        if release.exists() and (not release.is_dir() or any(release.iterdir())):
+        base = run_id or new_run_id()
+        if not re.fullmatch(RUN_ID, base):
+            raise typer.BadParameter("a run id has letters, digits, dots, dashes and underscores")
+        if release.exists() and (not release.is_dir() or holds_other(release, base)):
             raise Refused(f"{release} holds something already; a release goes into an empty or a new folder")
         cluster = ClusterSettings(
             workers=workers,
@@ -86,7 +91,6 @@ def run(
             tls_cert=tls_cert,
             tls_key=tls_key,
         )
-        base = run_id or new_run_id()
         todo = [
             RunSettings(
                 params=params,
@@ -105,11 +109,15 @@ def run(
             )
             for region in _regions(params)
         ]
+        for settings in todo:
+            run = RunDirectory(settings.runs / str(settings.run_id))
+            with locked(run):  # from here on each region can be resumed
+                keep_settings(run, settings)
     outcomes = [_run(settings) for settings in todo]
     show([outcome.told() for outcome in outcomes], lambda: _summary(outcomes), as_json=as_json)
-    for outcome in outcomes:
-        if outcome.problem:
-            raise outcome.problem
+    if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
+        worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
+        raise worst("\n".join(str(problem) for problem in problems))
 
 
 @dataclass(frozen=True)
@@ -162,8 +170,9 @@ def _run(settings: RunSettings) -> _Outcome:
     from tasks.findings import has_errors
     from tasks.run_directory import RunDirectory
 
+    resume = f"nothing is lost, go on with: das run --resume {settings.run_id} --state {settings.state}"
     try:
-        with bars(f"Run {settings.run_id}"):
+        with interruptible(f"interrupted; {resume}"), bars(f"Run {settings.run_id}"):
             return _Outcome(settings, release=detailed_dhca(settings))
     except Refused as refused:
         report = RunDirectory(settings.runs / str(settings.run_id))
@@ -171,9 +180,10 @@ def _run(settings: RunSettings) -> _Outcome:
             out.print(findings_table(found))
             err.print(f"The values are in the curator's report: {report / 'findings.json'}")
         return _Outcome(settings, problem=refused)
-    except (Failed, KeyboardInterrupt) as failed:
-        resume = f"das run --resume {settings.run_id} --state {settings.state}"
-        return _Outcome(settings, problem=Failed(f"{failed or 'interrupted'}; nothing is lost, go on with: {resume}"))
+    except Failed as failed:
+        return _Outcome(settings, problem=Failed(f"{failed}; {resume}"))
+    except Exception as error:
+        return _Outcome(settings, problem=Failed(f"{unforeseen(error)}; {resume}"))
 
 
 def _summary(outcomes: list[_Outcome]) -> RenderableType:
