@@ -15,7 +15,7 @@ from tasks.synth_blocks import Blocks
 from tasks.synth_tallies import Tally
 
 # Standard deviations of the logarithms of sizes.
-COUNTY_SKEW, GROUPS_SKEW, BLOCKS_SKEW, PLACE_SKEW = 1.4, 0.25, 0.5, 1.2  # in tracts, block groups, blocks, blocks
+COUNTY_SKEW, GROUPS_SKEW, BLOCKS_SKEW, PLACE_SKEW = 1.4, 0.22, 0.4, 1.2  # in tracts, block groups, blocks, blocks
 TRACT_SKEW, BLOCK_SKEW = 0.4, 1.1  # in persons
 EMPTY_SHARE = 0.28  # of the blocks; 29% in 2020, those of water among them
 WATER_SHARE = 0.02  # of the tracts: their first block group, numbered 0, is water
@@ -38,6 +38,8 @@ def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
     county = np.repeat(np.arange(tally.counties), county_tracts)[tract]
 
     watered = (random.random(tally.tracts) < WATER_SHARE) & (tract_groups > 1)
+    if group_blocks.max() > 1000:
+        raise ValueError(f"a block group of state {tally.state} would have {group_blocks.max()} blocks")
     group_code = (number_within(tract_groups) + np.repeat(~watered, tract_groups))[group]
     place = _places(random, tally)
     incorporated = (random.random(NO_PLACE) < INCORPORATED_SHARE)[np.minimum(place, NO_PLACE - 1)]
@@ -103,6 +105,8 @@ def _codes(count: int) -> NDArray[np.int64]:
 
 
 def _digits(numbers: np.ndarray, width: int) -> np.ndarray:
-    """Numbers as text of `width` digits, `S` of the shape of `numbers`."""
+    """Numbers as text of `width` digits, `S` of the shape of `numbers`. Raises ValueError when one is too long."""
+    if numbers.max(initial=0) >= 10**width:
+        raise ValueError(f"{numbers.max()} has more than {width} digits")
     powers = 10 ** np.arange(width - 1, -1, -1)
     return (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8).view(f"S{width}").ravel()
