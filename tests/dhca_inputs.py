@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import settings
+from hypothesis import strategies as st
 
+from tasks.budget_check import Charging, check_budget
+from tasks.commit import staging
 from tasks.configuration import Region
+from tasks.coterminous import equate_coterminous
 from tasks.errors import Refused
 from tasks.findings import Finding, read_findings
+from tasks.population_groups import count_population_groups
+from tasks.release import stage_release
 from tasks.run_directory import RunDirectory
+from tasks.sex_by_age import measure_sex_by_age
+from tasks.suppression import suppress
+from tasks.synthetic import write_mark
+from tasks.totals import measure_totals
 from tasks.truth import release_truth
-from tasks.validation import Validated, validate
+from tasks.validation import Validated, load_parameters, validate
+from tasks.workers import Workers
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=40)
 
@@ -154,6 +164,34 @@ class Inputs:
         return params, data
 
 
+def read_inputs(params: Path, data: Path) -> Inputs:
+    """Input files as they lie there, for the naive implementation."""
+    codes_of: dict[str, list[str]] = {}
+    for row in read_rows(params / "race-and-ethnicity-code-to-iteration.txt"):
+        codes_of.setdefault(row["ITERATION_CODE"], []).append(row["RACE_ETH_CODE"])
+
+    def iterations(name: str, columns: list[str]) -> list[tuple[str, ...]]:
+        return [
+            (row["ITERATION_CODE"], *(row[column] for column in columns[2:]), " ".join(codes_of[row["ITERATION_CODE"]]))
+            for row in read_rows(params / f"{name}-characteristic-iterations.txt")
+        ]
+
+    return Inputs(
+        config=json.loads((params / "config.json").read_text()),
+        codes=[row["RACE_ETH_CODE"] for row in read_rows(params / "race-and-ethnicity-codes.txt")],
+        race=iterations("race", RACE_COLUMNS),
+        ethnicity=iterations("ethnicity", ETHNICITY_COLUMNS),
+        blocks=[tuple(row[name] for name in BLOCK_COLUMNS) for row in read_rows(data / "GRF-C.txt")],
+        persons=read_rows(data / "person-records.txt"),
+    )
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a pipe-delimited table."""
+    header, *rows = [line.split("|") for line in path.read_text().splitlines() if line]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
 def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]], end: str = "\n") -> None:
     """Write a pipe-delimited table."""
     path.write_bytes("".join("|".join(row) + end for row in (header, *rows)).encode())
@@ -162,6 +200,24 @@ def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]],
 def edit(path: Path, change: Callable[[str], str]) -> None:
     """Change a text file."""
     path.write_bytes(change(path.read_bytes().decode()).encode())
+
+
+@st.composite
+def countries(draw: st.DrawFn) -> Inputs:
+    """A random small geography with persons, over the small hierarchy; some in another state."""
+    parts = st.tuples(
+        st.sampled_from(["01", "02"]),
+        st.sampled_from(["001", "003"]),
+        st.sampled_from(["000100", "000201"]),
+        st.sampled_from(["0001", "1000", "1001"]),
+    )
+    blocks = [
+        (*one, draw(st.sampled_from(["00500", "00900", "99999"])), draw(st.sampled_from(["0007", "0008", "9999"])))
+        for one in draw(st.lists(parts, unique=True, min_size=1, max_size=8))
+    ]
+    budgets = {key: draw(st.sampled_from([1, 1, 1, 0])) for key in BUDGETS} | {BUDGETS[0]: 1}
+    persons = people(draw(st.integers(1, 40)), draw(st.integers(0, 99)), [*blocks, BLOCKS[6]])
+    return Inputs(config=configuration(**budgets), blocks=blocks, persons=persons)
 
 
 class Here:
@@ -187,7 +243,7 @@ def validate_here(
 ) -> tuple[Validated | None, list[Finding]]:
     """Validate and encode; None where the input is refused. Returns the curator's report as well."""
     try:
-        validated = validate(run, Here(), str(params), str(data), region)  # type: ignore[arg-type]
+        validated = validate(run, cast(Workers, Here()), str(params), str(data), region)
     except Refused:
         validated = None
     return validated, read_findings(run / "findings.json")
@@ -198,7 +254,7 @@ def truth_here(folder: Path, params: Path, data: Path, region: Region = "us", *,
     out = folder / "truth"
     place = release_truth(
         new_run(folder, f"truth-{region}"),
-        Here(),  # type: ignore[arg-type]
+        cast(Workers, Here()),
         str(params),
         str(data),
         out,
@@ -210,12 +266,35 @@ def truth_here(folder: Path, params: Path, data: Path, region: Region = "us", *,
     return place
 
 
+def stage_here(
+    folder: Path,
+    inputs: Inputs,
+    *,
+    name: str = "run",
+    region: Region = "us",
+    secret: bytes = bytes(32),
+    blocks_each: int | None = None,
+    coterminous: bool = False,
+    listed: Path | None = None,
+) -> tuple[RunDirectory, Path]:
+    """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
+    params, data = inputs.write(folder / name)
+    write_mark(data, generator="a test", version="1", seed=None)
+    run, here, out = new_run(folder, f"{name}-{region}"), cast(Workers, Here()), folder / name / "out"
+    assert validate(run, here, str(params), str(data), region) is not None
+    (run / "secret").write_bytes(secret)
+    count_population_groups(run, here, region, blocks_each)
+    options = {"region": region}
+    check_budget(run, region, Charging(None, folder / "no-ledger"), options)
+    for level in load_parameters(run).configuration.levels(region):
+        measure_totals(run, here, level)
+        measure_sex_by_age(run, here, level)
+        suppress(run, here, level)
+    equate_coterminous(run, here, region, enabled=coterminous, listed=str(listed) if listed else None)
+    stage_release(run, here, region, out, options, "no spine")
+    return run, staging(run, out, region)
+
+
 def read_release(place: Path, table: str) -> list[tuple[str, ...]]:
     """The rows of t1 or t2 over all levels, in the order of the files."""
-    rows = []
-    for path in sorted((place / table).glob("*.csv")):
-        with path.open() as file:
-            reader = csv.reader(file, delimiter="|")
-            next(reader)
-            rows += [tuple(row) for row in reader]
-    return rows
+    return [tuple(row.values()) for path in sorted((place / table).glob("*.csv")) for row in read_rows(path)]

@@ -9,7 +9,19 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from dhca_inputs import BLOCKS, BUDGETS, PROPERTY, Here, Inputs, configuration, new_run, people, person, validate_here
+from dhca_inputs import (
+    BLOCKS,
+    BUDGETS,
+    PROPERTY,
+    Here,
+    Inputs,
+    configuration,
+    countries,
+    new_run,
+    people,
+    person,
+    validate_here,
+)
 from dhca_naive import AGES, US, cells, iterations, tabulated
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -220,25 +232,6 @@ def test_partitions_of_any_size_give_the_naive_counts(tmp_path: Path, blocks_eac
     if blocks_each == 1000:
         assert len(partitions) == 1
     check_counts(run, inputs, "us", 2)
-
-
-@st.composite
-def countries(draw: st.DrawFn) -> Inputs:
-    """A random small geography with persons, over the small hierarchy."""
-    parts = st.tuples(
-        st.sampled_from(["01", "02"]),
-        st.sampled_from(["001", "003"]),
-        st.sampled_from(["000100", "000201"]),
-        st.sampled_from(["0001", "1000", "1001"]),
-    )
-    blocks = [
-        (*one, draw(st.sampled_from(["00500", "00900", "99999"])), draw(st.sampled_from(["0007", "0008", "9999"])))
-        for one in draw(st.lists(parts, unique=True, min_size=1, max_size=8))
-    ]
-    budgets = {key: draw(st.sampled_from([1, 1, 1, 0])) for key in BUDGETS}
-    budgets[BUDGETS[0]] = 1
-    persons = people(draw(st.integers(1, 40)), draw(st.integers(0, 99)), [*blocks, ("11", "001", "000100", "1000")])
-    return Inputs(config=configuration(**budgets), blocks=blocks, persons=persons)
 
 
 @given(inputs=countries(), blocks_each=st.integers(1, 5), regions_each=st.integers(1, 4))
