@@ -8,6 +8,8 @@ import typer
 from rich.markup import escape
 
 from flows.commands import attribute_loss, bottom_up, ledger, runs
+from flows.commands.compare import compare
+from flows.commands.accuracy import accuracy
 from flows.commands.demo import demo
 from flows.commands.run import run
 from flows.commands.spine import spine
@@ -31,8 +33,10 @@ app.command()(demo)
 app.command()(validate)
 app.command()(run)
 app.command()(truth)
+app.command()(accuracy)
 app.command()(synth)
 app.command()(spine)
+app.command()(compare)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(attribute_loss.app, name="attribute-loss")
@@ -49,7 +53,9 @@ def main() -> None:
     try:
         app()
     except SystemExit as done:
-        sys.exit(3 if done.code == INTERRUPTED else done.code)
+        if done.code == INTERRUPTED:
+            _say("stopped", Failed("interrupted"), 3)
+        sys.exit(done.code)
     except Refused as refused:
         _say("refused", refused, 1)
     except Failed as failed:

@@ -113,7 +113,10 @@ def run(
             run = RunDirectory(settings.runs / str(settings.run_id))
             with locked(run):  # from here on each region can be resumed
                 keep_settings(run, settings)
-    outcomes = [_run(settings) for settings in todo]
+    outcomes = []
+    for settings in todo:
+        with interruptible(f"interrupted; {_resume(settings)}"):
+            outcomes.append(_run(settings))
     show([outcome.told() for outcome in outcomes], lambda: _summary(outcomes), as_json=as_json)
     if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
         worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
@@ -170,9 +173,8 @@ def _run(settings: RunSettings) -> _Outcome:
     from tasks.findings import has_errors
     from tasks.run_directory import RunDirectory
 
-    resume = f"nothing is lost, go on with: das run --resume {settings.run_id} --state {settings.state}"
     try:
-        with interruptible(f"interrupted; {resume}"), bars(f"Run {settings.run_id}"):
+        with bars(f"Run {settings.run_id}"):
             return _Outcome(settings, release=detailed_dhca(settings))
     except Refused as refused:
         report = RunDirectory(settings.runs / str(settings.run_id))
@@ -181,9 +183,13 @@ def _run(settings: RunSettings) -> _Outcome:
             err.print(f"The values are in the curator's report: {report / 'findings.json'}")
         return _Outcome(settings, problem=refused)
     except Failed as failed:
-        return _Outcome(settings, problem=Failed(f"{failed}; {resume}"))
+        return _Outcome(settings, problem=Failed(f"{failed}; {_resume(settings)}"))
     except Exception as error:
-        return _Outcome(settings, problem=Failed(f"{unforeseen(error)}; {resume}"))
+        return _Outcome(settings, problem=Failed(f"{unforeseen(error)}; {_resume(settings)}"))
+
+
+def _resume(settings: RunSettings) -> str:
+    return f"nothing is lost, go on with: das run --resume {settings.run_id} --state {settings.state}"
 
 
 def _summary(outcomes: list[_Outcome]) -> RenderableType:
