@@ -89,6 +89,8 @@ def _equal_pairs(
     for i, one in enumerate(region_types):
         for j, other in enumerate(region_types[i + 1 :], start=i + 1):
             regions = np.flatnonzero(sizes[one])
+            if not len(regions):
+                continue
             candidate = np.full(len(sizes[one]), NOWHERE)
             candidate[regions] = region_of[other][firsts[one][regions]]
             inside = region_of[one] != NOWHERE
