@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -46,6 +47,8 @@ def test_noise_table_has_the_closed_forms(das):
     assert told["variance"] == pytest.approx(7.835396, abs=1e-6)
     assert told["margins"][0]["margin"] == 6
     assert told["margins"][1]["absolute"] == pytest.approx(22.30273, abs=1e-5)
+    _, out, _ = das("noise", "--epsilon", "1", "--sampling-rate", "0.25", "--json")
+    assert json.loads(out)[0]["sampled"] == pytest.approx(math.log(1 + 0.25 * math.expm1(1)))
 
 
 def test_curve_stands_beside_its_closed_forms(das):
@@ -82,6 +85,7 @@ def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
         (("noise", "--epsilon", "-1"), "epsilon must be positive"),
         (("noise", "--epsilon", "0"), "epsilon must be positive"),
         (("noise", "--epsilon", "nan"), "Invalid literal"),
+        (("noise", "--sampling-rate", "0"), "sampling rate"),
         (("curve", "--counts", "1,x"), "whole numbers"),
         (("curve", "--counts", "1,-2"), "not negative"),
         (("curve", "--counts", "0,0"), "sum to nothing"),
@@ -216,6 +220,19 @@ def test_a_lost_secret_is_never_made_anew(settings, monkeypatch):
     with pytest.raises(Refused, match="secret of run r1 is gone"):
         flow.bottom_up(settings)
     assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_findings_are_shown_to_the_curator_without_their_values(das, made, tmp_path):
+    declared = json.loads(made.domain.read_text())
+    declared["factors"]["GQ"].remove("501")
+    made.domain.write_text(json.dumps(declared))
+    code, shown, err = das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--workers", "1")
+    assert code == 1
+    assert "levels that are not declared" in " ".join(shown.split())
+    assert "501" not in shown + err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.e2e

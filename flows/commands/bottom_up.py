@@ -12,7 +12,7 @@ import typer
 
 from flows.commands.options import LedgerFile, MemoryLimit, Scheduler, State, TlsCa, TlsCert, TlsKey, WorkersOption
 from flows.formats import Format, FormatOption, TextTable, report
-from flows.terminal import Json, err, refusing, show
+from flows.terminal import Json, err, out, refusing, show
 from tasks.errors import Failed, Refused
 
 if TYPE_CHECKING:
@@ -119,8 +119,10 @@ def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
 
 def _run(settings: BottomUpSettings) -> dict[str, Any]:
     from flows.bottom_up import bottom_up
+    from flows.curator import findings_table, load_findings
     from flows.progress import bars
     from tasks.manifest import read_manifest
+    from tasks.run_directory import RunDirectory
 
     mechanism = settings.plan().mechanism
     unbounded, bounded = (float(amount) for amount in (mechanism.spend.unbounded, mechanism.spend.bounded))
@@ -128,6 +130,12 @@ def _run(settings: BottomUpSettings) -> dict[str, Any]:
     try:
         with bars(f"Run {settings.run_id}"):
             place = bottom_up(settings)
+    except Refused:
+        directory = RunDirectory(settings.runs / str(settings.run_id))
+        if found := load_findings(directory):
+            out.print(findings_table(found))
+            err.print(f"The values are in the curator's report: {directory / 'findings.json'}")
+        raise
     except (Failed, KeyboardInterrupt) as failed:
         again = f"das bottom-up run --resume {settings.run_id} --state {settings.state}"
         raise Failed(f"{failed or 'interrupted'}; nothing is lost, go on with: {again}") from None
@@ -174,6 +182,9 @@ def example(
 def noise(
     epsilon: Annotated[list[str] | None, typer.Option(help="A budget, exact; may be repeated.")] = None,
     cells: Annotated[list[int] | None, typer.Option(min=1, help="Cells of a margin; may be repeated.")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Also show epsilon by secrecy of the sample; no run is charged less by it.")
+    ] = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
@@ -181,12 +192,12 @@ def noise(
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.bottom_up import BottomUp
+    from privacy.bottom_up import BottomUp, secrecy_of_the_sample
     from privacy.error import margin_of_error
     from privacy.geometric_moments import absolute_sum, moments
 
     sizes = cells or [1, 2, 4, 10, 100]
-    told = []
+    told: list[dict[str, Any]] = []
     for value in _budgets(epsilon):
         mechanism = BottomUp(value)
         law = moments(float(value))
@@ -195,6 +206,9 @@ def noise(
             for m in sizes
         ]
         told.append({"epsilon": value, **vars(law), "margins": of_sums})
+        if sampling_rate is not None:
+            with refusing():
+                told[-1]["sampled"] = secrecy_of_the_sample(float(value), sampling_rate)
     head = ["epsilon", "p", "P(0)", "E|N|", "Var N", "E N^4", *(f"95% margin, {m} cells" for m in sizes)]
     rows = [
         [_short(row["epsilon"]), *(f"{row[name]:.6g}" for name in ("p", "zero", "absolute", "variance", "fourth"))]
@@ -206,6 +220,11 @@ def noise(
         TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows),
         TextTable("Expected absolute error of a margin", ["epsilon", *(f"{m} cells" for m in sizes)], sums),
     ]
+    if sampling_rate is not None:
+        sampled = [[_short(row["epsilon"]), f"{row['sampled']:.6g}"] for row in told]
+        tables.append(
+            TextTable(f"Secrecy of a sample of rate {sampling_rate:g}", ["epsilon", "for the population"], sampled)
+        )
     report(told, tables, form, as_json=as_json)
 
 
