@@ -237,7 +237,8 @@ def test_findings_are_shown_to_the_curator_without_their_values(das, made, tmp_p
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
-def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das, made, tmp_path):
+def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das, made, tmp_path, client, monkeypatch):
+    monkeypatch.setattr("flows.bottom_up_curve.open_cluster", lambda settings, scratch: nullcontext(client))
     out = tmp_path / "out"
     code, told, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
     assert (code, json.loads(told)["synthetic"]) == (0, True)
