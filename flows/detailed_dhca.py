@@ -29,7 +29,7 @@ from flows.settings import RunSettings, keep_settings
 from tasks.budget_check import check_budget
 from tasks.commit import check_out, commit, end_run, finish_released, staging
 from tasks.confidential import guard
-from tasks.coterminous import equate_coterminous
+from tasks.coterminous import equate_coterminous, save_sets
 from tasks.errors import Refused
 from tasks.noise import is_truth
 from tasks.population_groups import count_population_groups
@@ -122,8 +122,15 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
         partial(count_population_groups, workers=workers, region=region, blocks_each=settings.blocks_each),
         validated,
     )
+    listed = settings.coterminous_list
+    sets = _submit(
+        "coterminous sets",
+        run,
+        partial(save_sets, region=region, enabled=settings.coterminous, listed=listed),
+        validated,
+    )
     gate = _submit(
-        "budget check", run, partial(check_budget, region=region, charging=charging, options=options), counted
+        "budget check", run, partial(check_budget, region=region, charging=charging, options=options), counted, sets
     )
     configuration = load_parameters(run).configuration
     built = _submit_spine(settings, run, out, workers, configuration.states(region)) if settings.spine else None
@@ -137,13 +144,7 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     equated = _submit(
         "coterminous",
         run,
-        partial(
-            equate_coterminous,
-            workers=workers,
-            region=region,
-            enabled=settings.coterminous,
-            listed=settings.coterminous_list,
-        ),
+        partial(equate_coterminous, workers=workers, region=region, enabled=settings.coterminous, listed=listed),
         *published,
     )
     staged = _submit(
@@ -155,7 +156,7 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     done = _submit(
         "commit", run, partial(commit, out=out, region=region, charging=charging, charged=not checked.synthetic), staged
     )
-    for future in (counted, gate, *measured, equated, staged):
+    for future in (counted, sets, gate, *measured, equated, staged):
         future.result()  # what failed says why; the stages after it would only say that they never ran
     place: Path = done.result()
     return place

@@ -73,10 +73,14 @@ class RunSettings(BaseModel):
     def shaping_options(self) -> dict[str, object]:
         """The options that shape a release; with the parameter files they make the configuration digest."""
         listed = self.coterminous_list
+        try:
+            digest = digest_file(listed) if listed else None
+        except OSError as error:
+            raise Refused(f"{listed}: {error.strerror or 'the file cannot be read'}") from None
         return {
             "region": self.region,
             "coterminous": self.coterminous,
-            "coterminous_list": digest_file(listed) if listed else None,
+            "coterminous_list": digest,
         }
 
 

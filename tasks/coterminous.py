@@ -23,15 +23,21 @@ from tasks.validation import load_parameters
 from tasks.workers import Workers
 
 LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
+ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_type in region_types}
 
 
 def equate_coterminous(
     run: RunDirectory, workers: Workers, region: Region, *, enabled: bool, listed: str | None
 ) -> None:
     """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
+    save_sets(run, region, enabled=enabled, listed=listed)
+    workers.map("coterminous", run, equate, [(region, iteration_level) for iteration_level in ITERATION_LEVELS])
+
+
+def save_sets(run: RunDirectory, region: Region, *, enabled: bool, listed: str | None) -> None:
+    """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing."""
     folder = run / "public/coterminous"
     once(folder, lambda: save_public(folder, find_sets(run, region, listed) if enabled else {}))
-    workers.map("coterminous", run, equate, [(region, iteration_level) for iteration_level in ITERATION_LEVELS])
 
 
 def find_sets(run: RunDirectory, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
@@ -105,7 +111,7 @@ def _listed_pairs(
     path: str, geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
-    table, found = read_table(path, path, LIST_COLUMNS)
+    table, found = read_table(path, "the list", LIST_COLUMNS)
     if table is None or found:
         raise Refused(f"{path}: {found[0].rule}")
     numbers = {
@@ -115,6 +121,8 @@ def _listed_pairs(
     }
     first: dict[str, int] = {}
     for row in table.to_pylist():
+        if row["REGION_TYPE"] in ALL_TYPES - set(region_types):
+            continue  # one list may serve US and Puerto Rico
         node = numbers.get((row["REGION_TYPE"], row["REGION_ID"]))
         if node is None:
             raise Refused(f"{path}: {row['REGION_TYPE']} {row['REGION_ID']} is not a region of this run")

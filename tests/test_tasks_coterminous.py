@@ -127,6 +127,8 @@ def test_a_list_adds_sets_and_joins_those_there_are(tmp_path: Path) -> None:
         ("a", "AIANNH", "0008"),
         ("b", "TRACT", "01001000100"),
         ("b", "PLACE", "0100500"),
+        ("c", "PR-COUNTY", "72001"),  # for the other run
+        ("c", "PR-PLACE", "7200500"),
     ]
     found = found_sets(run, listed=listed(tmp_path, rows))
     equal = {("AIANNH", "0008"), ("PLACE", "0200900")}  # one block is all they have
