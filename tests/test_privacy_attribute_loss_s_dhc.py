@@ -209,7 +209,7 @@ def toy_homes(seed: int) -> list[Household]:
     heads, others = rows((HOUSEHOLDER,)), rows(OTHERS)
     larger = (Household("mortgage", (rng.choice(heads), *rng.sample(others, size - 1))) for size in [3, 3, 4, 5] * 60)
     alone = list(valid_households(1, ETHNICITIES[:1]))
-    return alone + rng.sample(list(valid_households(2)), 40) + [home for home in larger if home.valid][:60]
+    return alone + rng.sample(list(valid_households(2)), 20) + [home for home in larger if home.valid][:36]
 
 
 def neighbours(homes: list[Household], tau: int, rng: random.Random) -> Iterator[tuple[Person, frozenset, np.ndarray]]:
@@ -243,7 +243,7 @@ def test_brute_force_confirms_every_bound_and_attains_the_sharper_one(tau):
     pairs = defaultdict(list)
     for person, changed, difference in neighbours(toy_homes(tau), tau, random.Random(tau)):
         pairs[person, changed].append(difference)
-    assert sum(map(len, pairs.values())) > 30_000
+    assert sum(map(len, pairs.values())) > 15_000
     attained = dict.fromkeys(PARTS, NIL)
     for (person, changed), differences in pairs.items():
         worst = norms(np.array(differences))
