@@ -21,7 +21,7 @@ from flows.cluster import ClusterSettings, open_cluster
 from flows.settings import Location, state_home
 from tasks.spine import Each, Prepared, SpineSummary, finish, in_turn, on_client, prepare
 from tasks.spine_options import read_allocation, read_columns, read_settings
-from tasks.spine_state import State, measure
+from tasks.spine_state import State, survey
 
 
 class SpineRun(BaseModel):
@@ -63,13 +63,13 @@ def read(run: SpineRun) -> Prepared:
 
 @task(name="spines by state", cache_policy=NO_CACHE, persist_result=False)
 def build(prepared: Prepared, each: Each) -> list[State]:
-    """Build, measure and bypass every state's spines."""
-    return list(each(measure, [(path, prepared.plan) for path in prepared.paths]))
+    """Build every state's spines, and say what the root must know of them."""
+    return list(each(survey, [(path, prepared.plan) for path in prepared.paths]))
 
 
 @task(name="root and report", cache_policy=NO_CACHE, persist_result=False)
 def join(prepared: Prepared, states: Sequence[State], each: Each) -> SpineSummary:
-    """Put the states under their root; write the spine and its report."""
+    """Put the states under their root; measure and write every state, and the report."""
     return finish(prepared, states, each)
 
 

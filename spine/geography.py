@@ -100,8 +100,8 @@ def checked(geography: Geography) -> Geography:
     """The geography sorted by geocode. BadGeography if a block comes twice or an AIANNH code belongs to no class."""
     if not len(geography):
         raise BadGeography("the geography has no blocks")
-    order = np.argsort(geography.geocode, kind="stable")
-    geography = geography.take(order)
+    if (geography.geocode[1:] <= geography.geocode[:-1]).any():
+        geography = geography.take(np.argsort(geography.geocode, kind="stable"))
     twice = np.flatnonzero(geography.geocode[1:] == geography.geocode[:-1])
     if len(twice):
         raise BadGeography(f"block {geoid15(int(geography.geocode[twice[0]]))} comes twice")

@@ -27,11 +27,11 @@ from spine.settings import SpineSettings
 from spine.variance import Root, cell_variance
 from tasks.errors import Refused
 from tasks.spine_columns import GRFC, Columns, needed
-from tasks.spine_files import Written, write_state
 from tasks.spine_geography import read_geography
-from tasks.spine_join import class_table, entity_table, level_table, roots
+from tasks.spine_join import class_table, entity_table, level_table, roots, shared_codes
 from tasks.spine_report import write_report
-from tasks.spine_state import SPINES, Plan, State, measure, save_geography
+from tasks.spine_second_pass import Written, write_state
+from tasks.spine_state import SPINES, Plan, State, save_geography, survey
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
 MARGINALS = {
@@ -132,8 +132,8 @@ def optimize_spine(
         extra=extra,
     )
     each = each or in_turn
-    measured = list(each(measure, [(path, prepared.plan) for path in prepared.paths]))
-    return finish(prepared, measured, each)
+    surveyed = list(each(survey, [(path, prepared.plan) for path in prepared.paths]))
+    return finish(prepared, surveyed, each)
 
 
 def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
@@ -182,6 +182,7 @@ def prepare(
         raise Refused(str(unknown)) from unknown
     if county is not None and not (county.isdigit() and (blocks.county == int(county)).any()):
         raise Refused(f"county {county} has no block here")
+    pa.default_memory_pool().release_unused()  # what the reader took, on the way to states one by one
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "scratch").mkdir(parents=True)
@@ -191,28 +192,28 @@ def prepare(
     return prepared
 
 
-def finish(prepared: Prepared, measured: Sequence[State], each: Each) -> SpineSummary:
+def finish(prepared: Prepared, surveyed: Sequence[State], each: Each) -> SpineSummary:
     """Put the states under their root, write everything, and move the whole to its place."""
     plan, levels, partial = prepared.plan, prepared.levels, prepared.partial
-    found = roots(measured, plan, levels)
-    entities = entity_table(measured, plan, found, levels)
+    found = roots(surveyed, plan, levels)
+    written = list(each(write_state, _second_pass(prepared, surveyed, found)))
+    tops = {which: sum(state.geounits[which][0] for state in surveyed) for which in SPINES}
+    entities = entity_table([state.families for state in written], tops, plan, found, levels)
     classes = class_table(entities, plan.marginals)
-    first = {which: {m: found[which][m] for m in plan.marginals} for which in SPINES}
-    written = list(each(write_state, _second_pass(prepared, measured, first)))
-    level_rows = _with_errors(level_table(measured, plan, levels), prepared, written, first)
+    level_rows = _with_errors(level_table(surveyed, plan, levels), prepared, written, found)
     noises = noise(plan.allocation, _all_shares(prepared, written))
     cost = max(each.cost for each in written)
     if not plan.rooted:
-        _write_root(prepared, measured, first["optimized"][plan.marginals[0]])
+        _write_root(prepared, surveyed, found["optimized"][plan.marginals[0]])
         top = levels["optimized"][0]
         cost += record_cost(plan.allocation, [row.parameter for row in noises if row.level == top])
     entities.to_csv(partial / "entities.csv", index=False)
     classes.to_csv(partial / "classes.csv", index=False)
     level_rows.to_csv(partial / "levels.csv", index=False)
     _noise_table(noises).to_csv(partial / "noise.csv", index=False)
-    summary = _summary(prepared, measured, classes, cost)
+    summary = _summary(prepared, surveyed, classes, cost)
     (partial / "spine.json").write_text(json.dumps(_manifest(summary, plan), indent=2) + "\n")
-    county = prepared.county or min(state.county for state in measured)[-1]
+    county = prepared.county or min(state.county for state in surveyed)[-1]
     write_report(partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
     shutil.rmtree(partial / "scratch")
     if prepared.out.exists():
@@ -222,16 +223,16 @@ def finish(prepared: Prepared, measured: Sequence[State], each: Each) -> SpineSu
 
 
 def _second_pass(
-    prepared: Prepared, measured: Sequence[State], found: Mapping[str, Mapping[str, list[Root]]]
+    prepared: Prepared, surveyed: Sequence[State], found: Mapping[str, Mapping[str, list[Root]]]
 ) -> list[tuple[Any, ...]]:
     """The arguments of `write_state` for each state."""
     plan = prepared.plan
-    counts = [state.geounits["optimized"] for state in measured]
+    counts = [state.geounits["optimized"] for state in surveyed]
     ids = [(0,) * len(counts[0]), *accumulate(counts, lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)))]
-    counters = tuple(max(column) for column in zip(*(state.counters for state in measured), strict=True))
-    root = {which: found[which][plan.marginals[0]] for which in SPINES}
+    counters = tuple(max(column) for column in zip(*(state.counters for state in surveyed), strict=True))
+    shared = shared_codes(surveyed)
     return [
-        (path, plan, root, first_ids, counters, prepared.partial)
+        (path, plan, found, shared, first_ids, counters, prepared.partial)
         for path, first_ids in zip(prepared.paths, ids[:-1], strict=True)
     ]
 
@@ -276,7 +277,7 @@ def _root_error(plan: Plan, levels: tuple[str, ...], found: Sequence[Root]) -> f
     return float(np.sqrt(sum(cell_variance(p, r.variance) for p, r in zip(parts, found, strict=True))))
 
 
-def _write_root(prepared: Prepared, measured: Sequence[State], found: Sequence[Root]) -> None:
+def _write_root(prepared: Prepared, surveyed: Sequence[State], found: Sequence[Root]) -> None:
     """geounits/root.parquet: the root above several states."""
     plan = prepared.plan
     top = prepared.levels["optimized"][0]
@@ -287,8 +288,8 @@ def _write_root(prepared: Prepared, measured: Sequence[State], found: Sequence[R
         "parent": None,
         "geocode": "",
         "share": str(plan.allocation.levels[top]),
-        "fanout": sum(state.geounits["optimized"][0] for state in measured),
-        "blocks": sum(state.blocks for state in measured),
+        "fanout": sum(state.geounits["optimized"][0] for state in surveyed),
+        "blocks": sum(state.blocks for state in surveyed),
         f"se_{plan.marginals[0]}": _root_error(plan, prepared.levels["optimized"], found),
     }
     plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in like])
@@ -296,11 +297,11 @@ def _write_root(prepared: Prepared, measured: Sequence[State], found: Sequence[R
     pyarrow.parquet.write_table(table, prepared.partial / "geounits" / "root.parquet", compression="zstd")
 
 
-def _summary(prepared: Prepared, measured: Sequence[State], classes: pd.DataFrame, cost: Fraction) -> SpineSummary:
+def _summary(prepared: Prepared, surveyed: Sequence[State], classes: pd.DataFrame, cost: Fraction) -> SpineSummary:
     plan, settings = prepared.plan, prepared.plan.settings
     geounits = {}
     for which in SPINES:
-        counts = [sum(n) for n in zip(*(state.geounits[which] for state in measured), strict=True)]
+        counts = [sum(n) for n in zip(*(state.geounits[which] for state in surveyed), strict=True)]
         geounits[which] = dict(zip(prepared.levels[which], counts if plan.rooted else [1, *counts], strict=True))
     return SpineSummary(
         product=settings.product,
@@ -308,7 +309,7 @@ def _summary(prepared: Prepared, measured: Sequence[State], classes: pd.DataFram
         variant=settings.variant,
         mechanism=settings.mechanism,
         states=tuple(f"{state:02d}" for state in prepared.states),
-        blocks=sum(state.blocks for state in measured),
+        blocks=sum(state.blocks for state in surveyed),
         geounits=geounits,
         budget=plan.allocation.budget,
         cost=cost,

@@ -121,7 +121,9 @@ def _table(path: str, columns: Columns, types: Any = None) -> pa.Table:
     names = list(dict.fromkeys(columns.named()))
     if columns.positions:
         names += ["SUMLEV", "FUNCSTAT", "LOGRECNO"]
-    read = {name: pa.string() if name in text or types is not None else pa.int64() for name in names}
+    wide = {columns.geoid, columns.prim}
+    number = {name: pa.int64() if name in wide else pa.int32() for name in names}
+    read = {name: pa.string() if name in text or types is not None else number[name] for name in names}
     try:
         with fsspec.open(path, "rb", compression="infer") as file:
             table = pyarrow.csv.read_csv(
@@ -205,7 +207,7 @@ def _code(table: pa.Table, name: str | None, none: int, geocode: IntArray) -> In
 
 def _integers(table: pa.Table, name: str, none: int) -> IntArray:
     column = pc.fill_null(table[name], none)
-    return cast(IntArray, column.to_numpy())
+    return cast(IntArray, column.to_numpy().astype(np.int64, copy=False))
 
 
 def _school_district(table: pa.Table, columns: Columns, geocode: IntArray) -> IntArray | None:

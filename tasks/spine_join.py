@@ -10,7 +10,9 @@ import pandas as pd
 
 from spine.osed import Costs, at_root
 from spine.variance import Root, Sums, cell_variance
-from tasks.spine_state import SPINES, Family, Plan, State
+from spine.workload import Part
+from tasks.spine_entities import Family, Roots
+from tasks.spine_state import SPINES, Plan, State
 
 OUTSIDE_LABEL = "outside"
 
@@ -38,35 +40,70 @@ def roots(
     return found
 
 
+def shared_codes(states: Sequence[State]) -> dict[str, Any]:
+    """By family, the codes of the entities that more than one state has a part of."""
+    found = {}
+    for name in dict.fromkeys(name for state in states for name in state.codes):
+        codes, number = np.unique(np.concatenate([state.codes[name] for state in states]), return_counts=True)
+        found[name] = codes[number > 1]
+    return found
+
+
 def entity_table(
-    states: Sequence[State],
+    measured: Sequence[Mapping[str, Family]],
+    tops: Mapping[str, int],
     plan: Plan,
-    found: Mapping[str, Mapping[str, list[Root]]],
+    found: Roots,
     levels: Mapping[str, tuple[str, ...]],
 ) -> pd.DataFrame:
-    """One row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error."""
+    """One row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
+
+    measured: the families of each state. tops: by spine, how many geounits stand below the root.
+    """
     tables = []
     parts = {which: plan.parts(levels[which]) for which in SPINES}
-    for name in dict.fromkeys(name for state in states for name in state.families):
-        families = [state.families[name] for state in states if name in state.families]
+    for name in measured[0]:
+        families = [families[name] for families in measured]
         if all(family.outside.all() for family in families):
             continue  # as AIAN areas in Puerto Rico
         codes, where = np.unique(np.concatenate([family.codes for family in families]), return_inverse=True)
         rows = np.split(where, np.cumsum([len(family.codes) for family in families])[:-1])
         columns = _identity(name, codes, families, rows)
         for which in SPINES:
-            tops = sum(state.geounits[which][0] for state in states)
             total = _add_costs([family.costs[which] for family in families], rows, len(codes))
-            columns[f"osed_{which}"] = at_root(total, tops)
+            columns[f"osed_{which}"] = at_root(total, tops[which])
         for marginal in plan.marginals:
             for which in SPINES:
-                variance = np.zeros(len(codes))
-                for i, (part, root) in enumerate(zip(parts[which][marginal], found[which][marginal], strict=True)):
-                    sums = _add_sums([family.sums[which][marginal][i] for family in families], rows, len(codes))
-                    variance += cell_variance(part, root.entities(sums))
+                variance = _variance(
+                    families, rows, len(codes), which, marginal, parts[which][marginal], found[which][marginal]
+                )
                 columns[f"se_{marginal}_{which}"] = np.sqrt(variance)
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
+
+
+def _variance(
+    families: Sequence[Family],
+    rows: Sequence[Any],
+    number: int,
+    which: str,
+    marginal: str,
+    parts: Sequence[Part],
+    found: Sequence[Root],
+) -> Any:
+    """The variance of every entity: its state's word where it lies in one, the root's where it lies in several."""
+    variance, shared = np.zeros(number), np.zeros(number, bool)
+    for family, row in zip(families, rows, strict=True):
+        variance[row] = family.variance[which][marginal]
+        shared[row] |= family.shared
+    if shared.any():
+        place = np.cumsum(shared) - 1
+        own = [place[row[family.shared]] for family, row in zip(families, rows, strict=True)]
+        variance[shared] = 0
+        for i, (part, root) in enumerate(zip(parts, found, strict=True)):
+            sums = _add_sums([family.sums[which][marginal][i] for family in families], own, int(shared.sum()))
+            variance[shared] += cell_variance(part, root.entities(sums))
+    return variance
 
 
 def _identity(name: str, codes: Any, families: Sequence[Family], rows: Sequence[Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""One state's spines, built and measured: what can be done by state, in any order and place.
+"""One state's spines: what can be done by state, in any order and place. Here the first of two passes.
 
 A run of several states builds each state as a forest of its top geounits and puts a root above them all; a run of one
-state has its root at once.
+state has its root at once. The first pass says what the root must know; the second (`tasks.spine_second_pass`) measures
+and writes, with the root known.
 """
 
 from __future__ import annotations
@@ -20,16 +21,14 @@ from spine.bypass import bypass
 from spine.entities import Entities, entities, in_aian
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
-from spine.osed import Costs, costs
-from spine.overlap import overlap
 from spine.settings import SpineSettings
-from spine.variance import Sums, entity_sums, upward
+from spine.variance import upward
 from spine.workload import WORKLOADS, Part, marginal_parts
+from tasks.spine_geocodes import largest_counters
 
 SPINES = ("conventional", "aian", "optimized")
-TABULATION = ("county", "tract", "cbg")
 TRACTS_DRAWN = 10  # a county of about this many tracts fits a drawing
-REPORTED = (*TABULATION, "place", "mcd", "aian", "pme")
+REPORTED = ("county", "tract", "cbg", "place", "mcd", "aian", "pme")
 
 
 @dataclass(frozen=True)
@@ -47,46 +46,34 @@ class Plan:
         return 1 if self.allocation.mechanism == "zcdp" else 2
 
     def parts(self, levels: tuple[str, ...]) -> dict[str, list[Part]]:
-        """The orthogonal parts of each marginal, with the allocation as a spine of these levels has it."""
+        """The orthogonal parts of each marginal, with the allocation as a spine of these levels, root first, has it."""
         allocation = self.allocation.on(levels)
         workload = WORKLOADS.get(self.settings.product)
         return {marginal: marginal_parts(marginal, workload, allocation) for marginal in self.marginals}
 
-
-@dataclass(frozen=True)
-class Family:
-    """A state's entities of one family: codes, blocks and persons of each, and by spine what they cost.
-
-    costs: by spine. sums: by spine, marginal and part.
-    """
-
-    codes: IntArray
-    outside: NDArray[np.bool_]
-    blocks: IntArray
-    population: IntArray | None
-    costs: Mapping[str, Costs]
-    sums: Mapping[str, Mapping[str, list[Sums]]]
+    def parts_of(self, spine: Spine) -> dict[str, list[Part]]:
+        """The parts for one state's spine, which stands under a root of its own or under the run's."""
+        return self.parts(spine.levels if self.rooted else (self.settings.levels[0], *spine.levels))
 
 
 @dataclass(frozen=True)
 class State:
-    """A state's measures, all small: sums over its top geounits, and counts.
+    """What a state tells the root, all of it small.
 
-    geounits: by spine, how many per level. fanout: by spine, per level the number of geounits with 0, 1, 2... children.
-    tops: by spine, marginal and part the (d, d) information on the only top geounit of a rooted spine, else the sum of
-    all tops' variances. counters: for each level of the optimized spine the largest counter in a geocode. path_sums:
-    the least and the largest sum of shares from the top down to a block. county: the one to draw: whether it is nearly
-    all inside or outside AIAN areas, how far it is from a size that draws well, its code.
+    codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
+    number of geounits with 0, 1, 2... children. tops: by spine, marginal and part the (d, d) information on the only
+    top geounit of a rooted spine, else the sum of all tops' variances. counters: for each level of the optimized spine
+    the largest counter in a geocode. county: the one to draw: whether it is nearly all inside or outside AIAN areas,
+    how far it is from a size that draws well, its code.
     """
 
     code: int
     blocks: int
-    families: Mapping[str, Family]
+    codes: Mapping[str, IntArray]
     geounits: Mapping[str, tuple[int, ...]]
     fanout: Mapping[str, tuple[IntArray, ...]]
     tops: Mapping[str, Mapping[str, list[NDArray[np.floating[Any]]]]]
     counters: tuple[int, ...]
-    path_sums: tuple[int, int]
     county: tuple[bool, int, int]
 
 
@@ -121,37 +108,30 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
     return {name: family for name, family in found.items() if family is not None}
 
 
-def measure(path: Path, plan: Plan) -> State:
-    """Build the spines of the state whose blocks lie at `path`, and measure everything that needs no other state."""
-    from tasks.spine_geocodes import largest_counters
-
+def survey(path: Path, plan: Plan) -> State:
+    """First pass over the state whose blocks lie at `path`: what the root must know before anything is measured."""
     geography = load_geography(path)
     spines = build(geography, plan)
-    families = reported_families(geography, plan.settings)
-    cost: dict[str, dict[str, Costs]] = {name: {} for name in families}
-    sums: dict[str, dict[str, dict[str, list[Sums]]]] = {name: {} for name in families}
     tops: dict[str, dict[str, list[Any]]] = {}
     for which, spine in spines.items():
-        parts = plan.parts(_all_levels(spine, plan))
-        ups = {m: [upward(spine, part, plan.power) for part in parts[m]] for m in parts}
-        rooted = plan.rooted
-        tops[which] = {m: [up.all[0][0] if rooted else up.variance[0].sum(0) for up in ups[m]] for m in ups}
-        for name, family in families.items():
-            pairs = overlap(spine, family.of_block, len(family.codes))
-            cost[name][which] = costs(spine, family, pairs)
-            sums[name][which] = {m: [entity_sums(spine, up, family, pairs) for up in ups[m]] for m in ups}
-    path_sums = spines["optimized"].path_sums()
+        tops[which] = {}
+        for marginal, parts in plan.parts_of(spine).items():
+            ups = [upward(spine, part, plan.power) for part in parts]
+            tops[which][marginal] = [up.all[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
     return State(
         code=int(geography.state[0]),
         blocks=len(geography),
-        families={name: _family(geography, family, cost[name], sums[name]) for name, family in families.items()},
+        codes={name: family.codes for name, family in reported_families(geography, plan.settings).items()},
         geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},
         fanout={name: _fanout(spine) for name, spine in spines.items()},
         tops=tops,
         counters=largest_counters(spines["optimized"]),
-        path_sums=(int(path_sums.min()), int(path_sums.max())),
         county=_county_to_draw(geography, plan.settings),
     )
+
+
+def _fanout(spine: Spine) -> tuple[IntArray, ...]:
+    return tuple(np.bincount(spine.children(level)) for level in range(len(spine.levels) - 1))
 
 
 def _county_to_draw(geography: Geography, settings: SpineSettings) -> tuple[bool, int, int]:
@@ -162,25 +142,3 @@ def _county_to_draw(geography: Geography, settings: SpineSettings) -> tuple[bool
     one_sided = (part < 0.1) | (part > 0.9)
     far = np.abs(number - TRACTS_DRAWN)
     return min(zip(one_sided.tolist(), far.tolist(), counties.tolist(), strict=True))
-
-
-def _all_levels(spine: Spine, plan: Plan) -> tuple[str, ...]:
-    return spine.levels if plan.rooted else (plan.settings.levels[0], *spine.levels)
-
-
-def _fanout(spine: Spine) -> tuple[IntArray, ...]:
-    return tuple(np.bincount(spine.children(level)) for level in range(len(spine.levels) - 1))
-
-
-def _family(
-    geography: Geography,
-    family: Entities,
-    cost: Mapping[str, Costs],
-    sums: Mapping[str, Mapping[str, list[Sums]]],
-) -> Family:
-    number = len(family.codes)
-    persons = geography.population
-    population = None
-    if persons is not None:
-        population = np.bincount(family.of_block, weights=persons, minlength=number).astype(np.int64)
-    return Family(family.codes, family.outside, np.bincount(family.of_block, minlength=number), population, cost, sums)

@@ -1,4 +1,4 @@
-"""Write one state's optimized spine as Parquet, and measure the standard error of every geounit on the way.
+"""The second pass over a state: measure everything under the known root, and write the optimized spine as Parquet.
 
 blocks/SS.parquet: one row a block: geocodes, the id of its geounit on every level, its share.
 geounits/SS.parquet: one row a geounit above the blocks: level, id, parent's id, geocode, share, fan-out, standard
@@ -18,18 +18,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.variance import Root, cell_variance, downward, upward
+from tasks.spine_entities import Family, Roots, measure_families
 from tasks.spine_geocodes import digits, geocodes, text
-from tasks.spine_state import Plan, build, load_geography
+from tasks.spine_state import Plan, build, load_geography, reported_families
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a state's second pass found: standard errors by spine and level as (sum of squares, count, largest), the
-    distinct shares by level, and the most that a replaced record costs below the root."""
+    """What a state's second pass found.
 
+    families: every entity's distances and variances. errors: standard errors by spine and level as (sum of squares,
+    count, largest). shares: the distinct ones by level. cost: the most that a replaced record costs below the root.
+    """
+
+    families: Mapping[str, Family]
     errors: Mapping[str, Mapping[str, tuple[float, int, float]]]
     shares: Mapping[str, list[Fraction]]
     cost: Fraction
@@ -38,21 +44,23 @@ class Written:
 def write_state(
     path: Path,
     plan: Plan,
-    roots: Mapping[str, list[Root]],
+    roots: Roots,
+    shared: Mapping[str, IntArray],
     first_ids: tuple[int, ...],
     counters: tuple[int, ...],
     out: Path,
 ) -> Written:
-    """Second pass over the state whose blocks lie at `path`; writes its two Parquet files under `out`.
+    """Measure the state whose blocks lie at `path`, and write its two Parquet files under `out`.
 
-    roots: by spine, the root of each part of the first marginal. first_ids: for each level of the optimized forest the
-    id of the state's first geounit. counters: the run's largest geocode counters.
+    shared: by family, the codes of entities that other states have a part of as well. first_ids: for each level of the
+    optimized forest the id of the state's first geounit. counters: the run's largest geocode counters.
     """
     geography = load_geography(path)
     spines = build(geography, plan)
+    families = measure_families(geography, spines, reported_families(geography, plan.settings), shared, plan, roots)
     errors: dict[str, dict[str, tuple[float, int, float]]] = {}
     for which, spine in spines.items():
-        standard_errors, blocks = geounit_errors(spine, plan, roots[which])
+        standard_errors, blocks = geounit_errors(spine, plan, roots[which][plan.marginals[0]])
         errors[which] = {
             level: (float((se**2).sum()), len(se), float(se.max()))
             for level, se in zip(spine.levels, [*standard_errors, blocks], strict=True)
@@ -65,13 +73,12 @@ def write_state(
     _write(out / "blocks" / name, _block_rows(spine, geography.geocode[spine.order], codes[-1], first_ids))
     _write(out / "geounits" / name, _geounit_rows(spine, codes, optimized_errors, first_ids, plan))
     cost = replacement_cost(spine, plan.allocation)
-    return Written(errors, distinct_shares(spine), cost)
+    return Written(families, errors, distinct_shares(spine), cost)
 
 
 def geounit_errors(spine: Spine, plan: Plan, roots: list[Root]) -> tuple[list[Any], Any]:
     """Standard errors of the first marginal's cell: per level above the blocks (geounits,), and of the blocks."""
-    levels = spine.levels if plan.rooted else (plan.settings.levels[0], *spine.levels)
-    parts = plan.parts(levels)[plan.marginals[0]]
+    parts = plan.parts_of(spine)[plan.marginals[0]]
     totals: list[Any] = [0.0] * len(spine.levels)
     for part, root in zip(parts, roots, strict=True):
         up = upward(spine, part, plan.power)
