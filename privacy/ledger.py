@@ -33,8 +33,14 @@ CREATE TRIGGER IF NOT EXISTS run_is_for_ever BEFORE DELETE ON run
     BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
 CREATE TRIGGER IF NOT EXISTS charge_is_for_ever BEFORE DELETE ON charge
     BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
-CREATE TRIGGER IF NOT EXISTS spent_is_spent BEFORE UPDATE OF account, amount, secret_digest ON run
+CREATE TRIGGER IF NOT EXISTS account_is_for_ever BEFORE DELETE ON account
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER IF NOT EXISTS spent_is_spent BEFORE UPDATE OF id, account, amount, secret_digest ON run
     BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
+CREATE TRIGGER IF NOT EXISTS charged_is_charged BEFORE UPDATE ON charge
+    BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
+CREATE TRIGGER IF NOT EXISTS total_is_fixed BEFORE UPDATE ON account
+    BEGIN SELECT RAISE (ABORT, 'a total is never changed'); END;
 """
 
 
