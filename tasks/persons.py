@@ -152,7 +152,11 @@ def _read_text(file: PersonFile, number: int) -> Chunk:
 def _read_row_group(file: PersonFile, number: int) -> Chunk:
     with fsspec.open(file.path) as stream:
         table = pq.ParquetFile(stream).read_row_group(number, columns=list(COLUMNS))
-    text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in COLUMNS}
+    try:
+        text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in COLUMNS}
+    except pa.ArrowException:
+        found = [Finding(file.name, "a column holds neither text nor numbers", rows=len(table))]
+        return None, len(table), "", lambda row: row + 1, found
     return pa.table(text), len(table), "", lambda row: row + 1, []
 
 

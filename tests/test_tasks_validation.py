@@ -368,12 +368,18 @@ def test_values_of_parquet_that_are_missing_or_of_another_type(tmp_path: Path) -
     assert (error.column, error.rows, error.first, error.values) == ("QAGE", 2, 3, ("", "130"))
 
 
+def _age_column(table: pa.Table, values: list[object]) -> pa.Table:
+    return table.set_column(0, "QAGE", pa.array(values))
+
+
 @pytest.mark.parametrize(
     ("damage", "rule"),
     [
         (lambda table: table.drop_columns(["QSPAN"]), "Missing columns"),
         (lambda table: table.append_column(CANARY, table["QSEX"]), "Unexpected columns found"),
         (lambda table: table.slice(0, 0), "is empty. This fails validation as records are expected."),
+        (lambda table: _age_column(table, [[30]] * len(table)), "a column holds neither text nor numbers"),
+        (lambda table: _age_column(table, [b"8642\xff"] * len(table)), "a column holds neither text nor numbers"),
     ],
 )
 def test_damaged_parquet(tmp_path: Path, damage: Callable[[pa.Table], pa.Table], rule: str) -> None:
