@@ -8,8 +8,8 @@ import typer
 from rich.markup import escape
 
 from flows.commands import attribute_loss, bottom_up, ledger, runs
-from flows.commands.compare import compare
 from flows.commands.accuracy import accuracy
+from flows.commands.compare import compare
 from flows.commands.demo import demo
 from flows.commands.run import run
 from flows.commands.spine import spine

@@ -1,0 +1,78 @@
+"""`das compare`: the geometric mechanism beside the discrete Gaussian, at the same margins of error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.formats import Format, FormatOption, report
+from flows.terminal import Json
+from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from privacy.comparison_tables import PrintedTable
+
+
+def compare(
+    source: Annotated[
+        Path | None, typer.Argument(help="A config.json or its directory, or a release or its manifest.json.")
+    ] = None,
+    target: Annotated[list[str] | None, typer.Option(help="`LEVEL=MARGIN`, in counts at 95%; may be repeated.")] = None,
+    paper: Annotated[
+        str | None, typer.Option(help="`comparison` (its Tables 1, 2 and 4) or `production` (SafeTab-P, Table 7).")
+    ] = None,
+    gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None,
+    stability: Annotated[
+        int | None, typer.Option(min=1, help="The most groups of a level that a record is in.  [default: 9]")
+    ] = None,
+    delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """SafeTab[Geometric] and SafeTab[Discrete Gaussian] at the same margins of error, and what each guarantees.
+
+    From margin targets: the budgets that meet them, as printed (where a paper does), by the paper's recipe, and the
+    least that is proved to. From a configuration or a release: its margins, and what the other mechanism needs for
+    them. Then (epsilon, delta) by every analysis. Without anything: the comparison paper's own tables.
+
+    **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
+    """
+    from flows.comparison import of_targets
+    from flows.comparison_of_setting import of_setting
+    from flows.figures import fraction
+    from tasks.level_budgets import read_settings
+
+    at = fraction(delta, "delta", below=Fraction(1))
+    if source is None:
+        share = fraction(gamma or "0.1", "gamma", below=Fraction(1))
+        data, tables = of_targets(_targets(target, paper), share, stability or 9, at)
+    else:
+        if target or paper or gamma or stability:
+            raise Refused("a configuration has its own budgets, gamma and stability: give either it or targets")
+        data, tables = of_setting(read_settings(source), at)
+    report(data, tables, form, as_json=as_json)
+
+
+def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
+    from flows.figures import pair
+    from privacy.comparison_tables import TABLES, PrintedTable
+    from tasks.level_budgets import named_level, one_region, paper_name
+
+    if paper is not None and paper not in TABLES:
+        raise Refused(f"unknown paper {paper!r}: {' or '.join(TABLES)}")
+    if not texts:
+        return TABLES[paper or "comparison"]
+    if paper is not None:
+        raise Refused("give either --paper or --target")
+    targets = {}
+    for text in texts:
+        name, margin = pair(text, "a target")
+        if not margin.strip().isdecimal() or int(margin) < 1:
+            raise Refused(f"a target margin is a whole number of counts, 1 or more, not {margin.strip()!r}")
+        targets[named_level(name)] = int(margin)
+    one_region(targets)
+    return PrintedTable("", {paper_name(level): margin for level, margin in targets.items()}, {}, bounded=False)
