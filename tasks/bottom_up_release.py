@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,7 @@ from tasks.bottom_up_tabulate import TABULATED, Tabulated
 from tasks.digests import file_digest
 from tasks.manifest import LIBRARIES, MANIFEST, STATEMENTS, SYNTHETIC, released_files
 from tasks.release import WRITE
-from tasks.run_directory import RunDirectory, load_public, open_array
+from tasks.run_directory import RunDirectory, load_public, open_array, whole
 from tasks.workers import Workers
 
 ROWS_AT_ONCE = 1 << 20
@@ -44,12 +45,20 @@ STATEMENTS_BOTTOM_UP = {
 
 
 def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
-    """Write the release into its staging folder."""
+    """Write the release into its staging folder, whole or not at all: a worker given up for lost cannot touch it."""
+    for left in (staged, *staged.parent.glob(f".{staged.name}.*")):  # of a try that was killed; nothing sealed
+        shutil.rmtree(left, ignore_errors=True)
     workers.map("release", run, write_release, [(staged,)])
 
 
-def write_release(run: RunDirectory, out: Path) -> None:
-    """Write the tables and the manifest into OUT."""
+def write_release(run: RunDirectory, staged: Path) -> None:
+    """Write the tables and the manifest into a folder that becomes `staged` when it is whole."""
+    with whole(staged) as folder:
+        folder.mkdir()
+        _write_all(run, folder)
+
+
+def _write_all(run: RunDirectory, out: Path) -> None:
     plan: Plan = load_public(run / PLAN)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": plan.domain.histogram.names}
