@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.errors import Failed
+from tasks.errors import Failed, Refused
 
 # Nothing of the data leaves the workers' memory but through the run's own files.
 QUIET = {
@@ -54,9 +54,13 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
 
     Raises
     ------
+    Refused
+        where the settings name a TLS scheduler without certificates.
     Failed
         where no cluster can be reached or started.
     """
+    if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
+        raise Refused("a tls:// scheduler needs certificates: --tls-ca, --tls-cert and --tls-key")
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with dask.config.set(QUIET | ({} if settings.dashboard else NO_PAGES)):
         try:
