@@ -1,0 +1,107 @@
+"""`das accuracy`: what a configuration's errors are, by repeated runs on synthetic data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Group
+from rich.table import Table
+
+from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.terminal import Json, err, out, show
+from tasks.errors import Refused
+
+
+def accuracy(
+    params: Params,
+    data: Data,
+    place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")],
+    runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
+    coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
+    state: State = None,
+    workers: WorkersOption = None,
+    memory_limit: MemoryLimit = "auto",
+    as_json: Json = False,
+) -> None:
+    """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
+
+    By summary level, iteration level, size of the group and workload: the 95% quantile of the error beside the stated
+    margin, coverage, bias, the share of each workload and of suppressed groups; as CSV, in the Bureau's own layout and
+    as a page with charts. Data that is not marked synthetic is refused, whoever asks.
+
+    **Example:** `das accuracy params/ data/ accuracy/ --runs 20`
+    """
+    import shutil
+
+    from flows.accuracy_charts import draw_charts
+    from flows.cluster import ClusterSettings, open_cluster
+    from flows.curator import findings_table, load_findings
+    from flows.progress import bars, report
+    from flows.settings import new_run_id, state_home
+    from tasks.accuracy import measure_accuracy
+    from tasks.accuracy_report import STATEMENT, make_report, write_report
+    from tasks.findings import gather, has_errors
+    from tasks.run_directory import RunDirectory, locked, whole
+    from tasks.validation import read_parameters
+    from tasks.workers import Workers
+
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise Refused(f"{place} holds something already; a report goes into an empty or a new folder")
+    parameters, found = read_parameters(params)
+    if parameters is None:
+        out.print(findings_table(gather(found)))
+        raise Refused("the parameters do not pass validation")
+    base, reports = new_run_id("accuracy"), {}
+    settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
+    about = {"Parameters": params, "Data": data}
+    for region in parameters.configuration.regions:
+        run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
+        folder = run / "report"
+        try:
+            with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Accuracy of {region.upper()}"):
+                measured = measure_accuracy(
+                    run, Workers(client, report), params, data, region, folder, runs=runs, coterminous=coterminous
+                )
+            if measured is None:
+                err.print(f"[yellow]{region.upper()} has no block in GRF-C: skipped[/]")
+                continue
+            reports[region] = make_report(measured)
+            write_report(folder, reports[region], about, draw_charts(reports[region]))
+            with whole(place / region) as temporary:
+                shutil.move(folder, temporary)
+        except Refused:
+            if has_errors(findings := load_findings(run)):
+                out.print(findings_table(findings))
+            raise
+        finally:
+            shutil.rmtree(run.path, ignore_errors=True)
+    err.print(f"[bold red]{STATEMENT}[/]")
+    told = [
+        {"region": region, "runs": runs, "report": place / region, "levels": made.summary()}
+        for region, made in reports.items()
+    ]
+    show({"NOT_PRIVATE": STATEMENT, "regions": told}, lambda: Group(*map(_table, told)), as_json=as_json)
+
+
+def _table(told: dict[str, Any]) -> Table:
+    """Of every level and workload the errors of the measured counts, all sizes together."""
+    table = Table("level", "workload", "noise of", box=box.SIMPLE_HEAD, title_justify="left")
+    table.title = f"{told['region'].upper()}: {told['runs']} runs; {told['report']}/accuracy.html"
+    for name in ("share", "95% within ±", "stated margin ±", "coverage", "bias", "suppressed"):
+        table.add_column(name, justify="right")
+    for row in told["levels"]:
+        table.add_row(
+            f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
+            row["WORKLOAD"],
+            row["NOISE_OF"],
+            f"{row['PROPORTION']:.2%}",
+            f"{row['ERROR_95']:,}",
+            f"{row['MOE']:,}",
+            f"{row['COVERAGE']:.1%}",
+            f"{row['BIAS']:+.2f}",
+            f"{row['SUPPRESSED']:.2%}",
+        )
+    return table
