@@ -110,18 +110,17 @@ def read_report(run: RunDirectory, number: int) -> ChunkReport:
 
 def _encode(run: RunDirectory, number: int, report: Path) -> None:
     file: PersonFile = load_public(run / "public/person_file")
-    read = _read_row_group if file.parquet else _read_text
-    table, lines, digest, place, found = read(file, number)
-    rows = left_out = 0
-    if table is not None and len(table):
-        rows = len(table)
-        columns = {name: Column(table[name]) for name in COLUMNS}
-        del table
+    chunk = (_read_row_group if file.parquet else _read_text)(file, number)
+    rows = left_out = chunk.outside
+    if chunk.table is not None and len(chunk.table):
+        rows = len(chunk.table)
+        columns = {name: Column(chunk.table[name]) for name in COLUMNS}
         encoded, left_out, faults = check_and_encode(file, columns, load_geography(run / "public/geography").blocks)
-        found += [_at(finding, place) for finding in faults]
+        chunk.findings.extend(_at(finding, chunk.place) for finding in faults)
         save_arrays(run / f"persons/{number:05d}", encoded)
+    told = ChunkReport(chunk.lines, rows, left_out, chunk.digest, chunk.findings)
     with whole(report) as temporary:
-        temporary.write_text(json.dumps(asdict(ChunkReport(lines, rows, left_out, digest, found))))
+        temporary.write_text(json.dumps(asdict(told)))
 
 
 def _at(finding: Finding, place: Callable[[int], int]) -> Finding:
@@ -129,7 +128,16 @@ def _at(finding: Finding, place: Callable[[int], int]) -> Finding:
     return finding if finding.first is None else Finding(**{**finding.__dict__, "first": place(finding.first)})
 
 
-Chunk = tuple[pa.Table | None, int, str, Callable[[int], int], list[Finding]]
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk as read: no table where it cannot be parsed or where all its persons are `outside` the state filter."""
+
+    table: pa.Table | None
+    lines: int
+    digest: str
+    place: Callable[[int], int]
+    findings: list[Finding]
+    outside: int = 0
 
 
 def _read_text(file: PersonFile, number: int) -> Chunk:
@@ -143,21 +151,42 @@ def _read_text(file: PersonFile, number: int) -> Chunk:
     while body and not body.endswith(b"\n") and (more := read_bytes(file.path, end, end + 65536)):
         cut = more.find(b"\n") + 1 or len(more)
         body, end = body + more[:cut], end + cut
-    table, found = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
     lines = body.count(b"\n") + (not body.endswith(b"\n") if body else 0)
-    digest = chunk_digest(own).hex()
-    return table, lines, digest, lambda row: line_numbers(body, len(file.header), [row])[0], found
+    place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
+    if _begins_outside(file, body) and body.isascii():  # then its states alone may tell that nobody here counts
+        states, found = parse_rows(file.name, body, file.header, ["TABBLKST"], dictionary=True)
+        if states is not None and _all_outside(file, states["TABBLKST"]):
+            return Chunk(None, lines, chunk_digest(own).hex(), place, found, outside=len(states))
+    table, found = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
+    return Chunk(table, lines, chunk_digest(own).hex(), place, found)
+
+
+def _begins_outside(file: PersonFile, body: bytes) -> bool:
+    fields = body.partition(b"\n")[0].split(b"|")
+    return len(fields) == len(file.header) and fields[file.header.index("TABBLKST")].decode() not in file.states
+
+
+def _all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
+    """True where every person of a chunk is outside the state filter, by a well-formed state."""
+    malformed = _malformed("TABBLKST")
+    return not any(value in file.states or malformed(value) for value in states.unique().to_pylist())
 
 
 def _read_row_group(file: PersonFile, number: int) -> Chunk:
+    place = lambda row: row + 1  # noqa: E731
     with fsspec.open(file.path) as stream:
-        table = pq.ParquetFile(stream).read_row_group(number, columns=list(COLUMNS))
-    try:
-        text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in COLUMNS}
-    except pa.ArrowException:
-        found = [Finding(file.name, "a column holds neither text nor numbers", rows=len(table))]
-        return None, len(table), "", lambda row: row + 1, found
-    return pa.table(text), len(table), "", lambda row: row + 1, []
+        group = pq.ParquetFile(stream)
+        try:
+            states = group.read_row_group(number, columns=["TABBLKST"])["TABBLKST"].cast(pa.string()).fill_null("")
+            if _all_outside(file, states):
+                return Chunk(None, len(states), "", place, [], outside=len(states))
+            table = group.read_row_group(number, columns=list(COLUMNS))
+            text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in COLUMNS}
+        except pa.ArrowException:
+            rows = group.metadata.row_group(number).num_rows
+            found = [Finding(file.name, "a column holds neither text nor numbers", rows=rows)]
+            return Chunk(None, rows, "", place, found)
+    return Chunk(pa.table(text), len(table), "", place, [])
 
 
 def digest_chunk(run: RunDirectory, folder: str, path: str, number: int) -> None:
