@@ -78,7 +78,7 @@ class SpineSettings:
     @property
     def states_covered(self) -> str:
         """Which state codes belong to this region, in words."""
-        return "Puerto Rico (72) only" if self.region == "pr" else "any state but Puerto Rico (72)"
+        return "Puerto Rico" if self.region == "pr" else "the 50 states and DC (Puerto Rico is region pr)"
 
     @classmethod
     def sources(cls) -> dict[str, str]:

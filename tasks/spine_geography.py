@@ -255,12 +255,14 @@ def _covered(
 ) -> tuple[Geography, list[str]]:
     notes = []
     found = np.unique(geography.state).tolist()
-    absent = sorted(set(states) - set(found))
-    if absent:
-        raise Refused(f"{source}: has no block of state {', '.join(f'{s:02d}' for s in absent)}")
+    absent = ", ".join(f"{s:02d}" for s in sorted(set(states) - set(found)))
     chosen = [s for s in found if settings.covers(s) and (not states or s in states)]
+    if absent and chosen:
+        notes.append(f"there is no block of state {absent}")
+    elif absent:
+        raise Refused(f"{source}: has no block of state {absent}")
     if not chosen:
-        raise Refused(f"{source}: has no block of {settings.states_covered}, which the settings cover")
+        raise Refused(f"{source}: has no block of {settings.states_covered}")
     if len(chosen) < len(found):
         keep = np.isin(geography.state, chosen)
         notes.append(f"{int((~keep).sum()):,} blocks of other states are left out")

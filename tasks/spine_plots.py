@@ -20,22 +20,10 @@ from matplotlib.lines import Line2D
 
 from spine.hierarchy import Spine, changes
 from tasks.spine_state import SPINES
+from tasks.spine_titles import CLASSES, LEVELS, NAMES
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
-NAMES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
-CLASSES = {
-    "county": "Counties",
-    "tract": "Tracts",
-    "cbg": "Block groups",
-    "place": "Places",
-    "mcd": "MCDs",
-    "aian": "AIAN areas",
-    "pme": "Place/MCD entities",
-    "gq": "GQ patterns",
-    "sd": "School districts",
-}
-LEVELS = {"Block_Group": "Block group", "Tract_Subset_Group": "Tract subset group", "Tract_Subset": "Tract subset"}
 _INK = "#010203"  # stands for the page's text colour
 _STYLE: Any = {
     "svg.fonttype": "none",

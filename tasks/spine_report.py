@@ -17,6 +17,7 @@ from spine.entities import in_aian
 from spine.settings import SpineSettings
 from tasks import spine_plots as plots
 from tasks.spine_state import SPINES, Plan, build, load_geography
+from tasks.spine_titles import CLASSES, LEVELS, NAMES
 
 DRAWN = ("place", "mcd", "aian", "sd")
 
@@ -40,11 +41,11 @@ def write_report(
         summary=summary,
         marginals=plan.marginals,
         spines=SPINES,
-        names=plots.NAMES,
+        names=NAMES,
         classes=classes.to_dict("records"),
-        titles=plots.CLASSES,
+        titles=CLASSES,
         levels=levels.to_dict("records"),
-        level_titles=plots.LEVELS,
+        level_titles=LEVELS,
         distances=plots.distances(entities, present) if present else "",
         errors=plots.errors(classes, plan.marginals[0]),
         fanouts=plots.fanouts(levels),

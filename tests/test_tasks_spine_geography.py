@@ -172,6 +172,7 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
         read_geography(grfc, settings_for("pl94-persons", "pr"))
     with pytest.raises(Refused, match="no block of state 12"):
         read_geography(grfc, PERSONS, states=[12])
+    assert "there is no block of state 12" in read_geography(grfc, PERSONS, states=[12, 55])[1]
     with pytest.raises(Refused, match="cannot be read"):
         read_geography(tmp_path / "nowhere.txt", PERSONS)
     (tmp_path / "empty").mkdir()

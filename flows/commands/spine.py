@@ -117,19 +117,22 @@ def _each(workers: int) -> Iterator[Each | None]:
 
 def _rendered(summary: SpineSummary) -> Group:
     """Geounits per level and OSED per class, spine beside spine."""
+    from tasks.spine_titles import CLASSES, LEVELS, NAMES
+
+    levels = summary.geounits["optimized"]
     geounits = Table(title=f"{summary.blocks:,} blocks: geounits by level", title_justify="left")
-    for name in ("spine", *summary.geounits["optimized"]):
-        geounits.add_column(name, justify="left" if name == "spine" else "right")
+    geounits.add_column("spine")
+    for level in levels:
+        geounits.add_column(LEVELS.get(level, level), justify="right")
     for which, counts in summary.geounits.items():
-        geounits.add_row(
-            which, *(f"{counts[level]:,}" if level in counts else "" for level in summary.geounits["optimized"])
-        )
+        geounits.add_row(NAMES[which], *(f"{counts[level]:,}" if level in counts else "" for level in levels))
     classes = Table(title="Off-spine entity distance, mean (largest)", title_justify="left")
-    for name in ("class", "areas", *summary.geounits):
-        classes.add_column(name, justify="left" if name == "class" else "right")
+    classes.add_column("class")
+    for name in ("areas", *NAMES.values()):
+        classes.add_column(name, justify="right")
     for row in summary.classes:
         cells = (f"{row[f'osed_mean_{w}']:,.2f} ({row[f'osed_max_{w}']:,})" for w in summary.geounits)
-        classes.add_row(row["class"], f"{row['entities']:,}", *cells)
+        classes.add_row(CLASSES.get(row["class"], row["class"]), f"{row['entities']:,}", *cells)
     said: list[Any] = [f"Note: {note}." for note in summary.notes]
     unit = "rho" if summary.mechanism == "zcdp" else "epsilon"
     said.append(f"A replaced record costs at most {unit} = {summary.cost} (budget {summary.budget}).")

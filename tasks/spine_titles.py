@@ -1,0 +1,17 @@
+"""What tables and charts call spines, classes of entities and levels."""
+
+NAMES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
+
+CLASSES = {
+    "county": "Counties",
+    "tract": "Tracts",
+    "cbg": "Block groups",
+    "place": "Places",
+    "mcd": "MCDs",
+    "aian": "AIAN areas",
+    "pme": "Place/MCD entities",
+    "gq": "GQ patterns",
+    "sd": "School districts",
+}
+
+LEVELS = {"Block_Group": "Block group", "Tract_Subset_Group": "Tract subset group", "Tract_Subset": "Tract subset"}
