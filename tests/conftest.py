@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it, before prefect is imported
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -48,8 +49,9 @@ def client() -> Iterator[object]:
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
     """A real Prefect server on a database of its own, shared by the session."""
-    import flows  # noqa: F401  sets prefect's environment before it is imported
     from prefect.testing.utilities import prefect_test_harness
+
+    import flows  # noqa: F401  sets prefect's environment before it is imported
 
     with prefect_test_harness(server_startup_timeout=120):
         yield
