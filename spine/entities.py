@@ -26,7 +26,8 @@ class Entities:
 
     name: aian, place, mcd, pme, gq, sd; or the tabulation geounits county, tract, cbg.
     codes: (entities,) sorted codes that mean the same in every state: a place is state * 10^5 + PLACEFP, an MCD
-        county * 10^5 + COUSUBFP, an AIAN area AIANNHCE, a school district state * 10^15 + its code.
+        county * 10^5 + COUSUBFP, an AIAN area AIANNHCE, a school district state * 10^15 + its code, a GQ
+        pattern its seven binary digits.
     of_block: (blocks,) index into `codes`, for the rows of the geography.
     outside: (entities,) whether this is the region outside all entities of the family.
     """
@@ -65,7 +66,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
     if name == "aian":
         return np.where(in_aian(geography, settings), geography.aiannh.astype(np.int64), outside)
     if name == "gq":
-        return None if geography.gq is None else geography.gq.astype(np.int64)
+        return None if geography.gq is None else np.where(geography.gq == 0, outside, geography.gq.astype(np.int64))
     if name == "sd":
         district = geography.school_district
         if district is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -41,7 +42,7 @@ class Geography:
     geocode: 16 digits as an integer: state 2, county 3, tract 6, block group 1, block 4 (spec 2.2).
     cousub, place: 5-digit codes, 99999 for none. aiannh: 4-digit code, 9999 for none.
     school_district: SDUNILEA, SDSECLEA and SDELMLEA as one 15-digit integer, all nines for none.
-    gq: presence of the seven major group-quarters types 1xx..7xx-9xx, bit i for type i + 1.
+    gq: presence of the seven major group-quarters types 1xx..7xx-9xx: seven binary digits, the first type leftmost.
     prim: the Estimates and Projections primitive, 15 digits: state 2, county 3, county subdivision 5, place 5.
     universe: whether the block holds a housing unit or group quarters. population: persons, for the reports only.
     """
@@ -88,6 +89,12 @@ class Geography:
 def geocode16(state: IntArray, county: IntArray, tract: IntArray, block: IntArray) -> IntArray:
     """The 16-digit geocode; its block-group digit is the first digit of the block (spec 2.2)."""
     return (((state * 1000 + county) * 10**6 + tract) * 10 + block // 1000) * 10**4 + block
+
+
+def gq_pattern(present: Sequence[BoolArray]) -> npt.NDArray[np.uint8]:
+    """The `gq` column from whether each block holds each of the seven major types."""
+    pattern: npt.NDArray[np.uint8] = np.packbits(np.column_stack(present), axis=1)[:, 0] >> np.uint8(1)
+    return pattern
 
 
 def geoid15(geocode: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from spine.geography import BadGeography, Geography, geoid15
+from spine.geography import BadGeography, Geography, geoid15, gq_pattern
 
 GQ_COUNTS = tuple(f"gq{i}" for i in range(1, 8))
 KNOWN = ("tabblk", "primgeo", *GQ_COUNTS, "hu", "pop")
@@ -37,7 +37,7 @@ def with_extra(geography: Geography, source: str) -> Geography:
     }
     quarters = [counts[name] > 0 for name in GQ_COUNTS if name in counts]
     if len(quarters) == len(GQ_COUNTS):
-        added["gq"] = sum(present.astype(np.uint8) << bit for bit, present in enumerate(quarters))
+        added["gq"] = gq_pattern(quarters)
         if "hu" in counts:
             added["universe"] = np.logical_or.reduce([*quarters, counts["hu"] > 0])
     if "pop" in counts:

@@ -26,6 +26,7 @@ from spine.geography import (
     concatenate,
     geocode16,
     geoid15,
+    gq_pattern,
 )
 from spine.settings import SpineSettings
 from tasks.errors import Refused
@@ -223,7 +224,7 @@ def _school_district(table: pa.Table, columns: Columns, geocode: IntArray) -> In
 def _gq(table: pa.Table, columns: Columns) -> Any:
     if not columns.gq:
         return None
-    return sum((_integers(table, name, 0) > 0).astype(np.uint8) << bit for bit, name in enumerate(columns.gq))
+    return gq_pattern([_integers(table, name, 0) > 0 for name in columns.gq])
 
 
 def _universe(table: pa.Table, columns: Columns) -> Any:

@@ -121,8 +121,9 @@ def entity_labels(name: str, codes: Any, outside: Any) -> Any:
     """Codes as people write them: state and place, county and MCD, AIANNH code, the bits of a GQ pattern."""
     widths = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4, "sd": 17}
     if name == "gq":
-        return np.array([f"{code:07b}"[::-1] for code in codes.tolist()], object)
-    labels = [f"{code:0{widths.get(name, 7 if code < 10**8 else 10)}d}" for code in codes.tolist()]
+        labels = [f"{code:07b}" for code in codes.tolist()]
+    else:  # a PME is a place or an MCD
+        labels = [f"{code:0{widths.get(name, 7 if code < 10**8 else 10)}d}" for code in codes.tolist()]
     return np.where(outside, OUTSIDE_LABEL, np.array(labels, object))
 
 

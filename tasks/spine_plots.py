@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 
 from spine.hierarchy import Spine, changes
 from tasks.spine_state import SPINES
-from tasks.spine_titles import CLASSES, LEVELS, NAMES
+from tasks.spine_titles import CLASSES, LEVEL_ORDER, LEVELS, NAMES
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
@@ -109,7 +109,7 @@ _SHARED = ("US", "State", "County", "Tract", "Block_Group")
 
 def _row_positions(rows: pd.DataFrame) -> list[float]:
     """Levels from the top down, the spines of one level side by side."""
-    order = list(dict.fromkeys(rows.sort_values("spine", key=lambda s: s != "optimized")["level"]))
+    order = [level for level in LEVEL_ORDER if level in set(rows["level"])]
     shift = {"conventional": 0.27, "aian": 0.0, "optimized": -0.27}
     return [-order.index(level) + shift[which] for which, level in zip(rows["spine"], rows["level"], strict=True)]
 

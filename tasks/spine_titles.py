@@ -14,4 +14,22 @@ CLASSES = {
     "sd": "School districts",
 }
 
-LEVELS = {"Block_Group": "Block group", "Tract_Subset_Group": "Tract subset group", "Tract_Subset": "Tract subset"}
+LEVELS = {
+    "Block_Group": "Block group",
+    "Tract_Group": "Tract group",
+    "Tract_Subset_Group": "Tract subset group",
+    "Tract_Subset": "Tract subset",
+}
+
+LEVEL_ORDER = (
+    "US",
+    "State",
+    "County",
+    "Prim",
+    "Tract_Group",
+    "Tract_Subset_Group",
+    "Tract_Subset",
+    "Tract",
+    "Block_Group",
+    "Block",
+)
