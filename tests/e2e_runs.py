@@ -1,0 +1,272 @@
+"""What the end-to-end tests share: real data, the stages of a run in order, processes killed in the middle of one."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from hashlib import sha256
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from flows.settings import RunSettings, keep_settings
+from privacy.ledger import Account, Ledger
+from privacy.mechanisms import Definition
+from tasks.budget_check import check_budget
+from tasks.commit import check_out, commit, finish_released
+from tasks.coterminous import equate_coterminous
+from tasks.errors import Refused
+from tasks.population_groups import count_population_groups
+from tasks.release import stage_release
+from tasks.run_directory import RunDirectory, load_public, locked
+from tasks.sex_by_age import measure_sex_by_age
+from tasks.suppression import suppress
+from tasks.synthetic import MARK_FILE
+from tasks.totals import measure_totals
+from tasks.validation import load_parameters, validate
+from tasks.workers import Workers
+
+ACCOUNT = "census"
+STAGES = ("validate", "population groups", "budget check", "noise", "coterminous", "release", "commit")
+
+
+def real_data(example: Path, folder: Path) -> None:
+    """Copy an example without its mark: nothing tells it from data of real persons, so runs on it are charged."""
+    shutil.copytree(example / "params", folder / "params")
+    shutil.copytree(example / "data", folder / "data", ignore=shutil.ignore_patterns(MARK_FILE))
+
+
+def reconfigure(params: Path, **changes: Any) -> None:
+    """Change keys of a config.json."""
+    path = params / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> RunSettings:
+    """Settings of a run with everything in one folder."""
+    known = {
+        "params": folder / "params",
+        "data": folder / "data",
+        "out": folder / "out",
+        "region": run_id[-2:],
+        "account": ACCOUNT,
+        "ledger": folder / "ledger.sqlite",
+        "state": folder / "state",
+        "run_id": run_id,
+        "spine": False,
+    }
+    return RunSettings.model_validate(
+        {name: str(value) if isinstance(value, Path) else value for name, value in (known | changes).items()}
+    )
+
+
+def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp") -> Ledger:
+    """An account in the ledger that `settings_for` names."""
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.open_account(Account(ACCOUNT, definition, Fraction(total)))
+    return ledger
+
+
+def directory(settings: RunSettings) -> RunDirectory:
+    """The confidential directory of a run."""
+    return RunDirectory(settings.runs / str(settings.run_id))
+
+
+def go(settings: RunSettings, workers: Workers, before: str | None = None) -> Path | None:
+    """Do what the flow does, in its order and without Prefect; stop before a stage of STAGES if one is given."""
+    run, out = directory(settings), Path(settings.out)
+    region, charging, options = settings.region, settings.charging, settings.shaping_options
+    with locked(run):
+        if place := finish_released(run, out, region, charging):
+            return place
+        check_out(run, out, region)
+        keep_settings(run, settings)
+        stages = _stages(settings, run, workers, out, options)
+        for name in STAGES:
+            if name == before:
+                return None
+            place = stages[name]()
+        return place
+
+
+def _stages(
+    settings: RunSettings, run: RunDirectory, workers: Workers, out: Path, options: dict[str, object]
+) -> dict[str, Callable[[], Any]]:
+    region, charging = settings.region, settings.charging
+
+    def measure() -> None:
+        for level in load_parameters(run).configuration.levels(region):
+            measure_totals(run, workers, level)
+            measure_sex_by_age(run, workers, level)
+            suppress(run, workers, level)
+
+    def finish() -> Path:
+        charged = not load_public(run / "public/validated").synthetic
+        return commit(run, out, region, charging, charged=charged)
+
+    coterminous = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
+    return {
+        "validate": lambda: validate(run, workers, settings.params, settings.data, region),
+        "population groups": lambda: count_population_groups(run, workers, region, settings.blocks_each),
+        "budget check": lambda: check_budget(run, region, charging, options),
+        "noise": measure,
+        "coterminous": lambda: equate_coterminous(run, workers, region, **coterminous),  # type: ignore[arg-type]
+        "release": lambda: stage_release(run, workers, region, out, options, "not asked for"),
+        "commit": finish,
+    }
+
+
+def das(*words: object) -> int:
+    """Run a `das` command in this process; returns its exit code."""
+    from flows.cli import main
+
+    before, sys.argv = sys.argv, ["das", *map(str, words)]
+    try:
+        main()
+    except SystemExit as left:
+        return int(left.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+def das_process(*words: object, first: str = "") -> subprocess.Popen[str]:
+    """Start a `das` command in a process of its own, after some lines of Python; both outputs are one."""
+    from prefect.settings import get_current_settings
+
+    program = f"{first}\nfrom flows.cli import main\nmain()"
+    api = get_current_settings().api.url
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | ({"PREFECT_API_URL": api} if api else {}),
+        start_new_session=True,
+    )
+
+
+def digest(folder: Path) -> str:
+    """One digest of all names and bytes below a folder."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return sha256(
+        b"".join(str(p.relative_to(folder)).encode() + sha256(p.read_bytes()).digest() for p in paths)
+    ).hexdigest()
+
+
+# Processes that die. Between two calls to the kernel or the database nothing changes that a crash would leave behind.
+# So it is enough to kill a process before each of them: before the first, second, ... time that a line of our files or
+# of the library makes such a call. Loops over many files are killed in some of their rounds.
+
+Point = tuple[str, int]
+FILES = ("budget_check.py", "commit.py", "ledger.py", "run_directory.py", "pathlib.py", "shutil.py")
+CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["pytest", "flows.settings", "tasks.release", "tasks.coterminous"])
+
+
+def reserve(settings: RunSettings) -> None:
+    """The budget check, as the flow calls it."""
+    check_budget(directory(settings), settings.region, settings.charging, settings.shaping_options)
+
+
+def bring_in(settings: RunSettings) -> None:
+    """The commit of a run on real data, as the flow calls it."""
+    commit(directory(settings), Path(settings.out), settings.region, settings.charging, charged=True)
+
+
+def points_of(folder: Path, function: Callable[..., Any], *arguments: Any) -> list[Point]:
+    """Call a function in a process of its own; returns the points at which it could be killed."""
+    into = folder / "points.json"
+    assert _run(_context.Process(target=_record, args=(into, function, arguments))) == 0
+    points = [(what, times) for what, times in json.loads(into.read_text())]
+    last = dict(points)
+    return [(what, times) for what, times in points if times in _some(last[what])]
+
+
+def _some(count: int) -> set[int]:
+    return {1, 2, count // 2, count - 1, count}
+
+
+def killed(at: Point, function: Callable[..., Any], *arguments: Any) -> None:
+    """Call a function in a process of its own that is killed, as if by the kernel, when it comes to a point."""
+    code = _run(_context.Process(target=_die, args=(at, function, arguments)))
+    assert code == -signal.SIGKILL, f"ended with {code} before {at}"
+
+
+def _run(process: BaseProcess) -> int | None:
+    process.start()
+    process.join()
+    code = process.exitcode
+    process.close()
+    return code
+
+
+def _record(into: Path, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    points: list[Point] = []
+    _watch(points.append)
+    function(*arguments)
+    sys.setprofile(None)
+    into.write_text(json.dumps(points))
+
+
+def _die(at: Point, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    _watch(lambda point: os.kill(os.getpid(), signal.SIGKILL) if point == at else None)
+    function(*arguments)
+
+
+def _watch(seen: Callable[[Point], None]) -> None:
+    """Tell `seen` of every point that this process comes to."""
+    times: Counter[str] = Counter()
+
+    def profile(frame: FrameType, event: str, called: Any) -> None:
+        file = os.path.basename(frame.f_code.co_filename)
+        if event == "c_call" and file in FILES and called.__name__ in CALLS:
+            what = f"{called.__name__} in {file}:{frame.f_lineno}"
+            times[what] += 1
+            seen((what, times[what]))
+
+    sys.setprofile(profile)
+
+
+def hold(path: Path) -> BaseProcess:
+    """Start a process that holds a run's lock until it is killed."""
+    ready = _context.Event()
+    process = _context.Process(target=_hold, args=(path, ready))
+    process.start()
+    assert ready.wait(60)
+    return process
+
+
+def _hold(path: Path, ready: Any) -> None:
+    with locked(RunDirectory(path)):
+        ready.set()
+        signal.pause()
+
+
+def at_once(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[int | None]:
+    """Make calls in processes of their own, all at the same time; returns their exit codes, 0 where none raised."""
+    barrier = _context.Barrier(len(calls))
+    processes = [_context.Process(target=_meet, args=(barrier, function, call)) for call in calls]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
+
+
+def _meet(barrier: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    barrier.wait(60)
+    try:
+        function(*arguments)
+    except Refused:
+        sys.exit(1)
