@@ -242,6 +242,14 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     assert not list(run.path.rglob(SECRET))
 
 
+def test_infinite_budgets_are_refused(example: Path, tmp_path: Path) -> None:
+    noiseless = changed(example, tmp_path / "noiseless", privacy_budget_p_level_2_tract=float("inf"))
+    run = new_run(tmp_path)
+    with pytest.raises(Refused, match="infinite"):
+        measured(run, noiseless, tmp_path / "out")
+    assert not (run / "counts").exists()
+
+
 def test_single_run_in_the_layout_of_the_bureau(repeated: tuple[Report, Path]) -> None:
     report, out = repeated
     single = pd.concat(pd.read_csv(out / f"single_runs/trial_{number}" / SINGLE) for number in range(RUNS))
