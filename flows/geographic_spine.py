@@ -80,7 +80,7 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     Returns the summary that spine.json holds. Raises `tasks.errors.Refused` for bad input.
     """
     prepared = read.submit(run).result()
-    with _workers(cluster) as each:
+    with prepared.discarding(), _workers(cluster) as each:
         states = build.submit(prepared, each).result()
         summary = join.submit(prepared, states, each).result()
     get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal, get_type_hints
 
-from spine.geography import PUERTO_RICO
+from spine.geography import AIAN_CLASSES, PUERTO_RICO
 
 Region = Literal["us", "pr"]
 Variant = Literal["production", "paper"]
@@ -22,6 +22,7 @@ PRODUCTION_AIAN = (
     "ANVSA",
     "state-recognized legal",
 )
+ENTITIES = ("pme", "aian", "gq", "sd", "cbg", "place", "mcd")
 PRODUCTS = ("pl94-persons", "pl94-units", "dhc-persons", "dhc-units")
 
 
@@ -94,7 +95,7 @@ class SpineSettings:
 def settings_for(product: str, region: Region = "us", variant: Variant = "production", **changes: Any) -> SpineSettings:
     """The settings of one run of section 6; keyword arguments change single fields.
 
-    ValueError for an unknown product, region or variant.
+    ValueError for an unknown product, region or variant, and for values with which no spine can be built.
     """
     if product not in PRODUCTS or region not in ("us", "pr") or variant not in ("production", "paper"):
         raise ValueError(f"no settings {product} / {region} / {variant}: products are {', '.join(PRODUCTS)}")
@@ -117,7 +118,25 @@ def settings_for(product: str, region: Region = "us", variant: Variant = "produc
     settings = replace(settings, levels=levels)
     if "split" not in changes:
         settings = replace(settings, split=_split(settings, dhc))
+    _check(settings, dhc)
     return settings
+
+
+def _check(settings: SpineSettings, dhc: bool) -> None:
+    """ValueError for what no spine can be built with."""
+    for name in ("fanout_cutoff", "cap_extra", "tract_group_cap_extra", "entity_threshold"):
+        if getattr(settings, name) < 0:
+            raise ValueError(f"{name} is {getattr(settings, name)}, below 0")
+    for name in ("entities", "objective"):
+        if unknown := sorted(set(getattr(settings, name)) - set(ENTITIES)):
+            raise ValueError(f"{name}: no OSE is called {', '.join(unknown)}; there are {', '.join(ENTITIES)}")
+    known = [name for _, _, name in AIAN_CLASSES]
+    if unknown := sorted(set(settings.aian_classes) - set(known)):
+        raise ValueError(f"no class of AIAN areas is called {', '.join(unknown)}; there are {', '.join(known)}")
+    if settings.tract_groups and dhc:
+        raise ValueError("tract groups stand above tracts, which the DHC spines do not have")
+    if not 0 < settings.tract_group_share < 1:
+        raise ValueError(f"tract_group_share is {settings.tract_group_share}, not between 0 and 1")
 
 
 def _pl94(product: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
@@ -81,6 +82,15 @@ class Prepared:
     notes: tuple[str, ...]
     county: int | None
 
+    @contextmanager
+    def discarding(self) -> Iterator[None]:
+        """Leave nothing half-made behind when a stage fails."""
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(self.partial, ignore_errors=True)
+            raise
+
     @property
     def paths(self) -> list[Path]:
         """The blocks of each state."""
@@ -132,8 +142,9 @@ def optimize_spine(
         extra=extra,
     )
     each = each or in_turn
-    surveyed = list(each(survey, [(path, prepared.plan) for path in prepared.paths]))
-    return finish(prepared, surveyed, each)
+    with prepared.discarding():
+        surveyed = list(each(survey, [(path, prepared.plan) for path in prepared.paths]))
+        return finish(prepared, surveyed, each)
 
 
 def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
@@ -187,8 +198,9 @@ def prepare(
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "scratch").mkdir(parents=True)
     prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), int(county) if county else None)
-    for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
-        save_geography(path, blocks.take(np.arange(start, stop)))
+    with prepared.discarding():
+        for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
+            save_geography(path, blocks.take(np.arange(start, stop)))
     return prepared
 
 

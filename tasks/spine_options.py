@@ -26,6 +26,8 @@ def read_settings(product: str, region: Region, variant: Variant, changes: Mappi
     unknown = sorted(set(changes) - set(hints))
     if unknown:
         raise Refused(f"no spine setting is called {', '.join(unknown)}; there are {', '.join(hints)}")
+    if fixed := sorted(set(changes) & {"product", "region", "variant", "levels"}):
+        raise Refused(f"{', '.join(fixed)} cannot be set: it follows from the product, the region and the variant")
     parsed: dict[str, Any] = {}
     for name, text in changes.items():
         value: Any = text

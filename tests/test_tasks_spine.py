@@ -15,7 +15,7 @@ from spine_cases import blocks_table, write_grfc
 from spine.settings import PRODUCTS, settings_for
 from tasks.errors import Refused
 from tasks.spine import on_client, optimize_spine
-from tasks.spine_options import read_allocation
+from tasks.spine_options import read_allocation, read_settings
 
 PERSONS = settings_for("pl94-persons")
 
@@ -106,8 +106,10 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
             np.testing.assert_allclose(mine[f"se_total_{make.__name__}"], np.sqrt(variance), rtol=1e-6)
 
 
-def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path) -> None:
-    settings = settings_for("pl94-persons", mechanism="pure", tract_groups=True, fanout_cutoff=1, exact_bypass=True)
+@pytest.mark.parametrize("variant", ["production", "paper"])
+def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path, variant: Any) -> None:
+    words = {"mechanism": "pure", "tract_groups": "true", "fanout_cutoff": "1", "exact_bypass": "true"}
+    settings = read_settings("pl94-persons", "us", variant, words)
     allocation = read_allocation(None, "8", settings)
     summary = optimize_spine(grfc, tmp_path / "spine", settings, allocation=allocation)
     assert summary.cost == summary.budget == 8
@@ -115,6 +117,8 @@ def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path
     assert blocks["geocode"].is_unique
     for _, of_level in geounits.groupby("level"):
         assert of_level["geocode"].is_unique
+    counties = (geounits["level"] == "County").sum()
+    assert counties > summary.geounits["aian"]["County"]  # some were split
     noise = pd.read_csv(tmp_path / "spine" / "noise.csv")
     row = noise[(noise["level"] == "US") & (noise["query"] == "detailed")].iloc[0]
     assert Fraction(row["parameter"]) == 2 / (8 * Fraction(104, 4099) * Fraction(189, 241))
@@ -166,6 +170,15 @@ def test_a_whole_directory_or_none(grfc: Path, tmp_path: Path) -> None:
         optimize_spine(
             grfc, tmp_path / "other", settings_for("dhc-units"), allocation=read_allocation(None, None, PERSONS)
         )
+
+
+def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path) -> None:
+    def broken(function: Any, arguments: Any) -> Any:
+        raise OSError("a worker died")
+
+    with pytest.raises(OSError, match="a worker died"):
+        optimize_spine(grfc, tmp_path / "spine", PERSONS, each=broken)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_geography_of_one_block(tmp_path: Path) -> None:

@@ -252,8 +252,18 @@ def test_settings_in_words() -> None:
     assert str(settings.tract_group_share) == "1/3"
     with pytest.raises(Refused, match="no spine setting is called fanout"):
         read_settings("pl94-persons", "us", "production", {"fanout": "8"})
-    with pytest.raises(Refused, match="fanout_cutoff=many"):
-        read_settings("pl94-persons", "us", "production", {"fanout_cutoff": "many"})
+    for name, value, message in (
+        ("fanout_cutoff", "many", "fanout_cutoff=many"),
+        ("fanout_cutoff", "-1", "below 0"),
+        ("entities", "pme, tribe", "no OSE is called tribe"),
+        ("aian_classes", "OTSA, tribe", "no class of AIAN areas is called tribe"),
+        ("tract_group_share", "1", "not between 0 and 1"),
+        ("levels", "US, Block", "levels cannot be set"),
+    ):
+        with pytest.raises(Refused, match=message):
+            read_settings("pl94-persons", "us", "production", {name: value})
+    with pytest.raises(Refused, match="stand above tracts"):
+        read_settings("dhc-persons", "us", "production", {"tract_groups": "true"})
 
 
 def test_an_allocation_from_a_file(tmp_path: Path, shared: Path) -> None:
