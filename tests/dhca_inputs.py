@@ -30,7 +30,7 @@ from tasks.truth import release_truth
 from tasks.validation import Validated, load_parameters, validate
 from tasks.workers import Workers
 
-PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=40)
+PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
 
 REGION_TYPES = ("usa", "state", "county", "tract", "place", "aiannh", "pr_state", "pr_county", "pr_tract", "pr_place")
 BUDGETS = [f"privacy_budget_p_level_{level}_{name}" for name in REGION_TYPES for level in (1, 2)]

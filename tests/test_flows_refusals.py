@@ -69,8 +69,8 @@ def named(*names: str) -> list[Fault]:
 
 
 def one_of_a_kind() -> list[Fault]:
-    """One fault of each rule and column, of persons, blocks and parameters."""
-    return list({(fault.file[:5], fault.rule, fault.column): fault for fault in FAULTS}.values())
+    """One fault of each rule, of persons, blocks and each kind of parameters."""
+    return list({(fault.file[:5], fault.rule): fault for fault in FAULTS}.values())
 
 
 @pytest.mark.parametrize("fault", one_of_a_kind(), ids=name_of)

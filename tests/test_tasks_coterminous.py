@@ -25,7 +25,7 @@ from dhca_inputs import (
     write_rows,
 )
 from dhca_naive import PR, US, regions, states, tabulated
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.configuration import Level
@@ -258,7 +258,7 @@ def read_tables(run: RunDirectory, region: str) -> tuple[Tables, dict[tuple[str,
 
 
 @given(inputs=countries(), seed=st.integers(0, 10**6), region=st.sampled_from(["us", "pr"]))
-@settings(PROPERTY, max_examples=25)
+@PROPERTY
 def test_algorithm_4(inputs: Inputs, seed: int, region: str) -> None:
     if region == "pr":
         inputs.config |= {"run_us": False, "run_pr": True}
