@@ -56,6 +56,7 @@ ALL_LEVELS = tuple(
 )
 Infinite = Literal["Infinity"]
 Budget = Fraction | Infinite
+LONGEST_NUMBER, LARGEST_EXPONENT = 100, 100  # of a number's text: what is exact takes memory and time
 NEVER = 2**62  # an infinite threshold: no noisy total reaches it
 
 
@@ -190,6 +191,8 @@ def _number(value: Any) -> Budget:
         return "Infinity"
     if value in ("NaN", "-Infinity"):
         raise ValueError(f"must not be {value}")
+    if len(value) > LONGEST_NUMBER or abs(int(value.lower().partition("e")[2] or 0)) > LARGEST_EXPONENT:
+        raise ValueError(f"must have at most {LONGEST_NUMBER} digits and an exponent to {LARGEST_EXPONENT}")
     return Fraction(value)
 
 

@@ -24,7 +24,7 @@ from tasks.digests import CHUNK_BYTES, chunk_digest
 from tasks.findings import SHOWN_VALUES, Finding
 from tasks.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, load_geography
 from tasks.run_directory import RunDirectory, load_public, once, save_arrays, whole
-from tasks.tables import line_numbers, parse_rows, read_bytes
+from tasks.tables import line_numbers, locate, parse_rows, read_bytes
 
 RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
 COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")
@@ -198,7 +198,7 @@ def digest_chunk(run: RunDirectory, folder: str, path: str, number: int) -> None
 
 def chunk_count(file: PersonFile) -> int:
     """The number of chunks of the person records."""
-    filesystem, name = fsspec.url_to_fs(file.path)
+    filesystem, name = locate(file.path)
     if file.parquet:
         with filesystem.open(name) as stream:
             return int(pq.ParquetFile(stream).num_row_groups)

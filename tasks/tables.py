@@ -15,15 +15,25 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from tasks.errors import Refused
 from tasks.findings import Finding
 
 DELIMITER = "|"
 LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
 
 
+def locate(path: str) -> tuple[Any, str]:
+    """The file system of a path or fsspec URL, and the path on it. Raises Refused where no library here serves it."""
+    try:
+        found: tuple[Any, str] = fsspec.url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        raise Refused(f"{path}: {error}") from None
+    return found
+
+
 def read_bytes(path: str, start: int | None = None, stop: int | None = None) -> bytes:
     """Read a byte range of a file by path or fsspec URL."""
-    filesystem, name = fsspec.url_to_fs(path)
+    filesystem, name = locate(path)
     data: bytes = filesystem.cat_file(name, start=start, end=stop)
     return data
 

@@ -29,7 +29,7 @@ from tasks.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_ite
 from tasks.persons import COLUMNS, PersonFile, chunk_count, digest_chunk, encode_chunk, read_report
 from tasks.run_directory import RunDirectory, load_public, save_public
 from tasks.synthetic import MARK_FILE, PERSON_FILES, Mark, parse_mark
-from tasks.tables import check_header, read_bytes, split_header
+from tasks.tables import check_header, locate, read_bytes, split_header
 from tasks.workers import Workers
 
 
@@ -98,14 +98,14 @@ def _check_levels(configuration: Configuration, iterations: Iterations) -> list[
 
 def digest_file(path: str) -> str:
     """The digest of a file by path or URL, one chunk in memory at a time."""
-    filesystem, name = fsspec.url_to_fs(path)
+    filesystem, name = locate(path)
     with filesystem.open(name, "rb") as stream:
         return combine(chunk_digest(chunk) for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
 
 
 def find_person_file(data: str) -> str:
     """The path of the person records, text or Parquet. Raises FileNotFoundError."""
-    filesystem, name = fsspec.url_to_fs(data)
+    filesystem, name = locate(data)
     for file in PERSON_FILES:
         if filesystem.exists(f"{name.rstrip('/')}/{file}"):
             return f"{data.rstrip('/')}/{file}"
@@ -184,7 +184,7 @@ def _validated_before(run: RunDirectory, workers: Workers, params: str, data: st
 
 def digest_persons(run: RunDirectory, workers: Workers, path: str) -> str:
     """The digest of the person records, their chunks read by the workers. Confidential."""
-    filesystem, name = fsspec.url_to_fs(path)
+    filesystem, name = locate(path)
     folder = f"digests-{uuid4().hex}"
     chunks = range(-(-int(filesystem.size(name)) // CHUNK_BYTES))
     workers.map("digest", run, digest_chunk, [(folder, path, number) for number in chunks])

@@ -374,6 +374,7 @@ def test_usage(das: Das, arguments: list[str]) -> None:
         (["run", "--resume", "no-such-run"], "has no confidential directory"),
         (["validate", "no-such-folder", "no-such-folder"], "does not pass validation"),
         (["run", "no-such-folder", "no-such-folder", "out"], "do not pass validation"),
+        (["validate", "nowhere://params", "nowhere://data"], "nowhere://params/config.json: Protocol not known"),
     ],
 )
 def test_other_refusals(das: Das, arguments: list[str], message: str) -> None:

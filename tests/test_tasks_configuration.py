@@ -80,6 +80,13 @@ def test_every_key_is_required(key: str) -> None:
     assert faults(json.dumps(config)) == [f": Invalid config: missing required keys ['{key}']"]
 
 
+@pytest.mark.parametrize("number", ["1e400", "1E-101", "1e999999999999", "0." + "1" * 200])
+def test_numbers_that_only_exact_arithmetic_would_take(number: str) -> None:
+    text = json.dumps(configuration()).replace('"privacy_budget_p_level_1_usa": 1,', f'"{BUDGETS[0]}": {number},')
+    (fault,) = faults(text)
+    assert fault == f"budgets: {BUDGETS[0]} must have at most 100 digits and an exponent to 100"
+
+
 def test_missing_keys_are_listed_sorted() -> None:
     config = configuration()
     del config["run_us"], config["reader"], config["thresholds_p"]
