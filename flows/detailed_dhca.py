@@ -77,6 +77,7 @@ def detailed_dhca(settings: RunSettings) -> str | None:
     takes up its own run: the same noise, one charge, one release.
     """
     run_id = settings.run_id or f"{runtime.flow_run.id}-{settings.region}"
+    settings = settings.model_copy(update={"run_id": run_id, "out": settings.out.replace("{run}", run_id)})
     run = RunDirectory(settings.runs / run_id)
     out = Path(settings.out)
     logger = get_run_logger()
@@ -88,7 +89,7 @@ def detailed_dhca(settings: RunSettings) -> str | None:
         if is_truth(run):
             raise Refused(f"{run.id} is the directory of a das truth: it can never be released")
         check_out(run, out, settings.region)
-        keep_settings(run, settings.model_copy(update={"run_id": run_id}))
+        keep_settings(run, settings)
         with _workers(settings, run) as workers:
             released = _stages(settings, run, out, workers)
         if released is None:

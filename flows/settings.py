@@ -47,7 +47,7 @@ class RunSettings(BaseModel):
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
-    out: Location = Field(description="Where the release goes, as OUT/us or OUT/pr.")
+    out: Location = Field(description="Where the release goes, as OUT/us or OUT/pr; {run} in it is the run id.")
     region: Region = Field(description="us or pr.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
