@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from prefect import flow, get_run_logger, runtime
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -28,13 +28,12 @@ from tasks.bottom_up_release import stage_release
 from tasks.bottom_up_tabulate import tabulate
 from tasks.budget_check import Charging
 from tasks.commit import check_out, commit, finish_released, staging
-from tasks.configuration import Region
 from tasks.errors import Refused
 from tasks.run_directory import RunDirectory, load_public, locked, save_public
 from tasks.workers import Workers
 
 BOTTOM_UP_SETTINGS = "bottom-up.json"  # not run.json, from which `das run` resumes
-FOLDER = cast(Region, "bottom-up")  # commit makes a folder of this name, OUT/bottom-up
+FOLDER = "bottom-up"  # the release is OUT/bottom-up
 
 
 def exact_number(text: str) -> str:

@@ -18,9 +18,8 @@ from typing import Any
 
 from prefect import flow, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import TaskRun
+from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
-from prefect.states import State
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.cluster import open_cluster
@@ -66,7 +65,7 @@ def _submit(name: str, run: RunDirectory, function: Callable[..., Any], *after: 
     return future
 
 
-RUNNER: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=TASKS_AT_ONCE)
+RUNNER: Any = ThreadPoolTaskRunner(max_workers=TASKS_AT_ONCE)  # any: prefect's own types do not fit each other
 
 
 @flow(name="detailed-dhca", task_runner=RUNNER, persist_result=False)

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from privacy.bottom_up import BottomUp
 from privacy.calibration import Method, calibrate
-from privacy.ledger import Ledger, Request
+from privacy.ledger import Request
 from privacy.noise import QueryNoise
-from privacy.randomness import NOISE_SCHEME_VERSION, Keystream, RunSecret, query_key
+from privacy.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
 from privacy.slides_sampler import two_tailed
 from tasks.bottom_up_domain import Domain, Totals
 from tasks.bottom_up_tabulate import TABULATED, Tabulated
-from tasks.budget_check import Charging, _reserve, _synthetic_secret
-from tasks.errors import Failed, Refused
-from tasks.noise import AUTHORIZATION, SECRET, Authorization
+from tasks.budget_check import Charging, authorize
+from tasks.errors import Refused
+from tasks.noise import read_secret
 from tasks.run_directory import RunDirectory, load_public, once, open_array, save_arrays, save_public
 from tasks.workers import Workers
 
@@ -84,23 +84,19 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
     """
     plan: Plan = load_public(run / PLAN)
     tabulated: Tabulated = load_public(run / TABULATED)
-    if tabulated.synthetic:
-        secret_digest = _synthetic_secret(run, tabulated.input_digest, plan.digest())
-    else:
-        if plan.sampler == "slides":
-            raise Refused("the slides' sampler is not epsilon-DP (its tail is cut): it is for synthetic data only")
-        request = Request(
-            run=run.id,
-            account=charging.account or "",
-            states=plan.domain.states,
-            definition=plan.mechanism.spend.definition,
-            amount=plan.mechanism.spend.unbounded,
-            input_digest=tabulated.input_digest,
-            configuration_digest=plan.digest(),
-            noise_scheme=NOISE_SCHEME_VERSION,
-        )
-        secret_digest = _reserve(run, Ledger(charging.ledger), request)
-    save_public(run / AUTHORIZATION, Authorization(tabulated.input_digest, plan.digest(), secret_digest))
+    if plan.sampler == "slides" and not tabulated.synthetic:
+        raise Refused("the slides' sampler is not epsilon-DP (its tail is cut): it is for synthetic data only")
+    request = Request(
+        run=run.id,
+        account=charging.account or "",
+        states=plan.domain.states,
+        definition=plan.mechanism.spend.definition,
+        amount=plan.mechanism.spend.unbounded,
+        input_digest=tabulated.input_digest,
+        configuration_digest=plan.digest(),
+        noise_scheme=NOISE_SCHEME_VERSION,
+    )
+    authorize(run, charging, request, synthetic=tabulated.synthetic)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:
@@ -141,13 +137,7 @@ def _partitions(run: RunDirectory, partitions: int) -> Iterator[tuple[NDArray[np
 
 
 def _noise(run: RunDirectory, plan: Plan, start: int, stop: int) -> NDArray[np.int64]:
-    try:
-        secret = RunSecret((run / SECRET).read_bytes())
-        given: Authorization = load_public(run / AUTHORIZATION)
-    except (FileNotFoundError, ValueError):
-        raise Failed("budget check: the run has no secret, so no noise can be drawn") from None
-    if secret.digest() != given.secret_digest:
-        raise Failed("budget check: the secret is not the one the run was authorized with")
+    secret, given = read_secret(run)
     law, data, configuration = plan.mechanism.law, given.input_digest, given.configuration_digest
     if plan.sampler == "exact":
         noise = QueryNoise(law, secret, input_digest=data, configuration_digest=configuration, query=QUERY)

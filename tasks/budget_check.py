@@ -60,23 +60,30 @@ def check_budget(run: RunDirectory, region: Region, charging: Charging, options:
     parameters = load_parameters(run)
     validated: Validated = load_public(run / "public/validated")
     total = region_spend(parameters.configuration, region)
-    configuration = configuration_digest(parameters, options)
-    if validated.synthetic:
-        secret_digest = _synthetic_secret(run, validated.input_digest, configuration)
-    else:
-        request = Request(
-            run=run.id,
-            account=charging.account or "",
-            states=parameters.configuration.states(region),
-            definition=total.definition,
-            amount=total.unbounded,
-            input_digest=validated.input_digest,
-            configuration_digest=configuration,
-            noise_scheme=NOISE_SCHEME_VERSION,
-        )
-        secret_digest = _reserve(run, Ledger(charging.ledger), request)
-    save_public(run / AUTHORIZATION, Authorization(validated.input_digest, configuration, secret_digest))
+    request = Request(
+        run=run.id,
+        account=charging.account or "",
+        states=parameters.configuration.states(region),
+        definition=total.definition,
+        amount=total.unbounded,
+        input_digest=validated.input_digest,
+        configuration_digest=configuration_digest(parameters, options),
+        noise_scheme=NOISE_SCHEME_VERSION,
+    )
+    authorize(run, charging, request, synthetic=validated.synthetic)
     return total
+
+
+def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthetic: bool) -> None:
+    """Charge a request and make the run's secret, or find both as they are; synthetic data is charged nothing.
+
+    Raises
+    ------
+    Refused, Failed
+        as `check_budget` says.
+    """
+    secret_digest = _synthetic_secret(run, request) if synthetic else _reserve(run, Ledger(charging.ledger), request)
+    save_public(run / AUTHORIZATION, Authorization(request.input_digest, request.configuration_digest, secret_digest))
 
 
 def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
@@ -149,14 +156,15 @@ def fsync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _synthetic_secret(run: RunDirectory, input_digest: str, configuration: str) -> str:
+def _synthetic_secret(run: RunDirectory, request: Request) -> str:
     """The secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
 
     Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere.
     """
     if (run / AUTHORIZATION).exists():
         earlier: Authorization = load_public(run / AUTHORIZATION)
-        if (earlier.input_digest, earlier.configuration_digest) != (input_digest, configuration):
+        bound = (earlier.input_digest, earlier.configuration_digest)
+        if bound != (request.input_digest, request.configuration_digest):
             raise Refused(f"run {run.id} began with other inputs or another configuration; start a new run")
         if read_secret_digest(run) != earlier.secret_digest:
             raise Refused(f"the secret of run {run.id} is gone; start a new run")

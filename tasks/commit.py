@@ -14,14 +14,14 @@ from pathlib import Path
 
 from privacy.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.budget_check import Charging, fsync_folder
-from tasks.configuration import REGION_TYPES, Region
+from tasks.configuration import REGION_TYPES
 from tasks.errors import Failed, Refused
 from tasks.manifest import MANIFEST, is_whole, read_manifest, release_digest
 from tasks.noise import SECRET
 from tasks.run_directory import SETTINGS, RunDirectory
 
 
-def staging(run: RunDirectory, out: Path, region: Region) -> Path:
+def staging(run: RunDirectory, out: Path, region: str) -> Path:
     """The temporary sibling in which a run makes its release."""
     return out / f".{region}-{run.id}.partial"
 
@@ -31,7 +31,7 @@ def drafts(staged: Path) -> Path:
     return staged.with_name(f"{staged.name}.drafts")
 
 
-def clear_staging(run: RunDirectory, out: Path, region: Region) -> None:
+def clear_staging(run: RunDirectory, out: Path, region: str) -> None:
     """Remove what a run has staged and not released."""
     staged = staging(run, out, region)
     for folder in (staged, drafts(staged)):
@@ -48,7 +48,7 @@ def holds_other(out: Path, base: str) -> bool:
     return not own.issuperset(out.iterdir())
 
 
-def check_out(run: RunDirectory, out: Path, region: Region) -> None:
+def check_out(run: RunDirectory, out: Path, region: str) -> None:
     """Refuse an output that holds something which is not this run's, or cannot be written. Raises Refused."""
     place = out / region
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
@@ -58,12 +58,12 @@ def check_out(run: RunDirectory, out: Path, region: Region) -> None:
         raise Refused(f"{place} holds something already; a release goes into a place of its own")
 
 
-def is_released(run: RunDirectory, out: Path, region: Region) -> bool:
+def is_released(run: RunDirectory, out: Path, region: str) -> bool:
     """True where the release of this very run stands at its place."""
     return (out / region / MANIFEST).is_file() and read_manifest(out / region).get("run") == run.id
 
 
-def commit(run: RunDirectory, out: Path, region: Region, charging: Charging, *, charged: bool) -> Path:
+def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, charged: bool) -> Path:
     """Bring the staged release to its place and end the run; returns the place.
 
     `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
@@ -114,7 +114,7 @@ def fsync_tree(folder: Path) -> None:
             os.close(handle)
 
 
-def finish_released(run: RunDirectory, out: Path, region: Region, charging: Charging) -> Path | None:
+def finish_released(run: RunDirectory, out: Path, region: str, charging: Charging) -> Path | None:
     """The release of a run that was sealed or has reached its place, its commit brought to an end; else None.
 
     Raises

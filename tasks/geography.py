@@ -43,7 +43,7 @@ class Geography:
     region_of: dict[str, NDArray[np.int32]]
 
     def partitions(self, blocks_each: int) -> list[slice]:
-        """Cut the blocks into runs of whole tracts of about `blocks_each` blocks: the partitions of the exact counts."""
+        """Cut the blocks into runs of whole tracts of about `blocks_each` blocks each."""
         tracts = self.blocks // 10_000
         starts = np.flatnonzero(np.diff(tracts, prepend=-1))
         cuts = [int(starts[0])] if len(starts) else []
@@ -88,6 +88,10 @@ def read_geography(data: str, region: Region, states: tuple[str, ...]) -> tuple[
     found += check_mask(GRF_FILE, table, "TABBLK", "blocks that stand twice", repeated)
     if has_errors(found):
         return None, found
+    present = set(table["TABBLKST"].unique().to_pylist())
+    if present and (absent := sorted(set(states) - present)):
+        rule = f"states without a block, which a run is charged to all the same: {absent}"
+        found.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
     table = table.take(pa.array(order))
     ids = {region_type: _region_ids(region_type, table) for region_type in REGION_TYPES[region]}
     encoded = {region_type: _encode(column) for region_type, column in ids.items()}

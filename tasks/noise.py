@@ -81,15 +81,21 @@ class NoNoise:
 
 
 def open_noise(run: RunDirectory, level: Level) -> Noise:
-    """The noise of a level of a run.
+    """The noise of a level of a run. Raises Failed as `read_secret` does."""
+    if is_truth(run):
+        return NoNoise()
+    secret, authorization = read_secret(run)
+    return RunNoise(level, secret, authorization, run)
+
+
+def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
+    """The secret of a run and what else its noise depends on.
 
     Raises
     ------
     Failed
         where the run has no secret, or not the one it was authorized with.
     """
-    if is_truth(run):
-        return NoNoise()
     try:
         secret = RunSecret((run / SECRET).read_bytes())
         authorization: Authorization = load_public(run / AUTHORIZATION)
@@ -97,7 +103,7 @@ def open_noise(run: RunDirectory, level: Level) -> Noise:
         raise Failed("budget check: the run has no secret, so no noise can be drawn") from None
     if secret.digest() != authorization.secret_digest:
         raise Failed("budget check: the secret is not the one the run was authorized with")
-    return RunNoise(level, secret, authorization, run)
+    return secret, authorization
 
 
 def is_truth(run: RunDirectory) -> bool:
