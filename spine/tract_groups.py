@@ -78,8 +78,14 @@ def _partner(objective: Objective, groups: list[IntArray], u: int, start: int, c
     """The first group from `start` on that fits under the cap with u and leaves the sorted OSEDs no larger."""
     sizes = np.array([len(g) for g in groups[start:]], np.int64)
     candidates = start + np.flatnonzero(sizes + len(groups[u]) <= cap)
-    accepted = np.flatnonzero(objective.no_larger(u, candidates)) if len(candidates) else candidates
-    return int(candidates[accepted[0]]) if len(accepted) else None
+    begin, size = 0, 8  # the first candidates are often accepted: try few, then ever more of them, at once
+    while begin < len(candidates):
+        tried = candidates[begin : begin + size]
+        accepted = np.flatnonzero(objective.no_larger(u, tried))
+        if len(accepted):
+            return int(tried[accepted[0]])
+        begin, size = begin + size, 2 * size
+    return None
 
 
 def _merge(objective: Objective, groups: list[IntArray], u: int, v: int) -> None:

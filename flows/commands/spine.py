@@ -135,5 +135,5 @@ def _rendered(summary: SpineSummary) -> Group:
         classes.add_row(CLASSES.get(row["class"], row["class"]), f"{row['entities']:,}", *cells)
     said: list[Any] = [f"Note: {note}." for note in summary.notes]
     unit = "rho" if summary.mechanism == "zcdp" else "epsilon"
-    said.append(f"A replaced record costs at most {unit} = {summary.cost} (budget {summary.budget}).")
+    said.append(f"A replaced record costs at most {unit} = {summary.cost} ({float(summary.cost):.4g}).")
     return Group(geounits, classes, *said, f"Report: {summary.out / 'spine.html'}")
