@@ -141,7 +141,7 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     _save(run, parameters, geography, person_file)
     chunks = chunk_count(person_file)
     workers.map("validate", run, encode_chunk, [(number,) for number in range(chunks)])
-    person_digest, faults = _collect(run, workers, person_file, chunks)
+    person_digest, faults = _collect(run, workers, person_file, chunks, region)
     found += faults
     if has_errors(found):
         shutil.rmtree(run / "persons")
@@ -243,7 +243,9 @@ def _save(run: RunDirectory, parameters: Parameters, geography: Geography, perso
     save_geography(run / "public/geography", geography)
 
 
-def _collect(run: RunDirectory, workers: Workers, file: PersonFile, chunks: int) -> tuple[str, list[Finding]]:
+def _collect(
+    run: RunDirectory, workers: Workers, file: PersonFile, chunks: int, region: Region
+) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]
     found = []
@@ -258,7 +260,13 @@ def _collect(run: RunDirectory, workers: Workers, file: PersonFile, chunks: int)
         found.append(_empty(file.name))
     if left_out := sum(report.left_out for report in reports):
         found.append(
-            Finding(file.name, "persons outside the state filter, left out", "TABBLKST", left_out, warning=True)
+            Finding(
+                file.name,
+                f"persons outside the states of {region.upper()}, left out",
+                "TABBLKST",
+                left_out,
+                warning=True,
+            )
         )
     if file.parquet:
         return digest_persons(run, workers, file.path), found

@@ -108,7 +108,7 @@ def test_the_table_has_a_line_for_each_finding(tmp_path: Path, das: Das, shared_
     assert [line for line in lines if line[0] in ("error", "warning")] == [
         ["error", "person-records.txt", "QAGE", "1", "3", "Invalid values found"],
         ["error", "person-records.txt", "QSEX", "1", "5", "Invalid values found"],
-        ["warning", "person-records.txt", "TABBLKST", "2", "persons outside the state filter, left out"],
+        ["warning", "person-records.txt", "TABBLKST", "2", "persons outside the states of US, left out"],
     ]
     assert "CANARY" not in out + err
     assert not re.search(rf"\b{CANARY}\b", out + err)

@@ -42,7 +42,7 @@ from tasks.run_directory import RunDirectory, load_public, open_array
 from tasks.synthetic import write_mark
 from tasks.validation import _input_digest, load_parameters, read_parameters, validate
 
-LEFT_OUT = "persons outside the state filter, left out"
+LEFT_OUT = "persons outside the states of US, left out"
 
 
 def errors(found: list[Finding]) -> list[Finding]:
@@ -266,7 +266,7 @@ def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
     validated, found = validate_here(run, params, data, "pr")
     assert validated is not None
     assert validated.blocks == 2
-    assert told(found) == [("person-records.txt", LEFT_OUT, "TABBLKST", 5, None)]
+    assert told(found) == [("person-records.txt", LEFT_OUT.replace("US", "PR"), "TABBLKST", 5, None)]
     assert encoded(run) == expected(inputs.persons, ("72",))
 
 
@@ -276,6 +276,15 @@ def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
     validated, found = validate_here(new_run(tmp_path), params, data)
     assert validated is None
     assert errors(found) == []
+
+
+def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
+    inputs = Inputs(config=configuration(state_filter_us=["44", "02", "01", "04"]))
+    params, data = inputs.write(tmp_path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is not None
+    rule = "states without a block, which a run is charged to all the same: ['04', '44']"
+    assert told(found) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
 
 
 def test_a_code_without_a_mapping_is_a_warning(tmp_path: Path) -> None:
@@ -489,7 +498,7 @@ def test_chunks_may_end_anywhere(
             run = new_run(Path(folder), f"run-{number}")
             validated, found = validate_here(run, params, data)
             assert {told[1:] for told in told(errors(found))} == rules
-            left_out = [finding.rows for finding in found if finding.warning]
+            left_out = [finding.rows for finding in found if finding.rule == LEFT_OUT]
             assert sum(left_out) == sum(one["TABBLKST"] == "11" for one in good)
             if not rules:
                 assert validated is not None
