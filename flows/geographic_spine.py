@@ -19,9 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flows.cluster import ClusterSettings, open_cluster
 from flows.settings import Location, state_home
-from tasks.spine import Each, Prepared, SpineSummary, finish, in_turn, on_client, prepare
+from tasks.spine import in_turn, on_client
+from tasks.spine_finish import Each, finish
 from tasks.spine_options import read_allocation, read_columns, read_settings
+from tasks.spine_prepare import Prepared, prepare
 from tasks.spine_state import State, survey
+from tasks.spine_summary import SpineSummary
 
 
 class SpineRun(BaseModel):

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from spine.entities import prims
 from spine.geography import (
@@ -30,10 +28,10 @@ from spine.geography import (
 )
 from spine.settings import SpineSettings
 from tasks.errors import Refused
-from tasks.spine_columns import CSV_PRESETS, GRFC, PL94, Columns, needed
+from tasks.spine_columns import GRFC, PL94, Columns, needed
 from tasks.spine_extra import with_extra
+from tasks.spine_table import block_files, read_header, read_table, recognized
 
-GRFC_NAME = "GRF-C.txt"
 _WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
 
 
@@ -52,7 +50,9 @@ def read_geography(
     Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
     """
     try:
-        parts = [_read_file(path, settings, columns, prims_given=extra is not None) for path in _files(str(source))]
+        parts = [
+            _read_file(path, settings, columns, prims_given=extra is not None) for path in block_files(str(source))
+        ]
         geography = checked(concatenate(parts))
         if extra is not None:
             geography = with_extra(geography, extra)
@@ -63,25 +63,14 @@ def read_geography(
     return _covered(geography, settings, states, str(source))
 
 
-def _files(source: str) -> list[str]:
-    fs, path = fsspec.url_to_fs(source)
-    if not fs.isdir(path):
-        return [source]
-    names = sorted(name for name in fs.ls(path, detail=False) if name.lower().endswith("geo2020.pl"))
-    grfc = [name for name in fs.ls(path, detail=False) if name.rsplit("/", 1)[-1] == GRFC_NAME]
-    if not (names or grfc):
-        raise Refused(f"{source}: holds neither {GRFC_NAME} nor ??geo2020.pl")
-    return [fs.unstrip_protocol(name) for name in (grfc or names)]
-
-
 def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, prims_given: bool) -> Geography:
-    header = _header(path)
-    columns = (columns or _recognized(path, header)).within(header)
+    header = read_header(path)
+    columns = (columns or recognized(path, header)).within(header)
     wanted = needed(_full(columns, header), settings, prims_given=prims_given)
     lacking = [name for name in wanted if name not in header]
     if lacking:
         raise Refused(f"{path}: the settings {settings.product} need the column(s) {', '.join(lacking)}")
-    table = _table(path, columns)
+    table = read_table(path, columns)
     if columns.positions:
         from tasks.spine_pl94 import block_rows
 
@@ -95,71 +84,6 @@ def _full(columns: Columns, header: list[str]) -> Columns:
         if (columns.state, columns.block) == (known.state, known.block) and columns.delimiter == known.delimiter:
             return known if columns.prim is None else columns
     return columns
-
-
-def _header(path: str) -> list[str]:
-    if path.lower().removesuffix(".gz").endswith("geo2020.pl"):
-        return list(PL94.positions)
-    with fsspec.open(path, "rb", compression="infer") as file:
-        line = cast(bytes, file.readline()).decode("utf-8-sig").strip("\r\n")
-    return [name.strip('"') for name in line.split("|" if "|" in line else ",")]
-
-
-def _recognized(path: str, header: list[str]) -> Columns:
-    if tuple(header) == PL94.positions:
-        return PL94
-    if {"TABBLKST", "TABBLK"} <= set(header):
-        return GRFC
-    for preset in ("ri", "wi", "pr"):  # the most telling first: pr has neither county subdivisions nor AIANNH areas
-        if set(CSV_PRESETS[preset].within(header).named()) >= set(CSV_PRESETS[preset].named()) - {"POP", "SDUNI"}:
-            return CSV_PRESETS[preset]
-    raise Refused(f"{path}: neither GRF-C nor P.L. 94-171 nor a known table: give the columns (--columns)")
-
-
-def _table(path: str, columns: Columns, types: Any = None) -> pa.Table:
-    """The named columns; codes as integers. A value that is no number is BadGeography."""
-    text = {columns.cousub_status, columns.place_status, "SUMLEV", "FUNCSTAT"}
-    names = list(dict.fromkeys(columns.named()))
-    if columns.positions:
-        names += ["SUMLEV", "FUNCSTAT", "LOGRECNO"]
-    wide = {columns.geoid, columns.prim}
-    number = {name: pa.int64() if name in wide else pa.int32() for name in names}
-    read = {name: pa.string() if name in text or types is not None else number[name] for name in names}
-    try:
-        with fsspec.open(path, "rb", compression="infer") as file:
-            table = pyarrow.csv.read_csv(
-                file,
-                read_options=pyarrow.csv.ReadOptions(
-                    column_names=list(columns.positions) or None, encoding="latin1" if columns.positions else "utf8"
-                ),
-                parse_options=pyarrow.csv.ParseOptions(
-                    delimiter=columns.delimiter, quote_char='"' if columns.delimiter == "," else False
-                ),
-                convert_options=pyarrow.csv.ConvertOptions(include_columns=names, column_types=read),
-            )
-    except pa.ArrowInvalid as error:
-        if types is not None:
-            raise BadGeography(f"not a table: {error}") from error
-        _name_bad_value(_table(path, columns, pa.string()), columns, text)
-        raise BadGeography(str(error)) from error
-    except pa.ArrowKeyError as error:
-        raise Refused(f"{path}: {error}") from error
-    return table
-
-
-def _name_bad_value(table: pa.Table, columns: Columns, text: set[str | None]) -> None:
-    for name in table.column_names:
-        if name in text:
-            continue
-        column = table[name]
-        wrong = pc.invert(pc.match_substring_regex(column, r"^\s*-?[0-9]*\s*$"))
-        rows = np.flatnonzero(wrong.to_numpy())
-        if len(rows):
-            row = table.slice(int(rows[0]), 1)
-            block = "".join(
-                str(row[c][0].as_py()) for c in (columns.state, columns.county, columns.tract, columns.block)
-            )
-            raise BadGeography(f"block {block} has {name} '{column[int(rows[0])].as_py()}', which is no number")
 
 
 def _geography(table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:

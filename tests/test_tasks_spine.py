@@ -13,6 +13,7 @@ import pytest
 from spine_cases import blocks_table, write_grfc
 
 from spine.settings import PRODUCTS, settings_for
+from tasks.digests import file_digest
 from tasks.errors import Refused
 from tasks.spine import on_client, optimize_spine
 from tasks.spine_options import read_allocation, read_settings
@@ -143,6 +144,7 @@ def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Pa
         "value": 12,
         "source": "spec 1.6: table_reader.py, set by no production config",
     }
+    assert manifest["inputs"] == {"GRF-C.txt": file_digest(grfc)}
     assert manifest["cost"] == manifest["budget"] == "293764/114921"
     assert manifest["notes"] == [
         "group-quarters types are not known: the GQ entities are left out",

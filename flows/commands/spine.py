@@ -16,7 +16,8 @@ from flows.terminal import Json, show
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tasks.spine import Each, SpineSummary
+    from tasks.spine_finish import Each
+    from tasks.spine_summary import SpineSummary
 
 
 class Product(StrEnum):
