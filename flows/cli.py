@@ -15,6 +15,7 @@ from flows.commands.run import run
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.truth import truth
+from flows.commands.tune import tune
 from flows.commands.validate import validate
 from flows.terminal import err, unforeseen
 from tasks.errors import Failed, Refused
@@ -37,6 +38,7 @@ app.command()(accuracy)
 app.command()(synth)
 app.command()(spine)
 app.command()(compare)
+app.command()(tune)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(attribute_loss.app, name="attribute-loss")

@@ -1,0 +1,83 @@
+"""`das tune`: the SafeTEx tool. Margins, population sizes, suppression and privacy loss over the parameters."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.formats import Format, FormatOption, report
+from flows.terminal import Json, err
+from tasks.errors import Refused
+
+
+def tune(
+    source: Annotated[
+        Path | None, typer.Argument(help="A config.json or its directory, or a release or its manifest.json.")
+    ] = None,
+    level: Annotated[list[str] | None, typer.Option(help="`LEVEL=BUDGET`; may be repeated.")] = None,
+    off: Annotated[list[str] | None, typer.Option(help="A level that is not measured; may be repeated.")] = None,
+    total: Annotated[str | None, typer.Option(help="Scale the budgets to this sum of rho or epsilon.")] = None,
+    definition: Annotated[str | None, typer.Option(help="`zcdp` or `puredp`.  [default: zcdp]")] = None,
+    gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None,
+    race_codes: Annotated[int | None, typer.Option(help="Race multiplicity, 1 to 8.  [default: 8]")] = None,
+    margin: Annotated[int | None, typer.Option(help="Target margin of error, in counts at 95%.")] = None,
+    relative_error: Annotated[
+        str | None, typer.Option(help="Target margin as a share of the average count.  [default: 0.1]")
+    ] = None,
+    chance: Annotated[
+        str | None, typer.Option(help="That a group of size 0 is suppressed, from 0.5.  [default: 0.9999]")
+    ] = None,
+    delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
+    region: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
+    xlsx: Annotated[Path | None, typer.Option(help="Write a workbook with live formulas.")] = None,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """SafeTEx: what a choice of parameters of SafeTab-P gives, from public numbers alone.
+
+    Population sizes from which total, age4, age9 and age23 meet a target error; margins of error; suppression of small
+    groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
+    levels: those of production (SafeTab-P, Table 7).
+
+    **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
+    """
+    from dataclasses import replace
+
+    from flows.figures import fraction
+    from flows.tuning import answers
+    from flows.tuning_plan import chance_of_zeros, first_plan, targeted
+    from flows.tuning_tables import tables
+
+    plan = targeted(first_plan(source, level, definition, region), margin, relative_error)
+    plan = replace(plan, delta=fraction(delta, "delta", below=Fraction(1)))
+    if gamma is not None:
+        plan = replace(plan, gamma=fraction(gamma, "gamma", below=Fraction(1)))
+    if chance is not None:
+        plan = replace(plan, chance=chance_of_zeros(chance))
+    if race_codes is not None:
+        plan = plan.of_multiplicity(race_codes)
+    plan = plan.without(off or [])
+    if total is not None:
+        plan = plan.scaled(fraction(total, "total"))
+    found = answers(plan)
+    if html is not None:
+        from flows.tuning_page import page
+
+        _write(html, page(plan).encode())
+    if xlsx is not None:
+        from flows.tuning_workbook import workbook
+
+        _write(xlsx, workbook(plan))
+    report(found, tables(found), form, as_json=as_json)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from None
+    err.print(f"wrote {path}")
