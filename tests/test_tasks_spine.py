@@ -26,12 +26,19 @@ def grfc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_grfc(tmp_path_factory.mktemp("geography") / "GRF-C.txt", blocks_table(7, (1, 55), 400))
 
 
+@pytest.fixture
+def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of a small run's time goes into its charts; two tests below look at them."""
+    monkeypatch.setattr("tasks.spine_finish.write_report", lambda *_: None)
+
+
 def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     blocks = pd.concat([pd.read_parquet(f) for f in sorted((out / "blocks").iterdir())], ignore_index=True)
     geounits = pd.concat([pd.read_parquet(f) for f in sorted((out / "geounits").iterdir())], ignore_index=True)
     return blocks, geounits.astype({"level": str, "share": str})
 
 
+@pytest.mark.usefixtures("without_charts")
 @pytest.mark.parametrize("states", [(), (55,)])
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: str, states: tuple[int, ...]) -> None:
@@ -75,6 +82,7 @@ def test_on_dask_as_in_one_process(grfc: Path, tmp_path: Path, client: Any) -> N
         pd.testing.assert_frame_equal(one, two)
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> None:
     """The tables of a forest under a root are those of the whole nation built and solved at once."""
     from spine.allocations import allocation_for
@@ -107,6 +115,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
             np.testing.assert_allclose(mine[f"se_total_{make.__name__}"], np.sqrt(variance), rtol=1e-6)
 
 
+@pytest.mark.usefixtures("without_charts")
 @pytest.mark.parametrize("variant", ["production", "paper"])
 def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path, variant: Any) -> None:
     words = {"mechanism": "pure", "tract_groups": "true", "fanout_cutoff": "1", "exact_bypass": "true"}
@@ -125,6 +134,7 @@ def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path
     assert Fraction(row["parameter"]) == 2 / (8 * Fraction(104, 4099) * Fraction(189, 241))
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_noise_is_given_for_every_share_that_occurs(grfc: Path, tmp_path: Path) -> None:
     optimize_spine(grfc, tmp_path / "spine", PERSONS)
     blocks, geounits = tables(tmp_path / "spine")
@@ -157,6 +167,7 @@ def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Pa
     assert "#010203" not in page
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_whole_directory_or_none(grfc: Path, tmp_path: Path) -> None:
     out = tmp_path / "spine"
     out.mkdir()
@@ -183,6 +194,7 @@ def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_geography_of_one_block(tmp_path: Path) -> None:
     one = write_grfc(tmp_path / "GRF-C.txt", blocks_table(1, (55,), 40).iloc[:1])
     summary = optimize_spine(one, tmp_path / "spine", PERSONS)
@@ -192,17 +204,33 @@ def test_a_geography_of_one_block(tmp_path: Path) -> None:
     assert geounits["share"].tolist() == ["1", "0", "0", "0", "0"]  # all of it has moved to the root
 
 
-def test_wisconsin(shared: Path, tmp_path: Path) -> None:
-    """The table of docs/spine.md."""
-    summary = optimize_spine(shared / "data" / "wi_blocks_2020.csv.gz", tmp_path / "spine", PERSONS)
+MEASURED = {  # docs/spine.md: by class, how many, and OSED mean and largest: conventional, AIAN, optimized
+    "wi": {
+        "place": (804, [(40.17, 671), (40.12, 672), (9.08, 188)]),
+        "mcd": (1910, [(53.79, 668), (53.68, 669), (4.75, 133)]),
+        "aian": (12, [(102.75, 345), (6.17, 15), (3.5, 14)]),
+    },
+    "ri": {
+        "place": (36, [(25.89, 50), (25.89, 50), (22.92, 58)]),
+        "mcd": (39, [(8.26, 42), (8.28, 42), (6.74, 42)]),
+        "aian": (1, [(25.0, 25), (1.0, 1), (1.0, 1)]),
+    },
+    "pr": {"place": (292, [(12.23, 93), (12.23, 93), (2.84, 25)])},
+}
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_states_at_hand(shared: Path, tmp_path: Path, name: str) -> None:
+    settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
+    summary = optimize_spine(shared / "data" / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)
     rows = {row["class"]: row for row in summary.classes}
     found = {
-        name: [(round(float(rows[name][f"osed_mean_{w}"]), 2), rows[name][f"osed_max_{w}"]) for w in summary.geounits]
-        for name in ("place", "mcd", "aian")
+        of: (
+            rows[of]["entities"],
+            [(round(float(rows[of][f"osed_mean_{w}"]), 2), rows[of][f"osed_max_{w}"]) for w in summary.geounits],
+        )
+        for of in MEASURED[name]
     }
-    assert found == {
-        "place": [(40.17, 671), (40.12, 672), (9.08, 188)],
-        "mcd": [(53.79, 668), (53.68, 669), (4.75, 133)],
-        "aian": [(102.75, 345), (6.17, 15), (3.5, 14)],
-    }
-    assert [rows[name]["entities"] for name in ("place", "mcd", "aian")] == [804, 1910, 12]
+    assert found == MEASURED[name]
+    assert summary.cost == summary.budget
