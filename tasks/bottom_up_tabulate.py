@@ -25,10 +25,9 @@ from tasks.bottom_up_domain import Domain, Weight
 from tasks.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.errors import Refused
 from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
-from tasks.persons import Column
 from tasks.run_directory import RunDirectory, load_public, save_arrays, save_public, whole
 from tasks.synthetic import MARK_FILE, Mark, parse_mark
-from tasks.tables import read_bytes
+from tasks.tables import Column, read_bytes
 from tasks.validation import digest_file
 from tasks.workers import Workers
 

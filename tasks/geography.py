@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.configuration import REGION_TYPES, Region
 from tasks.findings import Finding, has_errors
 from tasks.run_directory import load_public, open_array, save_arrays, save_public, stamp
-from tasks.tables import check_mask, check_pattern, read_table
+from tasks.tables import Column, check_mask, read_table
 
 GRF_FILE = "GRF-C.txt"
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 BLOCK_WIDTHS = (2, 3, 6, 4)
 COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
 WIDTHS = (*BLOCK_WIDTHS, 5, 4)
+NO_PLACE, NO_AREA = 99999, 9999
 NOWHERE = -1  # the region number of a block that lies in no region of a type
 
 
@@ -72,72 +73,84 @@ def read_geography(data: str, region: Region, states: tuple[str, ...]) -> tuple[
 
     A region without a block gives a geography without blocks.
     """
-    table, found = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True)
+    table, found = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
     if table is None:
         return None, found
-    found += check_pattern(GRF_FILE, table, "TABBLKST", "[0-9]{2}")
-    table = table.filter(pc.is_in(table["TABBLKST"], pa.array(states)))
+    found += _malformed(table, "TABBLKST", 2)
+    table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
     for column, width in zip(COLUMNS, WIDTHS, strict=True):
-        found += check_pattern(GRF_FILE, table, column, f"[0-9]{{{width}}}")
+        found += _malformed(table, column, width)
     if has_errors(found):
         return None, found
-    blocks = block_numbers({name: pc.cast(table[name], pa.int64()).to_numpy() for name in BLOCK_COLUMNS})[: len(table)]
+    columns = {name: Column(table[name]) for name in COLUMNS}
+    numbers = {
+        name: column.where(lambda value: int(value) if value.isdigit() else 0, np.int64)
+        for name, column in columns.items()
+    }
+    blocks = block_numbers(numbers)[: len(table)]
     order = np.argsort(blocks, kind="stable")
     repeated = np.zeros(len(blocks), bool)
     repeated[order[1:]] = np.diff(blocks[order]) == 0
     found += check_mask(GRF_FILE, table, "TABBLK", "blocks that stand twice", repeated)
     if has_errors(found):
         return None, found
-    present = set(table["TABBLKST"].unique().to_pylist())
+    present = set(np.array(columns["TABBLKST"].values)[np.unique(columns["TABBLKST"].numbers)].tolist())
     if present and (absent := sorted(set(states) - present)):
         rule = f"states without a block, which a run is charged to all the same: {absent}"
         found.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
-    table = table.take(pa.array(order))
-    ids = {region_type: _region_ids(region_type, table) for region_type in REGION_TYPES[region]}
-    encoded = {region_type: _encode(column) for region_type, column in ids.items()}
+    encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[region]}
     return (
         Geography(
             blocks=blocks[order],
             region_ids={region_type: names for region_type, (names, _) in encoded.items()},
-            region_of={region_type: numbers for region_type, (_, numbers) in encoded.items()},
+            region_of={region_type: regions for region_type, (_, regions) in encoded.items()},
         ),
         found,
     )
 
 
-def _region_ids(region_type: str, table: pa.Table) -> pa.ChunkedArray:
-    """The region id of each block as the release spells it, null for none."""
-    state, county, tract = (table[name] for name in BLOCK_COLUMNS[:3])
+def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
+    """Find the values of a column that are not `width` digits."""
+    digits = re.compile(f"[0-9]{{{width}}}").fullmatch
+    bad = Column(table[column]).where(lambda value: not digits(value))
+    return check_mask(GRF_FILE, table, column, f"Invalid values found in {column}", bad)
+
+
+def _integer(text: str) -> int:
+    """The number a text is; one that is none belongs to a state that was left out."""
+    return int(text) if text.isdigit() else 0
+
+
+def _regions(
+    region_type: str, numbers: dict[str, NDArray[np.int64]], order: NDArray[np.int64]
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """The ids of a type's regions as the release spells them, sorted, and the region of each block in `order`."""
+    code, width = _region_code(region_type, numbers)
+    code = code[order]
+    distinct = np.unique(code[code != NOWHERE])
+    regions = np.searchsorted(distinct, code).astype(np.int32)
+    regions[code == NOWHERE] = NOWHERE
+    return tuple(f"{number:0{width}d}" for number in distinct.tolist()), regions
+
+
+def _region_code(region_type: str, numbers: dict[str, NDArray[np.int64]]) -> tuple[NDArray[np.int64], int]:
+    """The region id of each block as a number, -1 for none, and the digits it is written with."""
+    state, county, tract = (numbers[name] for name in BLOCK_COLUMNS[:3])
+    place, area = numbers["PLACEFP"], numbers["AIANNHCE"]
     match region_type.removeprefix("PR-"):
         case "USA":
-            return pa.chunked_array([pa.array(["1"] * len(table), pa.string())])
+            return np.ones_like(state), 1
         case "STATE":
-            return state
+            return state, 2
         case "COUNTY":
-            return pc.binary_join_element_wise(state, county, "")
+            return state * 10**3 + county, 5
         case "TRACT":
-            return pc.binary_join_element_wise(state, county, tract, "")
+            return (state * 10**3 + county) * 10**6 + tract, 11
         case "PLACE":
-            place = pc.binary_join_element_wise(state, table["PLACEFP"], "")
-            return pc.if_else(pc.equal(table["PLACEFP"], "99999"), pa.scalar(None, pa.string()), place)
+            return np.where(place == NO_PLACE, NOWHERE, state * 10**5 + place), 7
         case "AIANNH":
-            area = table["AIANNHCE"]
-            return pc.if_else(pc.equal(area, "9999"), pa.scalar(None, pa.string()), area)
+            return np.where(area == NO_AREA, NOWHERE, area), 4
     raise ValueError(f"{region_type} is not a region type")
-
-
-def _encode(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Number the distinct ids in their sorted order."""
-    encoded = (
-        column.combine_chunks().dictionary_encode() if len(column) else pa.array([], pa.string()).dictionary_encode()
-    )
-    names = np.array(encoded.dictionary.to_pylist(), dtype=object)
-    order = np.argsort(names)
-    rank = np.empty(len(names) + 1, np.int32)
-    rank[order] = np.arange(len(names))
-    rank[-1] = NOWHERE
-    numbers = encoded.indices.fill_null(len(names)).to_numpy()
-    return tuple(names[order]), rank[numbers]
 
 
 def save_geography(folder: Path, geography: Geography) -> None:

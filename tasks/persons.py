@@ -24,7 +24,7 @@ from tasks.digests import CHUNK_BYTES, chunk_digest
 from tasks.findings import SHOWN_VALUES, Finding
 from tasks.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, load_geography
 from tasks.run_directory import RunDirectory, load_public, once, save_arrays, whole
-from tasks.tables import line_numbers, locate, parse_rows, read_bytes
+from tasks.tables import Column, line_numbers, locate, parse_rows, read_bytes
 
 RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
 COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")
@@ -76,19 +76,6 @@ class ChunkReport:
     left_out: int
     digest: str
     findings: list[Finding]
-
-
-class Column:
-    """A dictionary-encoded text column: the distinct values and, per row, the number of its value."""
-
-    def __init__(self, array: pa.ChunkedArray) -> None:
-        chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-        self.values: list[str] = chunk.dictionary.to_pylist()
-        self.numbers: NDArray[np.int32] = chunk.indices.to_numpy(zero_copy_only=False)
-
-    def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
-        """Evaluate `test` once per distinct value and spread the outcomes over the rows."""
-        return np.array([test(value) for value in self.values], dtype=kind)[self.numbers]
 
 
 def encode_chunk(run: RunDirectory, number: int) -> None:

@@ -5,7 +5,7 @@ Columns are matched by the names in the header, in any order. Every fault is a f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import fsspec
@@ -19,6 +19,8 @@ from tasks.errors import Refused
 from tasks.findings import Finding
 
 DELIMITER = "|"
+PARSE_BYTES = 1 << 27  # text that the parser holds at once; a chunk of person records is less
+HEADER_BYTES = 65536  # a header is shorter
 LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
 
 
@@ -83,7 +85,7 @@ def parse_rows(
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(body),
-            read_options=pa.csv.ReadOptions(use_threads=False, block_size=max(len(body), 1), column_names=list(header)),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=PARSE_BYTES, column_names=list(header)),
             parse_options=pa.csv.ParseOptions(
                 delimiter=DELIMITER, quote_char=False, invalid_row_handler=keep_out, ignore_empty_lines=True
             ),
@@ -96,7 +98,7 @@ def parse_rows(
     if bad_rows:
         first = next(line for line, text in _lines(body) if not _fits(text, len(header)))
         found.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
-    return table.combine_chunks(), found
+    return table.unify_dictionaries().combine_chunks(), found
 
 
 def line_numbers(body: bytes, width: int, rows: Sequence[int]) -> list[int]:
@@ -136,33 +138,49 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
     return [Finding(file, "cannot be parsed as a pipe-delimited table")]
 
 
+class Column:
+    """A dictionary-encoded text column: the distinct values and, per row, the number of its value."""
+
+    def __init__(self, array: pa.ChunkedArray) -> None:
+        chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        self.values: list[str] = chunk.dictionary.to_pylist()
+        self.numbers: NDArray[np.int32] = chunk.indices.to_numpy(zero_copy_only=False)
+
+    def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
+        """Evaluate `test` once per distinct value and spread the outcomes over the rows."""
+        return np.array([test(value) for value in self.values], dtype=kind)[self.numbers]
+
+
 def read_table(
-    path: str, file: str, columns: Sequence[str], *, more: bool = False
+    path: str, file: str, columns: Sequence[str], *, more: bool = False, dictionary: bool = False
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read a whole table of text columns, and the column LINE; None and findings where that cannot be done."""
     try:
-        data = read_bytes(path)
+        start = read_bytes(path, 0, HEADER_BYTES)
+        begin = start.find(b"\n") + 1 or len(start)
+        body = read_bytes(path, begin)
     except FileNotFoundError:
         return None, [Finding(file, "the file does not exist")]
     except OSError as error:
         return None, [Finding(file, f"the file cannot be read: {error.strerror or type(error).__name__}")]
-    first, _, body = data.partition(b"\n")
-    header = split_header(first)
-    if not body.strip():
+    header = split_header(start[:begin])
+    if not body[:HEADER_BYTES].strip() and not body.strip():
         return None, [Finding(file, f"{file} is empty. This fails validation as records are expected.")]
     if found := check_header(file, header, columns, more=more):
         return None, found
-    table, found = parse_rows(file, body, header, columns)
+    table, found = parse_rows(file, body, header, columns, dictionary=dictionary)
     if table is not None:
         table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table)), pa.int32()))
     return table, [_below_header(finding) for finding in found]
 
 
-def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int64]:
+def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int32]:
     """The lines of the file on which the parsed rows stand, below its header."""
-    if body.rstrip().count(b"\n") + 1 == rows:  # no blank line in between and no row left out
-        return np.arange(2, rows + 2)
-    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width)], np.int64)
+    tail = body[-HEADER_BYTES:]
+    end = len(body) - len(tail) + len(tail.rstrip())
+    if body.count(b"\n", 0, end) + 1 == rows:  # no blank line in between and no row left out
+        return np.arange(2, rows + 2, dtype=np.int32)
+    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width)], np.int32)
 
 
 def _below_header(finding: Finding) -> Finding:
