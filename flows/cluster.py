@@ -13,11 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import dask
+from dask.utils import parse_bytes
 from distributed import Client, LocalCluster
 from distributed.security import Security
+from distributed.system import MEMORY_LIMIT
 from pydantic import BaseModel, ConfigDict, Field
 
 from tasks.errors import Failed, Refused
+
+# What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
+# a worker with its largest piece, 64 MiB of text on its way to integers.
+COORDINATOR = 2 * 2**30
+WORKER = 2**30
 
 # Nothing of the data leaves the workers' memory but through the run's own files.
 QUIET = {
@@ -38,7 +45,9 @@ class ClusterSettings(BaseModel):
 
     workers: int | None = Field(default=None, ge=1, description="Processes on this machine; by default its cores.")
     threads_per_worker: int = Field(default=1, ge=1)
-    memory_limit: str = Field(default="auto", description="Memory of one worker, as `4GiB`.")
+    memory_limit: str = Field(
+        default="auto", description="Memory of all processes on this machine together, as `6GiB`; by default all of it."
+    )
     scheduler: str | None = Field(default=None, description="Address of a running scheduler, as `tls://host:8786`.")
     tls_ca: str | None = None
     tls_cert: str | None = None
@@ -48,6 +57,18 @@ class ClusterSettings(BaseModel):
     dashboard: bool = Field(default=False, description="Serve Dask's dashboard; it shows paths and task names.")
 
 
+def fit(settings: ClusterSettings) -> tuple[int, int]:
+    """How many worker processes the memory limit allows for, and the bytes of each.
+
+    A piece of any stage fits a worker of WORKER bytes, whatever the size of the country: with less memory fewer pieces
+    run at once, and the run gets slower, not larger.
+    """
+    limit = MEMORY_LIMIT if settings.memory_limit == "auto" else parse_bytes(settings.memory_limit)
+    wanted = settings.workers or os.cpu_count() or 1
+    workers = max(1, min(wanted, (limit - COORDINATOR) // (WORKER * settings.threads_per_worker)))
+    return workers, max(WORKER, (limit - COORDINATOR) // workers)
+
+
 @contextmanager
 def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     """Give a client of the cluster that the settings name; what this starts, it stops.
@@ -55,12 +76,16 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     Raises
     ------
     Refused
-        where the settings name a TLS scheduler without certificates.
+        where the settings name a TLS scheduler without certificates, or a memory limit that is no size.
     Failed
         where no cluster can be reached or started.
     """
     if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
         raise Refused("a tls:// scheduler needs certificates: --tls-ca, --tls-cert and --tls-key")
+    try:
+        fit(settings)
+    except ValueError:
+        raise Refused(f"--memory-limit {settings.memory_limit} is not a size such as 6GiB") from None
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with dask.config.set(QUIET | ({} if settings.dashboard else NO_PAGES)):
         try:
@@ -107,10 +132,11 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         module, _, name = settings.cluster_class.partition(":")
         cluster = getattr(importlib.import_module(module), name)(**settings.cluster_options)
         return Client(cluster, set_as_default=False)
+    workers, bytes_each = fit(settings)
     cluster = LocalCluster(
-        n_workers=settings.workers or os.cpu_count(),
+        n_workers=workers,
         threads_per_worker=settings.threads_per_worker,
-        memory_limit=settings.memory_limit,
+        memory_limit=bytes_each,
         local_directory=str(scratch),
         security=True,  # certificates for this cluster alone: a scheduler obeys whoever reaches its port
         dashboard_address="127.0.0.1:0",
