@@ -83,10 +83,7 @@ def read_geography(data: str, region: Region, states: tuple[str, ...]) -> tuple[
     if has_errors(found):
         return None, found
     columns = {name: Column(table[name]) for name in COLUMNS}
-    numbers = {
-        name: column.where(lambda value: int(value) if value.isdigit() else 0, np.int64)
-        for name, column in columns.items()
-    }
+    numbers = {name: column.where(_integer, np.int64) for name, column in columns.items()}
     blocks = block_numbers(numbers)[: len(table)]
     order = np.argsort(blocks, kind="stable")
     repeated = np.zeros(len(blocks), bool)
@@ -118,7 +115,7 @@ def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
 
 def _integer(text: str) -> int:
     """The number a text is; one that is none belongs to a state that was left out."""
-    return int(text) if text.isdigit() else 0
+    return int(text) if re.fullmatch("[0-9]{1,6}", text) else 0
 
 
 def _regions(

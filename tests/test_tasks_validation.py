@@ -203,8 +203,8 @@ def _quotes(folder: Path) -> None:
 
 def _faults_outside_the_state_filter(folder: Path) -> None:
     """The state filter comes first: the persons of line 9 and 10 and the block of line 8 are not looked at."""
-    edit(folder / PERSONS, lambda text: text.replace("30|1|True|11", "999|7|?|11").replace("|50000", "|5"))
-    edit(folder / BLOCKS, lambda text: text.replace("11|001|000100|1000|50000", "11|1|?||"))
+    edit(folder / PERSONS, lambda text: text.replace("30|1|True|11", "999|\u00b2|?|11").replace("|50000", "|5"))
+    edit(folder / BLOCKS, lambda text: text.replace("11|001|000100|1000|50000", f"11|1|{9**40}|\u00b2|"))
 
 
 def _leading_zeros(folder: Path) -> None:
@@ -247,6 +247,21 @@ def test_line_numbers_count_blank_lines_and_rows_left_out(tmp_path: Path) -> Non
     edit(data / "GRF-C.txt", lambda text: text + "short\r\n01|001|000100|100X|99999|9999\r\n")
     _, found = validate_here(new_run(tmp_path), params, data)
     assert [(finding.column, finding.first) for finding in errors(found)] == [("", 21), ("TABBLK", 22)]
+
+
+@pytest.mark.parametrize("size", [400, 1000])
+def test_the_parser_may_hold_little_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr("tasks.tables.PARSE_BYTES", size)
+    inputs = Inputs()
+    params, data = inputs.write(tmp_path)
+    run = new_run(tmp_path)
+    validated, found = validate_here(run, params, data)
+    assert validated is not None
+    assert found == []
+    assert encoded(run) == expected(inputs.persons)
+    edit(data / "GRF-C.txt", lambda text: text + "01|001|000100|1009|99999|999X\n" * 50 + "\n01|001\n")
+    _, found = validate_here(new_run(tmp_path, "again"), params, data)
+    assert [(one.column, one.rows, one.first) for one in errors(found)] == [("", 1, 62), ("AIANNHCE", 50, 11)]
 
 
 def test_everybody_outside_the_state_filter_is_a_warning(tmp_path: Path) -> None:
