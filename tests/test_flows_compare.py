@@ -66,10 +66,10 @@ def test_the_comparison_paper_s_tables_stand_beside_recipe_and_exact_values(das)
 
 def test_table_7(das):
     _, out, _ = das("--paper", "production", "--format", "csv")
-    geometric, gaussian, losses = sections(out)
+    geometric, _, unbounded, bounded, losses = sections(out)
     assert "total, printed" not in geometric[0]
     assert "printed" not in losses[0]
-    nation, *_, total = gaussian
+    nation, *_, total = (one | other for one, other in zip(unbounded, bounded, strict=True))
     printed = [nation[f"{kind}, printed"] for kind in ("step 2", "total", "bounded step 2", "bounded total")]
     assert printed == ["1.921", "2.134", "3.842", "4.268"]
     assert (total["total, printed"], total["bounded total, printed"], total["total, recipe"]) == (
@@ -180,6 +180,7 @@ def test_a_release_of_exact_counts_is_refused(das, tmp_path):
         (("--paper", "gazette"), "unknown paper 'gazette'"),
         (("--gamma", "1"), "gamma is a number strictly between 0 and 1"),
         (("--gamma", "most"), "gamma is a number strictly between 0 and 1"),
+        (("--stability", "0"), "stability is a whole number, 1 or more"),
         (("--delta", "0"), "delta is a number strictly between 0 and 1"),
         (("--delta", "1"), "delta is a number strictly between 0 and 1"),
         (("nowhere.json",), "nowhere.json cannot be read"),

@@ -27,7 +27,7 @@ def compare(
     ] = None,
     gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None,
     stability: Annotated[
-        int | None, typer.Option(min=1, help="The most groups of a level that a record is in.  [default: 9]")
+        int | None, typer.Option(help="The most groups of a level that a record is in.  [default: 9]")
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
     form: FormatOption = Format.table,
@@ -49,9 +49,12 @@ def compare(
     at = fraction(delta, "delta", below=Fraction(1))
     if source is None:
         share = fraction(gamma or "0.1", "gamma", below=Fraction(1))
-        data, tables = of_targets(_targets(target, paper), share, stability or 9, at)
+        groups = 9 if stability is None else stability
+        if groups < 1:
+            raise Refused(f"stability is a whole number, 1 or more, not {groups}")
+        data, tables = of_targets(_targets(target, paper), share, groups, at)
     else:
-        if target or paper or gamma or stability:
+        if target or paper or gamma is not None or stability is not None:
             raise Refused("a configuration has its own budgets, gamma and stability: give either it or targets")
         data, tables = of_setting(read_settings(source), at)
     report(data, tables, form, as_json=as_json)
