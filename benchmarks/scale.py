@@ -1,0 +1,144 @@
+"""The series of whole runs up to the nation, and the cost model that it fits.
+
+    python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 10,100,331] [--memory-limit 6GiB]
+
+Makes synthetic nations in FOLDER (kept; about 80 bytes a person), runs `das run` over each, start-up included, and
+writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons; 1 means the states 44, 50 and 09 only,
+which has few population groups, so that the model can tell persons from groups. 331 is the whole country.
+The model: seconds = fixed + a * persons + b * population groups + c * released rows, each not negative.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from measure import measure
+from scipy.optimize import nnls
+
+FEW_STATES = "09,44,50"
+WHOLE = 334_735_155  # with Puerto Rico
+
+
+def make(folder: Path, millions: int, params: Path) -> Path:
+    """The synthetic nation of a size, made once."""
+    out = folder / f"nation-{millions}"
+    if not out.exists():
+        persons = WHOLE if millions >= 331 else millions * 1_000_000
+        states = ["--states", FEW_STATES] if millions == 1 else []
+        command = [_das(), "synth", "nation", str(out), "--persons", str(persons), "--params", str(params), *states]
+        subprocess.run(command, check=True)
+        _only_us(out / "params/config.json")
+    return out
+
+
+def _only_us(config: Path) -> None:
+    """Switch Puerto Rico off: a run of its own, of little size."""
+    settings = json.loads(config.read_text())
+    settings["run_pr"] = False
+    config.write_text(json.dumps(settings, indent=1))
+
+
+def run(folder: Path, nation: Path, memory_limit: str) -> dict:
+    """One `das run` from text files, measured as a whole."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        out = Path(scratch) / "out"
+        command = [_das(), "run", str(nation / "params"), str(nation / "data"), str(out), "--no-spine", "--json"]
+        command += ["--memory-limit", memory_limit, "--state", f"{scratch}/state"]
+        with open(Path(scratch) / "told.json", "w") as told:
+            result = measure(command, stdout=told)
+        if result["returncode"]:
+            raise SystemExit(f"das run failed: {(Path(scratch) / 'told.json').read_text()}")
+        manifest = json.loads((out / "us/manifest.json").read_text())
+        files = (out / "us/parquet").rglob("*.parquet")
+        return {
+            **result,
+            "persons": _rows(nation / "data/person-records.txt"),
+            "groups": sum(level["groups"] for level in manifest["levels"].values()),
+            "rows": sum(pq.read_metadata(path).num_rows for path in files),
+        }
+
+
+def _rows(path: Path) -> int:
+    """Rows of the person records, whose lines are nearly of one length: their bytes over the mean of a sample."""
+    with open(path, "rb") as stream:
+        sample = stream.read(1 << 24)
+    return round(path.stat().st_size / (len(sample) / sample.count(b"\n")))
+
+
+def fit(points: list[dict]) -> dict[str, float]:
+    """Coefficients of the cost model, relative errors weighted alike."""
+    names = ("persons", "groups", "rows")
+    scale = np.array([1.0, 1e6, 1e6, 1e6])
+    matrix = np.array([[1.0, *(point[name] for name in names)] for point in points]) / scale
+    seconds = np.array([point["seconds"] for point in points])
+    weights = 1 / seconds
+    found, _ = nnls(matrix * weights[:, None], seconds * weights)
+    fitted = matrix @ found
+    return {
+        "fixed_seconds": found[0],
+        "seconds_per_million_persons": found[1],
+        "seconds_per_million_groups": found[2],
+        "seconds_per_million_rows": found[3],
+        "largest_relative_error": float(np.abs(fitted / seconds - 1).max()),
+    }
+
+
+def draw(points: list[dict], path: Path) -> None:
+    """Seconds and peak memory over persons."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, left = pyplot.subplots(figsize=(7, 4))
+    persons = [point["persons"] / 1e6 for point in points]
+    left.plot(persons, [point["seconds"] for point in points], "o-", label="seconds")
+    left.set(xscale="log", yscale="log", xlabel="persons (millions)", ylabel="seconds, start-up included")
+    right = left.twinx()
+    right.plot(persons, [point["peak_bytes"] / 2**30 for point in points], "s--", color="tab:orange")
+    right.set(ylabel="peak memory of all processes (GiB)", ylim=(0, None))
+    left.set_title("das run from text files, 2 workers")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def _das() -> str:
+    return str(Path(sys.executable).with_name("das"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--params", type=Path, default=Path("../shared/data/params-2020-production"))
+    parser.add_argument("--persons", default="1,10", help="millions, as 1,10,100,331")
+    parser.add_argument("--memory-limit", default="auto")
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    points = []
+    for millions in (int(text) for text in chosen.persons.split(",")):
+        point = run(chosen.folder, make(chosen.folder, millions, chosen.params), chosen.memory_limit)
+        points.append(point)
+        print(
+            f"{point['persons']:>13,} persons {point['groups']:>13,} groups {point['rows']:>12,} rows "
+            f"{point['seconds']:8.1f} s {point['peak_bytes'] / 2**30:6.2f} GiB",
+            flush=True,
+        )
+    told = {"machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.release()}", "points": points}
+    if len(points) >= 4:
+        told["model"] = fit(points)
+        print(json.dumps(told["model"], indent=1))
+    (chosen.folder / "scale.json").write_text(json.dumps(told, indent=1))
+    draw(points, chosen.folder / "scale.svg")
+
+
+if __name__ == "__main__":
+    main()
