@@ -7,8 +7,7 @@ Public data only, so that parameters, logs and results may be stored in clear.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +16,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.cluster import ClusterSettings, open_cluster
-from flows.settings import Location, state_home
-from tasks.spine import in_turn, on_client
+from flows.cluster import ClusterSettings
+from flows.settings import Location
+from flows.spine_workers import spine_workers
 from tasks.spine_finish import Each, finish
 from tasks.spine_options import read_allocation, read_columns, read_settings
 from tasks.spine_prepare import Prepared, prepare
@@ -83,18 +82,8 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     Returns the summary that spine.json holds. Raises `tasks.errors.Refused` for bad input.
     """
     prepared = read.submit(run).result()
-    with prepared.discarding(), _workers(cluster) as each:
+    with prepared.discarding(), spine_workers(cluster) as each:
         states = build.submit(prepared, each).result()
         summary = join.submit(prepared, states, each).result()
     get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)
     return summary.as_json()
-
-
-@contextmanager
-def _workers(cluster: ClusterSettings | None) -> Iterator[Each]:
-    """How to map over states: on a cluster, or one after the other in this process."""
-    if cluster is None:
-        yield in_turn
-        return
-    with open_cluster(cluster, state_home() / "dask") as client:
-        yield on_client(client)

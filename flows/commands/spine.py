@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,9 +13,7 @@ from rich.table import Table
 from flows.terminal import Json, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tasks.spine_finish import Each
+    from flows.cluster import ClusterSettings
     from tasks.spine_summary import SpineSummary
 
 
@@ -75,12 +72,13 @@ def spine(
 
     **Example:** `das spine GRF-C.txt spine/ --settings pl94-persons --set tract_groups=true`
     """
+    from flows.spine_workers import spine_workers
     from tasks.spine import optimize_spine
     from tasks.spine_options import read_allocation, read_columns, read_settings
 
     changes = dict(_pair(text) for text in change or [])
     chosen = read_settings(settings.value, region.value, variant.value, changes)
-    with _each(workers) as each:
+    with spine_workers(_cluster(workers)) as each:
         summary = optimize_spine(
             geography,
             out,
@@ -103,17 +101,12 @@ def _pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-@contextmanager
-def _each(workers: int) -> Iterator[Each | None]:
+def _cluster(workers: int) -> ClusterSettings | None:
     if not workers:
-        yield None
-        return
-    from flows.cluster import ClusterSettings, open_cluster
-    from flows.settings import state_home
-    from tasks.spine import on_client
+        return None
+    from flows.cluster import ClusterSettings
 
-    with open_cluster(ClusterSettings(workers=workers), state_home() / "dask") as client:
-        yield on_client(client)
+    return ClusterSettings(workers=workers)
 
 
 def _rendered(summary: SpineSummary) -> Group:
