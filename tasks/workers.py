@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from distributed import Client, as_completed
+from distributed import Client, Future, as_completed
 
 from tasks.confidential import guard
 from tasks.errors import Failed, Refused
@@ -52,21 +52,20 @@ class Workers:
         Either only when every other piece has come to its end as well, so that a retry meets none of an earlier try.
         """
         calls = list(arguments)
-        futures = [self.client.submit(guard, stage, run, function, *call, pure=False) for call in calls]
-        place = {future: number for number, future in enumerate(futures)}
         results: list[Any] = [None] * len(calls)
         problems: list[BaseException] = []
         self.progress(stage, 0, len(calls))
-        ended = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
         try:
-            for done, (future, result) in enumerate(ended, start=1):
+            futures = [self.client.submit(guard, stage, run, function, *call, pure=False) for call in calls]
+            place = {future: number for number, future in enumerate(futures)}
+            for done, (future, result) in enumerate(self._ended(futures), start=1):
                 if future.status == "finished":
                     results[place[future]] = result
                 else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
                     problems.append(result[1] if future.status == "error" else result)
                 self.progress(stage, done, len(calls))
-        finally:  # a person's interrupt
-            self.client.cancel([future for future in futures if not future.done()])
+        except Exception as error:  # the client lost its scheduler
+            problems.append(error)
         for kind in (Refused, Failed):
             for problem in problems:
                 if isinstance(problem, kind):
@@ -74,3 +73,18 @@ class Workers:
         if problems:  # KilledWorker, CancelledError, a broken connection: nothing of ours in it
             raise Failed(f"{stage}: the workers were lost ({type(problems[0]).__name__})")
         return results
+
+    def _ended(self, futures: list[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]:
+        """Futures as they end, with what they gave. Raises ConnectionError where the scheduler is gone for good.
+
+        A client without its scheduler never tells of its futures again, so that nobody may wait for them blindly.
+        """
+        ended = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
+        while not ended.is_empty():
+            if ended.has_ready():
+                yield next(ended)
+            elif self.client.status == "closed":
+                raise ConnectionError("the scheduler is gone")
+            else:
+                with ended.thread_condition:
+                    ended.thread_condition.wait(0.1)
