@@ -55,7 +55,7 @@ def run(
     """Run SafeTab-P over the regions that config.json asks for, and release their tables.
 
     What a run will spend is shown before any noise is drawn. A run that stops is taken up by `das run --resume ID`
-    without spending again; its id is printed at the start.
+    without spending again, elsewhere if options name another cluster; its id is printed at the start.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
     `das run params/ data/ out/ --account census-2020`
@@ -69,12 +69,21 @@ def run(
     home = state or state_home()
     if left := run_directories(home):
         err.print(f"Confidential directories of earlier runs in {home / 'runs'}: {', '.join(run.id for run in left)}")
+    cluster = ClusterSettings(
+        workers=workers,
+        memory_limit=memory_limit,
+        scheduler=scheduler,
+        tls_ca=tls_ca,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+    )
     if resume:
         settings = load_settings(RunDirectory(home / "runs" / resume))
         if settings is None:
             _say_state(resume, ledger or home / "ledger.sqlite")
             return
-        todo = [settings]
+        elsewhere = cluster != ClusterSettings()  # a lost cluster must not hold up a run
+        todo = [settings.model_copy(update={"cluster": cluster}) if elsewhere else settings]
     else:
         if params is None or data is None or release is None:
             raise typer.BadParameter("PARAMS, DATA and OUT are needed, or --resume ID")
@@ -83,14 +92,6 @@ def run(
             raise typer.BadParameter("a run id has letters, digits, dots, dashes and underscores")
         if release.exists() and (not release.is_dir() or holds_other(release, base)):
             raise Refused(f"{release} holds something already; a release goes into an empty or a new folder")
-        cluster = ClusterSettings(
-            workers=workers,
-            memory_limit=memory_limit,
-            scheduler=scheduler,
-            tls_ca=tls_ca,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-        )
         todo = [
             RunSettings(
                 params=params,
