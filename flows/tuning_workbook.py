@@ -6,6 +6,7 @@ import io
 from math import ceil
 from typing import Any
 
+from flows.terminal import refusing
 from flows.tuning import CURVE
 from flows.tuning_plan import Plan
 from flows.workbook_charts import suppression_sheet, trade_off_sheet
@@ -41,12 +42,19 @@ NOTES = (
 
 
 def workbook(plan: Plan) -> bytes:
-    """The workbook, starting from this plan: the bytes of an .xlsx file."""
+    """The workbook, starting from this plan: the bytes of an .xlsx file.
+
+    Raises
+    ------
+    Refused
+        where the noise of a query is wider or narrower than the workbook covers.
+    """
     import xlsxwriter
 
     content = io.BytesIO()
     book = xlsxwriter.Workbook(content, {"in_memory": True})
-    _Workbook(book, plan).write()
+    with refusing():
+        _Workbook(book, plan).write()
     book.close()
     return content.getvalue()
 
@@ -145,8 +153,6 @@ class _Workbook:
         target, share = self.inputs.target, f'{self.inputs.kind}="share"'
         relative = f"ROUNDUP({cells}*{margin}/{target}-1E-9,0)"
         formula = f'=IF(ISNUMBER({margin}),IF({share},{relative},IF({margin}<={target},0,"never")),{margin})'
-        if isinstance(margin.value, str):
-            return formula, margin.value
         if self.inputs.kind.value == "share":
             return formula, ceil(cells * margin.value / target.value - 1e-9)
         return formula, 0 if margin.value <= target.value else "never"

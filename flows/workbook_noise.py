@@ -18,7 +18,7 @@ from privacy.mechanisms import Definition
 
 COUNTS = np.arange(1, 4097)
 WIDEST = 230_000  # sigma^2: 4096 is 8.5 sigma
-TOO_WIDE = "too wide"
+NARROWEST = 0.1  # sigma^2 or scale: below it all counts are exact but one in twenty
 CANDIDATES = range(5)
 COLUMNS = {"parameter": 3, "normalizer": 4, "threshold": 19}
 _NAMES = ["query", "budget", "stability", "sigma^2 or scale", "normalizer", "variance", "from"]
@@ -77,10 +77,8 @@ class FloatLaw:
             return max(0, int(ndtri(1 - tail) * sqrt(self.parameter)) - 2)
         return max(0, ceil(-self.parameter * log(tail * (1 + exp(-1 / self.parameter)))) - 3)
 
-    def first(self, tail: float) -> int | str:
-        """The smallest k >= 0 with P(X > k) <= tail, where the workbook can tell."""
-        if self.gaussian and self.parameter > WIDEST:
-            return TOO_WIDE
+    def first(self, tail: float) -> int:
+        """The smallest k >= 0 with P(X > k) <= tail."""
         start = self.start(tail)
         return start + sum(self.beyond(start + i) > tail for i in CANDIDATES)
 
@@ -116,6 +114,10 @@ class NoiseSheet:
         self.rows += 1
         row, put, zcdp = self.rows, self.sheet.put, self.inputs.zcdp
         own = FloatLaw(self.definition, budget.value * share_value, stability.value)
+        if own.parameter < NARROWEST or (own.gaussian and own.parameter > WIDEST):
+            raise ValueError(
+                f"{label}: the workbook covers sigma^2 from {NARROWEST} to {WIDEST}, and scales from {NARROWEST}"
+            )
         put(row, 0, label)
         part = put(row, 1, f"={budget}*{share}", budget.value * share_value)
         groups = put(row, 2, f"={stability}", stability.value)
@@ -145,5 +147,5 @@ class NoiseSheet:
             put(row, column + 1 + i, f"={sides}*IF({zcdp},{gaussian},{geometric})", value)
         candidates = self.sheet.cells((row, column + 1), (row, column + len(CANDIDATES)))
         found = f"{start}+SUMPRODUCT(--({candidates}>{sides}*{text}))"
-        limit = f'IF(AND({zcdp},{at}>{WIDEST}),"{TOO_WIDE}",{found})'
+        limit = f'IF(AND({zcdp},{at}>{WIDEST}),"too wide",{found})'
         return put(row, column + 1 + len(CANDIDATES), f"={limit}", own.first(tail))

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.workbook_noise import CANDIDATES, Inputs, Noise
+from flows.workbook_noise import CANDIDATES, NARROWEST, WIDEST, Inputs, Noise
 from flows.workbook_sheet import Cell, Sheet
 
 TERMS = np.arange(1, 129)
-NARROWEST = 0.1  # sigma^2: seven terms of Poisson's sum are right to 1e-10 from there on
-TOO_NARROW = "too narrow"
 STEPS = range(1, 5)
-POISSON = np.arange(-3, 4)
+POISSON = np.arange(-3, 4)  # seven terms are right to 1e-10 from sigma^2 = NARROWEST on
 _NAMES = ["level", "cells", "sigma^2 or scale", "variance of a cell", "Poisson's sum at 0", "period", "step 0"]
 _NAMES += [*(f"step {step}" for step in STEPS), "from", *(f"P(|S|<=from+{i})" for i in CANDIDATES), "margin"]
 _FIRST = len(_NAMES)  # the row of the first Fourier weight
@@ -78,10 +76,8 @@ class SumsSheet:
             put(row + 1 + i, f"={inside}", value)
             reached += value < 0.95
         found = f"{start}+SUMPRODUCT(--({self.sheet.cells((row + 1, column), (row + len(CANDIDATES), column))}<0.95))"
-        narrow = f"AND({self.inputs.zcdp},{at}<{NARROWEST})"
-        blurred = self.inputs.definition.value == "zcdp" and at.value < NARROWEST
-        margin = TOO_NARROW if blurred else start.value + reached
-        return put(row + 1 + len(CANDIDATES), f'=IF({narrow},"{TOO_NARROW}",{found})', margin)
+        gaussian = f'IF({at}<{NARROWEST},"too narrow",IF({at}>{WIDEST},"too wide",{found}))'
+        return put(row + 1 + len(CANDIDATES), f"=IF({self.inputs.zcdp},{gaussian},{found})", start.value + reached)
 
     def _weights(self, column: int, at: Cell, one: Cell, at_0: Cell, cells: int, period: Cell) -> NDArray[np.float64]:
         """Write w_1, w_2, ...; 0 from t = 1/2 on, where they repeat."""

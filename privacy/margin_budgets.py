@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, floor, isqrt, log, log1p
+from math import ceil, exp, floor, isqrt, log, log1p, log10
 
 from privacy.error import margin_of_error
 from privacy.mechanisms import Definition, DiscreteGaussian, Law, law
@@ -17,6 +17,7 @@ from privacy.mechanisms import Definition, DiscreteGaussian, Law, law
 HALF_Z_SQUARED = Fraction("1.96") ** 2 / 2  # A and B write 1.92, and computed their tables with this
 LN_20 = Fraction(log(20))  # A prints 4.27, 2.49 and .59 for its totals, which takes ln 20 = 2.99
 DIGITS = 6  # significant digits of a least budget
+HALF = Fraction(1, 2)
 
 
 def recipe_budget(definition: Definition, margin: int, stability: int) -> Fraction:
@@ -42,7 +43,7 @@ def recipe_margin(noise: Law) -> int:
 
 @lru_cache(maxsize=1024)
 def least_budget(definition: Definition, margin: int, stability: int) -> Fraction:
-    """The least budget whose exact margin is at most `margin` >= 0 counts, rounded up at the sixth significant digit.
+    """The least budget whose exact margin is at most `margin` >= 0 counts, rounded up near the sixth significant digit.
 
     Proved: this budget meets the target, and one less in the last digit does not.
     """
@@ -52,20 +53,15 @@ def least_budget(definition: Definition, margin: int, stability: int) -> Fractio
     def meets(budget: Fraction) -> bool:
         return margin_of_error(law(definition, budget, stability)) <= margin
 
-    enough = Fraction(1)
-    while not meets(enough):
-        enough *= 2
-    while meets(enough / 2):
-        enough /= 2
-    unit = _last_digit(enough / 2)
-    low, high = floor(enough / 2 / unit), -floor(-enough / unit)
+    guess = stability * (HALF_Z_SQUARED / (margin + HALF) ** 2 if definition == "zcdp" else LN_20 / (margin + HALF))
+    unit = Fraction(10) ** (floor(log10(guess)) + 1 - DIGITS)
+    low = high = ceil(guess / unit)
+    step = 1
+    while not meets(high * unit):
+        low, high, step = high, high + step, 2 * step
+    while low > 0 and meets(low * unit):
+        low, high, step = max(0, low - step), low, 2 * step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle * unit) else (middle, high)
     return high * unit
-
-
-def _last_digit(x: Fraction) -> Fraction:
-    """The unit of the sixth significant digit of x."""
-    exponent = floor(log(x) / log(10))
-    return Fraction(10) ** (exponent + 1 - DIGITS)

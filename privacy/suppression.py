@@ -44,4 +44,5 @@ def _mean_beyond(noise: Law, k: int) -> float:
         steps = np.arange(int(9 * sqrt(variance)) + 2)  # exp(-81/2) of the first term is left out
         weights = np.exp(-steps * (steps + 2 * (k + 1)) / (2 * variance))
         return float(k + 1 + (steps * weights).sum() / weights.sum())
-    return k + 1 + 1 / expm1(1 / float(noise.scale))
+    rate = 1 / float(noise.scale)
+    return k + 1 - exp(-rate) / expm1(-rate)

@@ -18,6 +18,7 @@ from flows.tuning_workbook import COLUMNS, FIRST, workbook
 from privacy.error import suppression_threshold
 from privacy.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.tuning import level_laws
+from tasks.errors import Refused
 from tasks.level_budgets import named_level
 
 INPUTS = {
@@ -109,7 +110,7 @@ def test_the_values_beside_the_formulas():
     """What is shown before any recalculation, for both definitions and kinds of target."""
     for plan in (
         first_plan(None, None, None, None),
-        replace(first_plan(None, None, "puredp", None), target=Fraction(20), relative=False),
+        replace(first_plan(None, ["state-2=8.3", "tract-1=.6"], "puredp", None), target=Fraction(20), relative=False),
     ):
         book = openpyxl.load_workbook(io.BytesIO(workbook(plan)), data_only=True)
         assert_tells(book, plan)
@@ -148,12 +149,15 @@ def test_the_other_definition_and_a_target_in_counts(tmp_path):
     assert_same(book, openpyxl.load_workbook(io.BytesIO(workbook(plan)), data_only=True))
 
 
-def test_what_the_workbook_cannot_tell_it_says():
-    wide = first_plan(None, ["usa-2=1e-6", "county-2=1"], None, None)
-    book = openpyxl.load_workbook(io.BytesIO(workbook(wide)), data_only=True)["Tune"]
-    assert book[place(wide, "usa-2", "count")].value == "too wide"
-    assert book[place(wide, "usa-2", "size_age4")].value == "too wide"
-    narrow = first_plan(None, ["county-2=100"], None, None)
-    book = openpyxl.load_workbook(io.BytesIO(workbook(narrow)), data_only=True)["Tune"]
-    assert book[place(narrow, "county-2", "total_at_age4")].value == "too narrow"
-    assert book[place(narrow, "county-2", "count")].value == 0
+def test_what_the_workbook_cannot_tell_it_says(tmp_path):
+    plan = first_plan(None, ["usa-2=1", "county-2=1"], None, None)
+    changes = {place(plan, "usa-2", "budget"): 1e-6, place(plan, "county-2", "budget"): 100}
+    tune = recalculated(workbook(plan), tmp_path, changes)["Tune"]
+    told = [[tune[place(plan, name, of)].value for of in ("count", "total_at_age4")] for name in ("usa-2", "county-2")]
+    assert told == [["too wide", "too wide"], [0, "too narrow"]]
+
+
+@pytest.mark.parametrize("levels", [["usa-2=1e-6"], ["usa-2=100"]])
+def test_a_plan_that_the_workbook_does_not_cover_is_refused(levels):
+    with pytest.raises(Refused, match=r"the workbook covers sigma\^2 from 0.1"):
+        workbook(first_plan(None, levels, None, None))

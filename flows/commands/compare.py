@@ -16,6 +16,8 @@ from tasks.errors import Refused
 if TYPE_CHECKING:
     from privacy.comparison_tables import PrintedTable
 
+LARGEST_MARGIN = 10_000  # counts; exact laws of wider noise take more than the seconds that an answer may
+
 
 def compare(
     source: Annotated[
@@ -74,8 +76,8 @@ def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
     targets = {}
     for text in texts:
         name, margin = pair(text, "a target")
-        if not margin.strip().isdecimal() or int(margin) < 1:
-            raise Refused(f"a target margin is a whole number of counts, 1 or more, not {margin.strip()!r}")
+        if not margin.strip().isdecimal() or not 1 <= int(margin) <= LARGEST_MARGIN:
+            raise Refused(f"a target margin is a whole number of counts, 1 to {LARGEST_MARGIN}, not {margin.strip()!r}")
         targets[named_level(name)] = int(margin)
     one_region(targets)
     return PrintedTable("", {paper_name(level): margin for level, margin in targets.items()}, {}, bounded=False)
