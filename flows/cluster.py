@@ -34,6 +34,11 @@ QUIET = {
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "60s",
 }
+# Dask has its workers hand freed memory back at once (64 KiB); arrays of a few MiB then cost more in page faults than
+# in arithmetic. Measured on the spine of Wisconsin: 1.2 to 1.7 s a pass with Dask's value, 0.5 s with this one.
+KEEP_MEMORY = {
+    f"distributed.nanny.pre-spawn-environ.MALLOC_{what}_THRESHOLD_": str(256 * 2**20) for what in ("TRIM", "MMAP")
+}
 # Even without a dashboard Dask serves pages of call stacks and exceptions; these take them away.
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
@@ -87,7 +92,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     except ValueError:
         raise Refused(f"--memory-limit {settings.memory_limit} is not a size such as 6GiB") from None
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    with dask.config.set(QUIET | ({} if settings.dashboard else NO_PAGES)):
+    with dask.config.set(QUIET | KEEP_MEMORY | ({} if settings.dashboard else NO_PAGES)):
         try:
             with _ignoring_interrupts():
                 client = _connect(settings, scratch)

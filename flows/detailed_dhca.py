@@ -25,7 +25,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.cluster import open_cluster
 from flows.progress import report
 from flows.settings import RunSettings, keep_settings
-from tasks.budget_check import check_budget
+from tasks.budget_check import check_budget, foresee_budget
 from tasks.commit import check_out, commit, end_run, finish_released, staging
 from tasks.confidential import guard
 from tasks.coterminous import equate_coterminous, save_sets
@@ -110,9 +110,14 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     """The DAG of a run."""
     region, charging = settings.region, settings.charging
     options = settings.shaping_options
-    validated = _submit(
-        "validate", run, partial(validate, workers=workers, params=settings.params, data=settings.data, region=region)
+    params, data = settings.params, settings.data
+    foreseen = _submit(
+        "account", run, partial(foresee_budget, params=params, data=data, region=region, charging=charging)
     )
+    validated = _submit(
+        "validate", run, partial(validate, workers=workers, params=params, data=data, region=region), foreseen
+    )
+    foreseen.result()
     checked: Validated | None = validated.result()
     if checked is None:
         return None

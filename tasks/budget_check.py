@@ -17,7 +17,14 @@ from tasks.configuration import Configuration, Region
 from tasks.errors import Failed, Refused
 from tasks.noise import AUTHORIZATION, SECRET, Authorization, is_truth
 from tasks.run_directory import RunDirectory, load_public, save_public
-from tasks.validation import Validated, configuration_digest, load_parameters
+from tasks.validation import (
+    Parameters,
+    Validated,
+    configuration_digest,
+    load_parameters,
+    read_data_mark,
+    read_parameters,
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,49 @@ def region_spend(configuration: Configuration, region: Region) -> Spend:
     return spend(configuration.privacy_defn, budgets)
 
 
+def foresee_budget(run: RunDirectory, params: str, data: str, region: Region, charging: Charging) -> None:
+    """Refuse at once what the budget check would refuse later: an account that is missing or would be passed.
+
+    Charges nothing. Marked data needs no account; a run that has its row is past this; faulty parameters are told by
+    validation.
+
+    Raises
+    ------
+    Refused, Failed
+        as `check_budget` does.
+    """
+    parameters, _ = read_parameters(params)
+    if parameters is None or read_data_mark(data) is not None:
+        return
+    request = _request(run, region, charging, parameters, input_digest="", configuration="")
+    _check_named(request)
+    ledger = Ledger(charging.ledger)
+    try:
+        if ledger.row(run.id) is None:
+            ledger.check(request)
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+
+
+def _request(
+    run: RunDirectory, region: Region, charging: Charging, parameters: Parameters, input_digest: str, configuration: str
+) -> Request:
+    """What a run asks of the ledger."""
+    total = region_spend(parameters.configuration, region)
+    return Request(
+        run=run.id,
+        account=charging.account or "",
+        states=parameters.configuration.states(region),
+        definition=total.definition,
+        amount=total.unbounded,
+        input_digest=input_digest,
+        configuration_digest=configuration,
+        noise_scheme=NOISE_SCHEME_VERSION,
+    )
+
+
 def check_budget(run: RunDirectory, region: Region, charging: Charging, options: dict[str, object]) -> Spend | None:
     """Reserve the run's whole spend and make its secret; returns the spend, None for `das truth`, which draws nothing.
 
@@ -59,19 +109,10 @@ def check_budget(run: RunDirectory, region: Region, charging: Charging, options:
         return None
     parameters = load_parameters(run)
     validated: Validated = load_public(run / "public/validated")
-    total = region_spend(parameters.configuration, region)
-    request = Request(
-        run=run.id,
-        account=charging.account or "",
-        states=parameters.configuration.states(region),
-        definition=total.definition,
-        amount=total.unbounded,
-        input_digest=validated.input_digest,
-        configuration_digest=configuration_digest(parameters, options),
-        noise_scheme=NOISE_SCHEME_VERSION,
-    )
+    configuration = configuration_digest(parameters, options)
+    request = _request(run, region, charging, parameters, validated.input_digest, configuration)
     authorize(run, charging, request, synthetic=validated.synthetic)
-    return total
+    return region_spend(parameters.configuration, region)
 
 
 def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthetic: bool) -> None:
@@ -86,9 +127,13 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
     save_public(run / AUTHORIZATION, Authorization(request.input_digest, request.configuration_digest, secret_digest))
 
 
-def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+def _check_named(request: Request) -> None:
     if not request.account:
         raise Refused("no account was named: das run … --account NAME (das ledger open NAME opens one)")
+
+
+def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+    _check_named(request)
     try:
         row = ledger.row(request.run)
         if row is None and (run / AUTHORIZATION).exists():

@@ -51,6 +51,7 @@ class PersonFile:
     states: tuple[str, ...]
     code_numbers: dict[str, int]
     max_race_codes: int
+    blocks_known: bool = True  # not where GRF-C has faults of its own; then no block is looked up
 
     @property
     def name(self) -> str:
@@ -102,7 +103,8 @@ def _encode(run: RunDirectory, number: int, report: Path) -> None:
     if chunk.table is not None and len(chunk.table):
         rows = len(chunk.table)
         columns = {name: Column(chunk.table[name]) for name in COLUMNS}
-        encoded, left_out, faults = check_and_encode(file, columns, load_geography(run / "public/geography").blocks)
+        blocks = load_geography(run / "public/geography").blocks if file.blocks_known else np.zeros(0, np.int64)
+        encoded, left_out, faults = check_and_encode(file, columns, blocks)
         chunk.findings.extend(_at(finding, chunk.place) for finding in faults)
         save_arrays(run / f"persons/{number:05d}", encoded)
     told = ChunkReport(chunk.lines, rows, left_out, chunk.digest, chunk.findings)
@@ -233,7 +235,8 @@ def check_and_encode(
     numbers = block_numbers({name: columns[name].where(_integer, np.int64) for name in BLOCK_COLUMNS})
     row = np.searchsorted(blocks, numbers)
     unknown: NDArray[np.bool_] = np.append(blocks, -1)[row] != numbers
-    fault("block is not in GRF-C", "TABBLK", good & unknown)
+    if file.blocks_known:
+        fault("block is not in GRF-C", "TABBLK", good & unknown)
     encoded = {
         "block": row.astype(np.int32),
         "cell": (23 * (columns["QSEX"].where(_integer, np.int64) - 1)).astype(np.uint8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import NoReturn
 from uuid import uuid4
@@ -136,19 +136,19 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     if geography is not None and not len(geography.blocks):
         write_findings(run / "findings.json", gather(found))
         return None
-    if geography is None or person_file is None:
+    if person_file is None:
         _refuse(run, found)
     _save(run, parameters, geography, person_file)
     chunks = chunk_count(person_file)
     workers.map("validate", run, encode_chunk, [(number,) for number in range(chunks)])
     person_digest, faults = _collect(run, workers, person_file, chunks, region)
     found += faults
-    if has_errors(found):
+    if geography is None or has_errors(found):
         shutil.rmtree(run / "persons")
         _refuse(run, found)
     write_findings(run / "findings.json", gather(found))
     geography_digest = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
-    mark = _read_mark(data)
+    mark = read_data_mark(data)
     if mark is not None:
         mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
     validated = Validated(
@@ -237,10 +237,11 @@ def _header(path: str) -> list[str]:
     return split_header(start.partition(b"\n")[0]) if start else []
 
 
-def _save(run: RunDirectory, parameters: Parameters, geography: Geography, person_file: PersonFile) -> None:
+def _save(run: RunDirectory, parameters: Parameters, geography: Geography | None, person_file: PersonFile) -> None:
     save_public(run / "public/parameters", parameters)
-    save_public(run / "public/person_file", person_file)
-    save_geography(run / "public/geography", geography)
+    save_public(run / "public/person_file", replace(person_file, blocks_known=geography is not None))
+    if geography is not None:
+        save_geography(run / "public/geography", geography)
 
 
 def _collect(
@@ -273,7 +274,8 @@ def _collect(
     return combine(bytes.fromhex(report.digest) for report in reports), found
 
 
-def _read_mark(data: str) -> Mark | None:
+def read_data_mark(data: str) -> Mark | None:
+    """The mark of a data directory by path or URL, None where there is none. Raises Refused when it is damaged."""
     try:
         return parse_mark(read_bytes(f"{data.rstrip('/')}/{MARK_FILE}").decode("utf-8", "replace"))
     except FileNotFoundError:
