@@ -55,8 +55,9 @@ def _terminal(table: TextTable) -> None:
     )
     needed = 0
     for number, column in enumerate(table.columns):
-        widest = max((len(row[number]) for row in table.rows), default=0)  # headings may fold, cells may not
-        grid.add_column(escape(column), justify="right" if number else "left", overflow="fold", min_width=widest)
+        words = [*column.split(), *(row[number] for row in table.rows)]  # headings fold between words, cells do not
+        widest = max(map(len, words), default=0)
+        grid.add_column(escape(column), justify="right" if number else "left", overflow="fold", width=widest)
         needed += widest + 2
     for row in table.rows:
         grid.add_row(*map(escape, row))
