@@ -139,18 +139,21 @@ def das(*words: object) -> int:
     return 0
 
 
-def das_process(*words: object, first: str = "") -> subprocess.Popen[str]:
-    """Start a `das` command in a process of its own, after some lines of Python; both outputs are one."""
+def das_process(*words: object, first: str = "", environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start a `das` command in a process of its own, after some lines of Python; both outputs are one.
+
+    Without an environment it is under the Prefect server of this process.
+    """
     from prefect.settings import get_current_settings
 
     program = f"{first}\nfrom flows.cli import main\nmain()"
-    api = get_current_settings().api.url
+    here = os.environ | {"PREFECT_API_URL": get_current_settings().api.url or ""}
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ | ({"PREFECT_API_URL": api} if api else {}),
+        env=environment or here,
         start_new_session=True,
     )
 
