@@ -81,12 +81,17 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     Raises
     ------
     Refused
-        where the settings name a TLS scheduler without certificates, or a memory limit that is no size.
+        where the settings name a TLS scheduler without certificates, another machine's scheduler without TLS, or a
+        memory limit that is no size.
     Failed
         where no cluster can be reached or started.
     """
     if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
         raise Refused("a tls:// scheduler needs certificates: --tls-ca, --tls-cert and --tls-key")
+    if settings.scheduler and not settings.scheduler.startswith(
+        ("tls:", "tcp://127.", "tcp://localhost", "tcp://[::1]")
+    ):
+        raise Refused("a scheduler on another machine is reached by tls:// only: who reaches its port runs code there")
     try:
         fit(settings)
     except ValueError:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
+import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +18,7 @@ from tasks.budget_check import Charging
 from tasks.configuration import Region
 from tasks.errors import Refused
 from tasks.noise import SECRET
-from tasks.run_directory import SETTINGS, RunDirectory, whole
+from tasks.run_directory import SETTINGS, STAGES, RunDirectory, whole
 from tasks.validation import digest_file
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -87,6 +89,13 @@ class RunSettings(BaseModel):
 WHERE_IT_RUNS = {"cluster", "blocks_each"}  # what may change while a run goes on: no release depends on it
 
 
+def run_directory(home: Path, run_id: str) -> RunDirectory:
+    """The directory of a run that a person names. Raises Refused where that is no run id, but perhaps a path."""
+    if not re.fullmatch(RUN_ID, run_id):
+        raise Refused(f"{run_id!r} is not a run id: it has letters, digits, dots, dashes and underscores")
+    return RunDirectory(home / "runs" / run_id)
+
+
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """The settings a run was started with, None where it has none (a validation, a truth)."""
     path = run / SETTINGS
@@ -96,9 +105,12 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
 def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     """Write the settings that a run is resumed with. Raises Refused where it has a secret and began with others."""
     earlier = load_settings(run)
-    if earlier and (run / SECRET).exists():
-        names = RunSettings.model_fields.keys() - WHERE_IT_RUNS
-        if differs := sorted(name for name in names if getattr(earlier, name) != getattr(settings, name)):
-            raise Refused(f"run {run.id} began with another {', '.join(differs)}: das run --resume {run.id} goes on")
-    with whole(run / SETTINGS) as temporary:
+    names = RunSettings.model_fields.keys() - WHERE_IT_RUNS
+    differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))
+    if differs and (run / SECRET).exists():
+        raise Refused(f"run {run.id} began with another {', '.join(differs)}: das run --resume {run.id} goes on")
+    if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
+        for name in STAGES:
+            shutil.rmtree(run / name, ignore_errors=True)
+    with whole(run / SETTINGS, durable=True) as temporary:
         temporary.write_text(settings.model_dump_json())

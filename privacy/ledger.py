@@ -1,7 +1,7 @@
 """The budget ledger: accounts that curators open, one row a run that is never deleted or refunded (DESIGN section 5).
 
-SQLite on a local disk with a rollback journal and `synchronous=FULL`: a committed row survives a crash. The ledger
-holds digests of confidential data and is confidential itself.
+SQLite on a local disk with a rollback journal and `synchronous=EXTRA` (FULL, and the journal's removal too): a
+committed row survives a crash. The ledger holds digests of confidential data and is confidential itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ CREATE TRIGGER IF NOT EXISTS charge_is_for_ever BEFORE DELETE ON charge
     BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
 CREATE TRIGGER IF NOT EXISTS account_is_for_ever BEFORE DELETE ON account
     BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
-CREATE TRIGGER IF NOT EXISTS spent_is_spent BEFORE UPDATE OF id, account, amount, secret_digest ON run
+CREATE TRIGGER IF NOT EXISTS run_is_once BEFORE INSERT ON run WHEN EXISTS (SELECT 1 FROM run WHERE id = NEW.id)
+    BEGIN SELECT RAISE (ABORT, 'a run has one row'); END;
+CREATE TRIGGER IF NOT EXISTS spent_is_spent BEFORE UPDATE
+    OF id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest ON run
     BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
 CREATE TRIGGER IF NOT EXISTS charged_is_charged BEFORE UPDATE ON charge
     BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
@@ -163,6 +166,12 @@ class Ledger:
         with self._transaction() as database:
             return _row(database, run)
 
+    def knows(self, input_digest: str) -> bool:
+        """True where some run was charged for data of this digest."""
+        with self._transaction() as database:
+            found = database.execute("SELECT 1 FROM run WHERE input_digest = ? LIMIT 1", (input_digest,)).fetchone()
+        return found is not None
+
     def rows(self, account: str) -> list[Row]:
         """All runs of an account, the oldest first."""
         with self._transaction() as database:
@@ -215,7 +224,7 @@ class Ledger:
         database = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         try:
             database.execute("PRAGMA journal_mode = DELETE")
-            database.execute("PRAGMA synchronous = FULL")
+            database.execute("PRAGMA synchronous = EXTRA")
             database.execute("PRAGMA foreign_keys = ON")
             if create:
                 database.executescript(_SCHEMA)

@@ -16,7 +16,7 @@ from privacy.randomness import NOISE_SCHEME_VERSION, RunSecret
 from tasks.configuration import Configuration, Region
 from tasks.errors import Failed, Refused
 from tasks.noise import AUTHORIZATION, SECRET, Authorization, is_truth
-from tasks.run_directory import RunDirectory, load_public, save_public
+from tasks.run_directory import RunDirectory, fsync, load_public, save_public
 from tasks.validation import (
     Parameters,
     Validated,
@@ -123,8 +123,10 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
     Refused, Failed
         as `check_budget` says.
     """
-    secret_digest = _synthetic_secret(run, request) if synthetic else _reserve(run, Ledger(charging.ledger), request)
-    save_public(run / AUTHORIZATION, Authorization(request.input_digest, request.configuration_digest, secret_digest))
+    ledger = Ledger(charging.ledger)
+    secret_digest = _synthetic_secret(run, ledger, request) if synthetic else _reserve(run, ledger, request)
+    authorization = Authorization(request.input_digest, request.configuration_digest, secret_digest)
+    save_public(run / AUTHORIZATION, authorization, durable=True)
 
 
 def _check_named(request: Request) -> None:
@@ -188,24 +190,22 @@ def _make_secret(run: RunDirectory) -> str:
         os.fsync(handle)
     finally:
         os.close(handle)
-    fsync_folder(run.path)
+    fsync(run.path)
     return secret.digest()
 
 
-def fsync_folder(folder: Path) -> None:
-    """Make the entries of a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _synthetic_secret(run: RunDirectory, request: Request) -> str:
+def _synthetic_secret(run: RunDirectory, ledger: Ledger, request: Request) -> str:
     """The secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
 
-    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere.
+    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere. Data that a ledger has charged
+    for is not synthetic, whatever its mark says.
     """
+    try:
+        charged = ledger.path.is_file() and ledger.knows(request.input_digest)
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    if charged:
+        raise Refused("this data was charged for as confidential before; its mark of synthetic data is wrong")
     if (run / AUTHORIZATION).exists():
         earlier: Authorization = load_public(run / AUTHORIZATION)
         bound = (earlier.input_digest, earlier.configuration_digest)

@@ -8,17 +8,19 @@ that was sealed is never written again: it lies whole and flushed in its staging
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from privacy.ledger import Ledger, LedgerError, LedgerUnusable
-from tasks.budget_check import Charging, fsync_folder
+from tasks.budget_check import Charging
 from tasks.configuration import REGION_TYPES
 from tasks.errors import Failed, Refused
-from tasks.manifest import MANIFEST, is_whole, read_manifest, release_digest
-from tasks.noise import SECRET
-from tasks.run_directory import SETTINGS, RunDirectory
+from tasks.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
+from tasks.noise import SECRET, is_truth
+from tasks.run_directory import SETTINGS, RunDirectory, fsync
 
 
 def staging(run: RunDirectory, out: Path, region: str) -> Path:
@@ -31,11 +33,17 @@ def drafts(staged: Path) -> Path:
     return staged.with_name(f"{staged.name}.drafts")
 
 
-def clear_staging(run: RunDirectory, out: Path, region: str) -> None:
-    """Remove what a run has staged and not released."""
+def clear_staging(run: RunDirectory, out: Path, region: str, *, but: str | None = None) -> None:
+    """Remove what a run has staged and not released, `but` one folder of it."""
     staged = staging(run, out, region)
-    for folder in (staged, drafts(staged)):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(drafts(staged), ignore_errors=True)
+    for path in list(staged.iterdir()) if staged.is_dir() else []:
+        if path.is_dir() and path.name != but:
+            shutil.rmtree(path)
+        elif path.name != but:
+            path.unlink()
+    if but is None:
+        shutil.rmtree(staged, ignore_errors=True)
 
 
 def holds_other(out: Path, base: str) -> bool:
@@ -60,7 +68,10 @@ def check_out(run: RunDirectory, out: Path, region: str) -> None:
 
 def is_released(run: RunDirectory, out: Path, region: str) -> bool:
     """True where the release of this very run stands at its place."""
-    return (out / region / MANIFEST).is_file() and read_manifest(out / region).get("run") == run.id
+    if not (out / region / MANIFEST).is_file():
+        return False
+    manifest = read_manifest(out / region)
+    return manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
 
 
 def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, charged: bool) -> Path:
@@ -68,17 +79,25 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
 
     `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
     """
+    if charged and is_truth(run):
+        raise Failed("commit: a run that was charged is never without noise")
     place, staged = out / region, staging(run, out, region)
-    if is_released(run, out, region):
-        digest = release_digest(place)
-    else:
-        digest = release_digest(staged)
+    there = is_released(run, out, region)
+    digest = release_digest(place if there else staged)
+    ledger = Ledger(charging.ledger) if charged else None
+    if not there:
+        drop_unnamed(staged)
         fsync_tree(staged)
-        if charged:
-            Ledger(charging.ledger).seal(run.id, digest)
+        for folder in (out, *out.parents):
+            with suppress(PermissionError):  # a parent that is not ours was there before
+                fsync(folder)
+    if ledger and (row := ledger.row(run.id)) and row.state != "released":
+        ledger.seal(run.id, digest)
+    if not there:
         move_into_place(staged, place)
-    if charged:
-        Ledger(charging.ledger).release(run.id, digest)
+    fsync(out)
+    if ledger:
+        ledger.release(run.id, digest)
     clear_staging(run, out, region)
     end_run(run)
     return place
@@ -86,8 +105,13 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
 
 def move_into_place(staged: Path, place: Path) -> None:
     """Rename the release to its place, for good."""
-    os.rename(staged, place)
-    fsync_folder(place.parent)
+    try:
+        os.rename(staged, place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise Failed(f"commit: {place} holds something that is not this run's; move it away and resume") from None
+    fsync(place.parent)
 
 
 def end_run(run: RunDirectory) -> None:
@@ -95,7 +119,7 @@ def end_run(run: RunDirectory) -> None:
     (run / SECRET).unlink(missing_ok=True)
     if not run.path.exists():
         return
-    fsync_folder(run.path)
+    fsync(run.path)
     for path in run.path.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -107,11 +131,7 @@ def end_run(run: RunDirectory) -> None:
 def fsync_tree(folder: Path) -> None:
     """Make a folder and all in it durable."""
     for path in [folder, *folder.rglob("*")]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        fsync(path)
 
 
 def finish_released(run: RunDirectory, out: Path, region: str, charging: Charging) -> Path | None:
@@ -128,7 +148,9 @@ def finish_released(run: RunDirectory, out: Path, region: str, charging: Chargin
         row = Ledger(charging.ledger).row(run.id)
     except LedgerUnusable as error:
         raise Failed(f"commit: {error}") from None
-    except LedgerError:  # no ledger: nothing was ever charged
+    except LedgerError as error:  # no ledger: nothing was ever charged
+        if charging.account and (run / SECRET).exists():
+            raise Failed(f"commit: {error}") from None
         row = None
     there = is_released(run, out, region)
     if row is not None and row.state in ("sealed", "released"):

@@ -95,11 +95,19 @@ def release_digest(out: Path) -> str:
 
 
 def is_whole(out: Path) -> bool:
-    """True where a folder holds a manifest and exactly the files that it names, unchanged."""
+    """True where a folder holds a manifest and every file that it names, unchanged."""
     if not (out / MANIFEST).is_file():
         return False
-    found = {str(path.relative_to(out)): file_digest(path) for path in released_files(out)}
-    return bool(found == read_manifest(out)["files"])
+    named = read_manifest(out)["files"].items()
+    return all((out / name).is_file() and file_digest(out / name) == digest for name, digest in named)
+
+
+def drop_unnamed(out: Path) -> None:
+    """Remove the files of a folder that its manifest does not name: what a desktop or a file server leaves about."""
+    named = read_manifest(out)["files"]
+    for path in released_files(out):
+        if str(path.relative_to(out)) not in named:
+            path.unlink()
 
 
 def read_manifest(out: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tasks.errors import Failed
 from tasks.run_directory import RunDirectory, load_public
 
 SECRET = "secret"
+TRUTH = "TRUTH"  # marks the directory of a das truth
 AUTHORIZATION = "authorization"
 
 
@@ -83,6 +84,8 @@ class NoNoise:
 def open_noise(run: RunDirectory, level: Level) -> Noise:
     """The noise of a level of a run. Raises Failed as `read_secret` does."""
     if is_truth(run):
+        if (run / SECRET).exists() or (run / AUTHORIZATION).exists():
+            raise Failed("noise: a run that may draw noise is never without it")
         return NoNoise()
     secret, authorization = read_secret(run)
     return RunNoise(level, secret, authorization, run)
@@ -108,4 +111,4 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
 
 def is_truth(run: RunDirectory) -> bool:
     """True for a run of `das truth`, which is marked so from its first moment and can never be released as private."""
-    return (run / "TRUTH").exists()
+    return (run / TRUTH).exists()

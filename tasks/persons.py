@@ -152,7 +152,9 @@ def _read_text(file: PersonFile, number: int) -> Chunk:
 
 def _begins_outside(file: PersonFile, body: bytes) -> bool:
     fields = body.partition(b"\n")[0].split(b"|")
-    return len(fields) == len(file.header) and fields[file.header.index("TABBLKST")].decode() not in file.states
+    return len(fields) == len(file.header) and fields[file.header.index("TABBLKST")] not in [
+        state.encode() for state in file.states
+    ]
 
 
 def _all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:

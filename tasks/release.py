@@ -7,7 +7,6 @@ One file a population group level, its rows sorted by region, iteration, age and
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.commit import drafts, staging
+from tasks.commit import clear_staging, drafts, staging
 from tasks.configuration import Level, Region
 from tasks.coterminous import final_folder
 from tasks.domain import AGE4, AGE9, AGE23, AGES, LAST_AGE, TOTAL, TOTAL_ONLY, WIDTHS, Domain, load_domain, load_queries
@@ -31,6 +30,7 @@ from tasks.suppression import Published, load_published
 from tasks.validation import load_parameters
 from tasks.workers import Workers
 
+SPINE, SEE_SPINE = "spine", "see spine/"  # the branch's folder, and how its line ends where it holds a spine
 GROUPS_AT_ONCE = 100_000
 SEXES = ("1", "2")
 WRITE = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")
@@ -70,11 +70,12 @@ def stage_release(
 ) -> None:
     """Write the whole release into its staging folder: the tables of every level, then report and manifest.
 
-    `spine` is the line that the manifest says of the spine branch, whose files lie in the folder already.
+    `spine` is the line that the manifest says of the spine branch; where it ends in SEE_SPINE, the branch's files lie
+    in the folder already. Everything else there is of an earlier try and goes.
     """
     levels = load_parameters(run).configuration.levels(region)
     staged = staging(run, out, region)
-    shutil.rmtree(drafts(staged), ignore_errors=True)  # of an earlier try
+    clear_staging(run, out, region, but=SPINE if spine.endswith(SEE_SPINE) else None)
     published = workers.map("release", run, write_level, [(level, staged) for level in levels])
     write_manifest(run, region, staged, dict(zip(levels, published, strict=True)), options, spine)
 

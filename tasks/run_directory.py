@@ -38,6 +38,7 @@ from tasks.errors import Refused
 
 SETTINGS = "run.json"
 STAGES = ("public", "persons", "counts", "noisy")  # what stages write, and can write again
+RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -56,13 +57,17 @@ class RunDirectory:
         return self.path / name
 
     def create(self) -> None:
-        """Make the directory, open to its owner only.
+        """Make the directory, open to its owner only."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.path.parent / RUNS_HERE).touch()
+        self.path.mkdir(mode=0o700, exist_ok=True)
+
+    def drop_unflushed(self) -> None:
+        """After a reboot, remove what stages have written.
 
         What stages have written is renamed but not flushed, so it outlives a killed process but not a crashed machine:
-        after a reboot it is dropped and made again, the same from the same secret.
+        it is made again, the same from the same secret. Call it under the run's lock.
         """
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.mkdir(mode=0o700, exist_ok=True)
         boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
         with suppress(FileNotFoundError):
             if (self / "boot").read_text() != boot:
@@ -80,16 +85,22 @@ def locked(run: RunDirectory) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(f"run {run.id} is being worked on by another process") from None
+        run.drop_unflushed()
         yield
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it.
+
+    `durable` flushes a file, so that it outlives a crash of the machine too.
+    """
+    _make_folder(path.parent)
     temporary = path.parent / f".{path.name}.{uuid4().hex}"
     try:
         yield temporary
+        if durable:
+            fsync(temporary)
         try:
             os.replace(temporary, path)
         except OSError:
@@ -100,6 +111,24 @@ def whole(path: Path) -> Iterator[Path]:
             shutil.rmtree(temporary)
         else:
             temporary.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and its parents, but never a run directory: a worker that outlives its run must not."""
+    if not folder.exists():
+        if (folder.parent / RUNS_HERE).exists():
+            raise FileNotFoundError(f"{folder.name} has ended")
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+
+
+def fsync(path: Path) -> None:
+    """Flush a file, or the entries of a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -116,9 +145,9 @@ def open_array(folder: Path, name: str) -> NDArray[Any]:
     return array
 
 
-def save_public(path: Path, value: Any) -> None:
+def save_public(path: Path, value: Any, *, durable: bool = False) -> None:
     """Write a small public object for the workers."""
-    with whole(path) as temporary:
+    with whole(path, durable=durable) as temporary:
         temporary.write_bytes(pickle.dumps(value))
 
 

@@ -15,6 +15,7 @@ from spine.settings import settings_for
 from tasks.configuration import Region
 from tasks.errors import Refused
 from tasks.geography import GRF_FILE
+from tasks.release import SEE_SPINE
 from tasks.spine import on_client, optimize_spine, spine_columns_missing
 from tasks.tables import read_bytes, split_header
 from tasks.workers import Workers
@@ -43,4 +44,4 @@ def build_spine(workers: Workers, data: str, region: Region, states: tuple[str, 
         )
     except Refused as refused:
         return f"skipped: {refused}"
-    return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, see spine/"
+    return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"

@@ -9,6 +9,7 @@ from tasks.commit import check_out, commit
 from tasks.configuration import Region
 from tasks.coterminous import equate_coterminous
 from tasks.errors import Refused
+from tasks.noise import AUTHORIZATION, SECRET, TRUTH
 from tasks.population_groups import count_population_groups
 from tasks.release import stage_release
 from tasks.run_directory import RunDirectory
@@ -38,7 +39,9 @@ def release_truth(
         where the data is not marked synthetic and nobody says to be its curator.
     """
     check_out(run, out, region)
-    (run / "TRUTH").touch()
+    if (run / SECRET).exists() or (run / AUTHORIZATION).exists():
+        raise Refused(f"run {run.id} may draw noise: its directory is not one for a truth")
+    (run / TRUTH).touch()
     validated = validate(run, workers, params, data, region)
     if validated is None:
         return None

@@ -251,4 +251,4 @@ def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das
     assert code == 1
     assert "--i-am-the-curator" in err
     assert das(*curve, "--i-am-the-curator")[0] == 0
-    assert not any((tmp_path / "state" / "das-flows" / "runs").iterdir())
+    assert not any(path.is_dir() for path in (tmp_path / "state" / "das-flows" / "runs").iterdir())

@@ -120,7 +120,7 @@ def test_good_input_is_valid_and_leaves_nothing(
     params, data = Inputs().write(tmp_path)
     code, out, _ = das("validate", params, data, "--json")
     assert (code, json.loads(out)) == (0, {"valid": True, "findings": [], "reports": []})
-    assert list((state_home / "runs").iterdir()) == []
+    assert [path for path in (state_home / "runs").iterdir() if path.is_dir()] == []
 
 
 def test_both_regions_are_checked(tmp_path: Path, das: Das, shared_cluster: None) -> None:
@@ -394,3 +394,14 @@ def test_a_ledger_that_is_none(tmp_path: Path, das: Das) -> None:
     code, _, err = das("ledger", "show", "--ledger", tmp_path / "other.sqlite")
     assert code == 1
     assert "no such table: account" in last_line(err)
+
+
+@pytest.mark.parametrize("run_id", ["", ".", "..", "../ledger", "a/b"])
+def test_a_path_is_no_run_id(das: Das, state_home: Path, run_id: str) -> None:
+    kept = state_home / "runs" / "20260101-000000-abcd-us"
+    kept.mkdir(parents=True)
+    for arguments in (("runs", "discard", run_id), ("run", "--resume", run_id)):
+        code, _, err = das(*arguments)
+        assert code == 1
+        assert "is not a run id" in err
+    assert kept.is_dir()

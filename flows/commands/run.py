@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,7 +61,7 @@ def run(
     """
     from flows.cluster import ClusterSettings
     from flows.curator import run_directories
-    from flows.settings import RUN_ID, RunSettings, keep_settings, load_settings, new_run_id, state_home
+    from flows.settings import RunSettings, keep_settings, load_settings, new_run_id, run_directory, state_home
     from tasks.commit import holds_other
     from tasks.run_directory import RunDirectory, locked
 
@@ -77,8 +76,8 @@ def run(
         tls_cert=tls_cert,
         tls_key=tls_key,
     )
-    if resume:
-        settings = load_settings(RunDirectory(home / "runs" / resume))
+    if resume is not None:
+        settings = load_settings(run_directory(home, resume))
         if settings is None:
             _say_state(resume, ledger or home / "ledger.sqlite")
             return
@@ -88,8 +87,7 @@ def run(
         if params is None or data is None or release is None:
             raise typer.BadParameter("PARAMS, DATA and OUT are needed, or --resume ID")
         base = run_id or new_run_id()
-        if not re.fullmatch(RUN_ID, base):
-            raise typer.BadParameter("a run id has letters, digits, dots, dashes and underscores")
+        run_directory(home, base)
         if release.exists() and (not release.is_dir() or holds_other(release, base)):
             raise Refused(f"{release} holds something already; a release goes into an empty or a new folder")
         todo = [

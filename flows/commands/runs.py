@@ -55,25 +55,30 @@ def discard(
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.settings import load_settings, state_home
+    from flows.settings import load_settings, run_directory, state_home
     from privacy.ledger import Ledger, LedgerError, LedgerUnusable
-    from tasks.commit import clear_staging, end_run
+    from tasks.commit import clear_staging, end_run, is_released
     from tasks.errors import Failed
-    from tasks.run_directory import RunDirectory, locked
+    from tasks.noise import SECRET
+    from tasks.run_directory import locked
 
     home = state or state_home()
-    run = RunDirectory(home / "runs" / run_id)
+    run = run_directory(home, run_id)
     if not run.path.is_dir():
         raise Refused(f"run {run_id} has no confidential directory in {home / 'runs'}")
     with locked(run):
         settings = load_settings(run)
+        if settings and is_released(run, Path(settings.out), settings.region):
+            raise Refused(f"run {run_id} is released already; das run --resume {run_id} ends it")
         book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))
         try:
             charged = book.row(run_id) is not None
             book.abandon(run_id)
         except LedgerUnusable as error:
             raise Failed(f"{error}; run {run_id} is left as it is") from None
-        except LedgerError:  # no ledger: nothing was ever charged
+        except LedgerError as error:  # no ledger: nothing was ever charged
+            if settings and settings.account and (run / SECRET).exists():
+                raise Failed(f"{error}; run {run_id} is left as it is") from None
             charged = False
         if settings:
             clear_staging(run, Path(settings.out), settings.region)

@@ -35,6 +35,7 @@ def truth(
     from flows.curator import findings_table, load_findings
     from flows.progress import bars, report
     from flows.settings import new_run_id, state_home
+    from tasks.commit import clear_staging
     from tasks.findings import gather, has_errors
     from tasks.run_directory import RunDirectory, locked
     from tasks.truth import release_truth
@@ -45,6 +46,8 @@ def truth(
     if parameters is None:
         out.print(findings_table(gather(found)))
         raise Refused("the parameters do not pass validation")
+    if release.exists() and (not release.is_dir() or any(release.iterdir())):
+        raise Refused(f"{release} holds something already; exact counts go into an empty or a new folder")
     base, made = new_run_id("truth"), {}
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions:
@@ -65,7 +68,8 @@ def truth(
             if has_errors(findings := load_findings(run)):
                 out.print(findings_table(findings))
             raise
-        finally:
+        finally:  # exact counts stay nowhere but where they were asked for
+            clear_staging(run, release.absolute(), region)
             shutil.rmtree(run.path, ignore_errors=True)
     err.print("[bold red]NOT PRIVATE:[/] these are exact counts. Never publish them.")
     show(
