@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from measure import measure
 
-from tasks.bottom_up_example import DOMAIN, TABLE, TOTALS, make_example
+from tasks.bottom_up.example import DOMAIN, TABLE, TOTALS, make_example
 from tasks.digests import file_digest
 from tasks.synthetic import MARK_FILE
 

@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 from measure import measure
 
-from tasks.synth import SHARES_FILE
-from tasks.synth_nation import state_blocks
-from tasks.synth_origins import published_counts, read_origins
-from tasks.synth_parquet import person_table
-from tasks.synth_people import Place, draw_people
-from tasks.synth_tallies import tallies
-from tasks.synth_text import person_rows
+from tasks.synth.nation import state_blocks
+from tasks.synth.origins import published_counts, read_origins
+from tasks.synth.parquet import person_table
+from tasks.synth.people import Place, draw_people
+from tasks.synth.synthesize import SHARES_FILE
+from tasks.synth.tallies import tallies
+from tasks.synth.text import person_rows
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 ROWS = 122_880

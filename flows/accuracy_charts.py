@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from flows.charts import BLUE, INK, ORANGE, svg
-from tasks.accuracy_report import ALL, WORKLOADS, Report
+from tasks.accuracy.report import ALL, WORKLOADS, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,10 +22,10 @@ from flows.detailed_dhca import stage
 from flows.progress import report
 from flows.settings import Location, state_home
 from privacy.calibration import Method
-from tasks.bottom_up_domain import read_domain, read_totals
-from tasks.bottom_up_measure import PLAN, Plan, Sampler, calibrate_counts, check_budget, measure
-from tasks.bottom_up_release import stage_release
-from tasks.bottom_up_tabulate import tabulate
+from tasks.bottom_up.domain import read_domain, read_totals
+from tasks.bottom_up.measure import PLAN, Plan, Sampler, calibrate_counts, check_budget, measure
+from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.tabulate import tabulate
 from tasks.budget_check import Charging
 from tasks.commit import check_out, commit, finish_released, staging
 from tasks.errors import Refused

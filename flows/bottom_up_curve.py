@@ -12,9 +12,9 @@ from flows.cluster import ClusterSettings, open_cluster
 from flows.progress import report
 from flows.settings import new_run_id, state_home
 from privacy.accuracy_curve import Simulation
-from tasks.bottom_up_domain import Domain, read_domain, read_totals
-from tasks.bottom_up_measure import exact_counts
-from tasks.bottom_up_tabulate import tabulate
+from tasks.bottom_up.domain import Domain, read_domain, read_totals
+from tasks.bottom_up.measure import exact_counts
+from tasks.bottom_up.tabulate import tabulate
 from tasks.commit import end_run
 from tasks.errors import Refused
 from tasks.run_directory import RunDirectory, locked

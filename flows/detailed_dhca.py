@@ -35,7 +35,7 @@ from tasks.population_groups import count_population_groups
 from tasks.release import stage_release
 from tasks.run_directory import RunDirectory, locked
 from tasks.sex_by_age import measure_sex_by_age
-from tasks.spine_branch import build_spine
+from tasks.spine.branch import build_spine
 from tasks.suppression import suppress
 from tasks.totals import measure_totals
 from tasks.validation import Validated, load_parameters, validate

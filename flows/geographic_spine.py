@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.cluster import ClusterSettings
 from flows.settings import Location
 from flows.spine_workers import spine_workers
-from tasks.spine_finish import Each, finish
-from tasks.spine_options import read_allocation, read_columns, read_settings
-from tasks.spine_prepare import Prepared, prepare
-from tasks.spine_state import State, survey
-from tasks.spine_summary import SpineSummary
+from tasks.spine.finish import Each, finish
+from tasks.spine.options import read_allocation, read_columns, read_settings
+from tasks.spine.prepare import Prepared, prepare
+from tasks.spine.state import State, survey
+from tasks.spine.summary import SpineSummary
 
 
 class SpineRun(BaseModel):

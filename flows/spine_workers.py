@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tasks.spine import in_turn, on_client
-from tasks.spine_finish import Each
+from tasks.spine.finish import Each
+from tasks.spine.optimize import in_turn, on_client
 
 if TYPE_CHECKING:
     from flows.cluster import ClusterSettings

@@ -23,7 +23,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled synthetic country: EXAMPLE/data and EXAMPLE/params. Copy before you change it."""
-    from tasks.synth import Options, synthesize_example
+    from tasks.synth.synthesize import Options, synthesize_example
 
     folder = tmp_path_factory.mktemp("example") / "example"
     synthesize_example(folder, Options())

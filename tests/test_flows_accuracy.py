@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from flows.accuracy_charts import wilson
 from flows.cli import app
-from tasks.accuracy_report import STATEMENT
+from tasks.accuracy.report import STATEMENT
 from tasks.errors import Refused
 from tasks.synthetic import MARK_FILE
 

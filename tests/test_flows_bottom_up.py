@@ -14,7 +14,7 @@ from distributed import Client
 
 from flows.cli import main
 from privacy.ledger import Account, Ledger
-from tasks.bottom_up_example import Example, make_example
+from tasks.bottom_up.example import Example, make_example
 from tasks.errors import Refused
 
 

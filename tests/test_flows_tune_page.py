@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import pytest
 
-from flows.tuning import answers
-from flows.tuning_page import page
-from flows.tuning_plan import Plan, first_plan
+from flows.tuning.page import page
+from flows.tuning.plan import Plan, first_plan
+from flows.tuning.tuning import answers
 from privacy.conversions import epsilon
 from privacy.error import suppression_threshold
 from privacy.level_budget import LevelBudget

@@ -12,9 +12,9 @@ from functools import cache
 import openpyxl
 import pytest
 
-from flows.tuning import answers
-from flows.tuning_plan import Plan, first_plan
-from flows.tuning_workbook import COLUMNS, FIRST, workbook
+from flows.tuning.plan import Plan, first_plan
+from flows.tuning.tuning import answers
+from flows.tuning.workbook import COLUMNS, FIRST, workbook
 from privacy.error import suppression_threshold
 from privacy.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.tuning import level_laws

@@ -19,12 +19,13 @@ from privacy.ledger import Account, Ledger
 from privacy.mechanisms import TwoSidedGeometric
 from privacy.noise import QueryNoise
 from privacy.randomness import RunSecret
-from tasks import bottom_up_measure, bottom_up_tabulate
-from tasks.bottom_up_domain import Domain, read_domain, read_totals
-from tasks.bottom_up_example import make_example
-from tasks.bottom_up_measure import PLAN, QUERY, Plan, calibrate_counts, check_budget, exact_counts, measure
-from tasks.bottom_up_release import stage_release
-from tasks.bottom_up_tabulate import tabulate
+from tasks.bottom_up import measure as bottom_up_measure
+from tasks.bottom_up import tabulate as bottom_up_tabulate
+from tasks.bottom_up.domain import Domain, read_domain, read_totals
+from tasks.bottom_up.example import make_example
+from tasks.bottom_up.measure import PLAN, QUERY, Plan, calibrate_counts, check_budget, exact_counts, measure
+from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.tabulate import tabulate
 from tasks.budget_check import Charging
 from tasks.errors import Failed, Refused
 from tasks.findings import read_findings

@@ -15,8 +15,8 @@ from spine_cases import blocks_table, write_grfc
 from spine.settings import PRODUCTS, settings_for
 from tasks.digests import file_digest
 from tasks.errors import Refused
-from tasks.spine import on_client, optimize_spine
-from tasks.spine_options import read_allocation, read_settings
+from tasks.spine.optimize import on_client, optimize_spine
+from tasks.spine.options import read_allocation, read_settings
 
 PERSONS = settings_for("pl94-persons")
 
@@ -29,7 +29,7 @@ def grfc(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most of a small run's time goes into its charts; two tests below look at them."""
-    monkeypatch.setattr("tasks.spine_finish.write_report", lambda *_: None)
+    monkeypatch.setattr("tasks.spine.finish.write_report", lambda *_: None)
 
 
 def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -93,7 +93,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
     from spine.overlap import overlap
     from spine.variance import cell_variance, entity_sums, root_of, upward
     from spine.workload import WORKLOADS, marginal_parts
-    from tasks.spine_geography import read_geography
+    from tasks.spine.geography import read_geography
 
     optimize_spine(grfc, tmp_path / "spine", PERSONS)
     found = pd.read_csv(tmp_path / "spine" / "entities.csv", dtype={"code": str})

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import synth_files, synth_folder
 from tasks.errors import Failed, Refused
-from tasks.synth import Options, synthesize_blocks, synthesize_example
-from tasks.synth_apportion import apportion
-from tasks.synth_blocks import read_blocks
-from tasks.synth_text import COLUMNS
+from tasks.synth import files as synth_files
+from tasks.synth import folder as synth_folder
+from tasks.synth.apportion import apportion
+from tasks.synth.blocks import read_blocks
+from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example
+from tasks.synth.text import COLUMNS
 from tasks.synthetic import read_mark, verify
 
 RACES = [f"QRACE{j}" for j in range(1, 9)]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tasks.errors import Refused
-from tasks.synth import Options, synthesize_nation
-from tasks.synth_blocks import Blocks, delimited
-from tasks.synth_nation import state_blocks
-from tasks.synth_tallies import Tally, tallies
+from tasks.synth.blocks import Blocks, delimited
+from tasks.synth.nation import state_blocks
+from tasks.synth.synthesize import Options, synthesize_nation
+from tasks.synth.tallies import Tally, tallies
 
 
 def distinct(blocks: Blocks, *names: str) -> np.ndarray:

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from tasks.synth import Options, synthesize_blocks
-from tasks.synth_age import AGES, cell_edges, householder_pattern, pyramid
-from tasks.synth_origins import Origins, published_counts, read_origins
-from tasks.synth_people import CODE_COUNTS, People, Place, draw_people
-from tasks.synth_races import CENRACE, major_races
+from tasks.synth.age import AGES, cell_edges, householder_pattern, pyramid
+from tasks.synth.origins import Origins, published_counts, read_origins
+from tasks.synth.people import CODE_COUNTS, People, Place, draw_people
+from tasks.synth.races import CENRACE, major_races
+from tasks.synth.synthesize import Options, synthesize_blocks
 
 FALSE_ALARM = 1e-6  # of each statistical test below, over all that it compares
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]

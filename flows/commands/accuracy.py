@@ -41,8 +41,8 @@ def accuracy(
     from flows.curator import findings_table, load_findings
     from flows.progress import bars, report
     from flows.settings import new_run_id, state_home
-    from tasks.accuracy import measure_accuracy
-    from tasks.accuracy_report import STATEMENT, make_report, write_report
+    from tasks.accuracy.measure import measure_accuracy
+    from tasks.accuracy.report import STATEMENT, make_report, write_report
     from tasks.findings import gather, has_errors
     from tasks.run_directory import RunDirectory, locked, whole
     from tasks.validation import read_parameters

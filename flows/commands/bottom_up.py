@@ -170,7 +170,7 @@ def example(
     **Example:** `das bottom-up example example/ --rows 100000`, then
     `das bottom-up run example/table.parquet example/domain.json out/ --epsilon 1 --calibrate example/totals.csv`
     """
-    from tasks.bottom_up_example import make_example
+    from tasks.bottom_up.example import make_example
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder} holds something already")

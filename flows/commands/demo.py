@@ -20,7 +20,7 @@ def demo(
     """
     from flows.commands.run import run
     from flows.settings import new_run_id
-    from tasks.synth import Options, synthesize_example
+    from tasks.synth.synthesize import Options, synthesize_example
 
     run_id = new_run_id("demo")
     made = synthesize_example(folder / run_id, Options())

@@ -14,7 +14,7 @@ from flows.terminal import Json, show
 
 if TYPE_CHECKING:
     from flows.cluster import ClusterSettings
-    from tasks.spine_summary import SpineSummary
+    from tasks.spine.summary import SpineSummary
 
 
 class Product(StrEnum):
@@ -73,8 +73,8 @@ def spine(
     **Example:** `das spine GRF-C.txt spine/ --settings pl94-persons --set tract_groups=true`
     """
     from flows.spine_workers import spine_workers
-    from tasks.spine import optimize_spine
-    from tasks.spine_options import read_allocation, read_columns, read_settings
+    from tasks.spine.optimize import optimize_spine
+    from tasks.spine.options import read_allocation, read_columns, read_settings
 
     changes = dict(_pair(text) for text in change or [])
     chosen = read_settings(settings.value, region.value, variant.value, changes)
@@ -111,7 +111,7 @@ def _cluster(workers: int) -> ClusterSettings | None:
 
 def _rendered(summary: SpineSummary) -> Group:
     """Geounits per level and OSED per class, spine beside spine."""
-    from tasks.spine_titles import CLASSES, LEVELS, NAMES
+    from tasks.spine.titles import CLASSES, LEVELS, NAMES
 
     levels = summary.geounits["optimized"]
     geounits = Table(title=f"{summary.blocks:,} blocks: geounits by level", title_justify="left")

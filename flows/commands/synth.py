@@ -16,7 +16,7 @@ from rich.table import Table
 from flows.terminal import Json, err, show
 
 if TYPE_CHECKING:
-    from tasks.synth import Made
+    from tasks.synth.synthesize import Made
 
 FORMS = "das synth BLOCKS_CSV PARAMS OUT, das synth nation OUT, das synth OUT, or das synth --mark DATA"
 PARAMS = Path("../shared/data/params-2020-production")
@@ -75,7 +75,7 @@ def synth(
 
     **Example:** `das synth ri_blocks_2020.csv.gz params-2020-production /tmp/ri`
     """
-    from tasks.synth import Options, synthesize_blocks, synthesize_example, synthesize_nation
+    from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
 
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params}
     with _progress(as_json) as told:

@@ -48,9 +48,9 @@ def tune(
     from dataclasses import replace
 
     from flows.figures import fraction
-    from flows.tuning import answers
-    from flows.tuning_plan import chance_of_zeros, first_plan, targeted
-    from flows.tuning_tables import tables
+    from flows.tuning.plan import chance_of_zeros, first_plan, targeted
+    from flows.tuning.tables import tables
+    from flows.tuning.tuning import answers
 
     plan = targeted(first_plan(source, level, definition, region), margin, relative_error)
     plan = replace(plan, delta=fraction(delta, "delta", below=Fraction(1)))
@@ -65,11 +65,11 @@ def tune(
         plan = plan.scaled(fraction(total, "total"))
     found = answers(plan)
     if html is not None:
-        from flows.tuning_page import page
+        from flows.tuning.page import page
 
         _write(html, page(plan).encode())
     if xlsx is not None:
-        from flows.tuning_workbook import workbook
+        from flows.tuning.workbook import workbook
 
         _write(xlsx, workbook(plan))
     report(found, tables(found), form, as_json=as_json)

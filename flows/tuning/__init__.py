@@ -1,0 +1,1 @@
+"""The three faces of `das tune`: terminal tables, an offline page, a workbook with live formulas."""

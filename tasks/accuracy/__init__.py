@@ -1,0 +1,1 @@
+"""Repeated runs on synthetic data against the truth: what `das accuracy` does."""

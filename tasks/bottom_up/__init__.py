@@ -1,0 +1,1 @@
+"""The two-tailed geometric bottom-up mechanism over a table of records."""

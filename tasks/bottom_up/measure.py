@@ -1,0 +1,177 @@
+"""Bottom-up stages 2 to 4: the budget check, noise in every cell, and calibration to published totals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.bottom_up import BottomUp
+from privacy.calibration import Method, calibrate
+from privacy.ledger import Request
+from privacy.noise import QueryNoise
+from privacy.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
+from privacy.slides_sampler import two_tailed
+from tasks.bottom_up.domain import Domain, Totals
+from tasks.bottom_up.tabulate import TABULATED, Tabulated
+from tasks.budget_check import Charging, authorize
+from tasks.errors import Refused
+from tasks.noise import read_secret
+from tasks.run_directory import RunDirectory, load_public, once, open_array, save_arrays, save_public
+from tasks.workers import Workers
+
+PLAN = "public/plan"
+CASES = "public/cases"
+FINAL = "noisy/final"
+CELLS_EACH = 1 << 20  # cells that one piece of a noise stage holds
+QUERY = "bottom-up/histogram"
+
+Sampler = Literal["exact", "slides"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is to do, all of it public."""
+
+    domain: Domain
+    epsilon: Fraction
+    sampler: Sampler = "exact"
+    totals: Totals | None = None
+    calibration: Method = "additive"
+    tolerance: Fraction = Fraction(0)
+    margins: tuple[tuple[str, ...], ...] = ()
+    clip: bool = False
+
+    @cached_property
+    def mechanism(self) -> BottomUp:
+        """The mechanism, with the sensitivity that the weights give it."""
+        return self.domain.mechanism(self.epsilon)
+
+    @property
+    def pieces(self) -> int:
+        """The number of runs of CELLS_EACH cells."""
+        return -(-self.domain.histogram.cells // CELLS_EACH)
+
+    def digest(self) -> str:
+        """One digest of all that shapes the release besides the data."""
+        options = {
+            "domain": self.domain.digest(),
+            "epsilon": str(self.epsilon),
+            "sampler": self.sampler,
+            "totals": self.totals and [self.totals.grouping.names, sorted(self.totals.published.items())],
+            "calibration": self.calibration,
+            "tolerance": str(self.tolerance),
+            "margins": self.margins,
+            "clip": self.clip,
+        }
+        return sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
+
+
+def check_budget(run: RunDirectory, charging: Charging) -> None:
+    """Reserve the run's epsilon and make its secret. Called again for a run that has both, it checks everything.
+
+    Raises
+    ------
+    Refused
+        as tasks.budget_check does; and where the slides' sampler is asked for on data that is not synthetic.
+    """
+    plan: Plan = load_public(run / PLAN)
+    tabulated: Tabulated = load_public(run / TABULATED)
+    if plan.sampler == "slides" and not tabulated.synthetic:
+        raise Refused("the slides' sampler is not epsilon-DP (its tail is cut): it is for synthetic data only")
+    request = Request(
+        run=run.id,
+        account=charging.account or "",
+        states=plan.domain.states,
+        definition=plan.mechanism.spend.definition,
+        amount=plan.mechanism.spend.unbounded,
+        input_digest=tabulated.input_digest,
+        configuration_digest=plan.digest(),
+        noise_scheme=NOISE_SCHEME_VERSION,
+    )
+    authorize(run, charging, request, synthetic=tabulated.synthetic)
+
+
+def measure(run: RunDirectory, workers: Workers) -> None:
+    """Add noise to every cell that is not a structural zero, empty ones too."""
+    plan: Plan = load_public(run / PLAN)
+    workers.map("measure", run, measure_piece, [(number,) for number in range(plan.pieces)])
+
+
+def measure_piece(run: RunDirectory, number: int) -> None:
+    """Measure cells CELLS_EACH * number and on: noisy/NUMBER with `count`, int64, in steps."""
+    once(run / f"noisy/{number:05d}", lambda: _measure_piece(run, number))
+
+
+def _measure_piece(run: RunDirectory, number: int) -> None:
+    plan: Plan = load_public(run / PLAN)
+    start = number * CELLS_EACH
+    stop = min(start + CELLS_EACH, plan.domain.histogram.cells)
+    noisy = exact_counts(run, start, stop) + _noise(run, plan, start, stop)
+    noisy[~plan.domain.histogram.possible(np.arange(start, stop))] = 0
+    save_arrays(run / f"noisy/{number:05d}", {"count": noisy})
+
+
+def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
+    """The exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
+    tabulated: Tabulated = load_public(run / TABULATED)
+    counts = np.zeros(stop - start, np.int64)
+    for cell, steps in _partitions(run, tabulated.partitions):
+        first, last = np.searchsorted(cell, (start, stop))
+        counts[cell[first:last] - start] += steps[first:last]  # a cell occurs once in a partition
+    return counts
+
+
+def _partitions(run: RunDirectory, partitions: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    for number in range(partitions):
+        folder = run / f"counts/{number:05d}"
+        if folder.exists():  # a partition without a row has none
+            yield open_array(folder, "cell"), open_array(folder, "steps")
+
+
+def _noise(run: RunDirectory, plan: Plan, start: int, stop: int) -> NDArray[np.int64]:
+    secret, given = read_secret(run)
+    law, data, configuration = plan.mechanism.law, given.input_digest, given.configuration_digest
+    if plan.sampler == "exact":
+        noise = QueryNoise(law, secret, input_digest=data, configuration_digest=configuration, query=QUERY)
+        return noise.draw_run(start, stop)
+    key = query_key(secret, input_digest=data, configuration_digest=configuration, query=f"{QUERY}/slides")
+    return two_tailed(Keystream(key).words(start, stop - start), float(1 / law.scale))
+
+
+def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
+    """Join the pieces and calibrate them: noisy/final with `count` and `reported`; one worker holds all cells."""
+    workers.map("calibrate", run, _calibrate, [()])
+
+
+def _calibrate(run: RunDirectory) -> None:
+    plan: Plan = load_public(run / PLAN)
+    noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(plan.pieces)])
+    reported = plan.domain.histogram.possible(np.arange(len(noisy)))
+    cases: list[dict[str, str]] = []
+    if plan.totals is not None:
+        grouping = plan.totals.grouping
+        group = np.where(reported, grouping.of(np.arange(len(noisy))), -1)
+        consistent = _consistent(run, plan, plan.totals)
+        done = calibrate(noisy, group, plan.totals.published, consistent, plan.calibration)
+        noisy, reported = done.counts, reported & done.reported
+        cases = [{**grouping.label(number), "case": case} for number, case in done.cases.items()]
+    save_public(run / CASES, cases)
+    save_arrays(run / FINAL, {"count": noisy, "reported": reported})
+
+
+def _consistent(run: RunDirectory, plan: Plan, totals: Totals) -> dict[int, bool]:
+    """Which published totals agree with the data, to the tolerance. This is exact knowledge, and released as such."""
+    exact = np.zeros(totals.grouping.groups, np.int64)
+    tabulated: Tabulated = load_public(run / TABULATED)
+    for cell, steps in _partitions(run, tabulated.partitions):
+        np.add.at(exact, totals.grouping.of(cell), steps)
+    within = plan.tolerance / plan.domain.grid
+    return {number: abs(int(exact[number]) - total) <= within for number, total in totals.published.items()}

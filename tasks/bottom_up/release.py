@@ -1,0 +1,164 @@
+"""Bottom-up stage 5, release: the histogram, its margins by addition, and the manifest.
+
+Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows stand in the order of the declared
+levels. Geographies that calibration dropped are in no table and no sum.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from privacy.error import margin_of_error
+from privacy.randomness import NOISE_SCHEME_VERSION
+from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
+from tasks.bottom_up.tabulate import TABULATED, Tabulated
+from tasks.digests import file_digest
+from tasks.manifest import LIBRARIES, MANIFEST, STATEMENTS, SYNTHETIC, released_files
+from tasks.release import WRITE
+from tasks.run_directory import RunDirectory, load_public, open_array, whole
+from tasks.workers import Workers
+
+ROWS_AT_ONCE = 1 << 20
+STATEMENTS_BOTTOM_UP = {
+    "guarantee": STATEMENTS["guarantee"],
+    "margins": "A margin of error is the smallest m with P(|noise| > m) <= 0.05 for the noise that was added to the "
+    "count, or to the cells that it sums, before calibration and clipping.",
+    "clipping": "Where negative counts are clipped each published count is, after all sums: the clipped counts are "
+    "biased upwards, and margins may differ from the sums of their clipped cells.",
+    "calibration": "Counts of a calibrated group sum to its published total, which has no noise: the guarantee is "
+    "conditional on the published totals, and on which of them agree with the data. Groups whose published total does "
+    "not agree are not reported, and are in no margin.",
+    "slides": "The noise came from the slides' floating-point sampler, which is not epsilon-DP: its tail is cut.",
+}
+
+
+def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
+    """Write the release into its staging folder, whole or not at all: a worker given up for lost cannot touch it."""
+    for left in (staged, *staged.parent.glob(f".{staged.name}.*")):  # of a try that was killed; nothing sealed
+        shutil.rmtree(left, ignore_errors=True)
+    workers.map("release", run, write_release, [(staged,)])
+
+
+def write_release(run: RunDirectory, staged: Path) -> None:
+    """Write the tables and the manifest into a folder that becomes `staged` when it is whole."""
+    with whole(staged) as folder:
+        folder.mkdir()
+        _write_all(run, folder)
+
+
+def _write_all(run: RunDirectory, out: Path) -> None:
+    plan: Plan = load_public(run / PLAN)
+    count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
+    names = {"histogram": plan.domain.histogram.names}
+    names |= {"total" if not margin else "by-" + "-".join(margin).lower(): margin for margin in plan.margins}
+    for table, columns in names.items():
+        _write(out, table, plan, columns, count, reported)
+    (out / MANIFEST).write_text(json.dumps(_manifest(run, plan, out), indent=1) + "\n")
+
+
+def _write(
+    out: Path, table: str, plan: Plan, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
+) -> None:
+    """One table by the factors or groups named; the histogram is the one by all of them."""
+    whole = tuple(names) == plan.domain.histogram.names
+    cells = reported.astype(np.int64)
+    sums = count if whole else plan.domain.margin(np.where(reported, count, 0), names)
+    summed = cells if whole else plan.domain.margin(cells, names)
+    rows = np.flatnonzero(summed)
+    margin = _margins(plan, summed)
+    text, columns = out / f"{table}.csv", out / "parquet" / f"{table}.parquet"
+    columns.parent.mkdir(parents=True, exist_ok=True)
+    first = _table(plan, names, rows[:0], sums, margin)
+    with (
+        pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=WRITE) as as_text,
+        pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
+    ):
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            batch = _table(plan, names, rows[start : start + ROWS_AT_ONCE], sums, margin)
+            as_text.write_table(batch.drop_columns(["MOE"]))
+            as_parquet.write_table(batch)
+
+
+def _margins(plan: Plan, summed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """95% margins of error, in steps, of sums of so many cells."""
+    distinct, place = np.unique(summed, return_inverse=True)
+    law = plan.mechanism.law
+    return np.array([margin_of_error(law, cells) if cells else 0 for cells in distinct.tolist()], np.int64)[place]
+
+
+def _table(
+    plan: Plan, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margin: NDArray[np.int64]
+) -> pa.Table:
+    grouping = plan.domain.grouping(names)
+    shape = tuple(map(len, grouping.levels)) or (1,)
+    columns: dict[str, Any] = {}
+    for name, levels, number in zip(names, grouping.levels, np.unravel_index(rows, shape), strict=False):
+        columns[name] = pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), pa.array(levels)).cast(
+            "string"
+        )
+    counts = sums[rows].clip(min=0) if plan.clip else sums[rows]
+    return pa.table({**columns, "COUNT": _in_units(plan, counts), "MOE": _in_units(plan, margin[rows])})
+
+
+def _in_units(plan: Plan, steps: NDArray[np.int64]) -> NDArray[Any]:
+    grid = plan.domain.grid
+    return steps * int(grid) if grid.denominator == 1 else steps * grid.numerator / grid.denominator
+
+
+def _manifest(run: RunDirectory, plan: Plan, out: Path) -> dict[str, Any]:
+    tabulated: Tabulated = load_public(run / TABULATED)
+    mechanism, domain = plan.mechanism, plan.domain
+    said = ["guarantee", "margins"] + ["clipping"] * plan.clip + ["calibration"] * (plan.totals is not None)
+    said += ["slides"] * (plan.sampler == "slides")
+    return {
+        "release": "Bottom-up histogram by the two-tailed geometric mechanism",
+        "run": run.id,
+        **({"SYNTHETIC": SYNTHETIC} if tabulated.synthetic else {}),
+        "spent": {
+            "definition": mechanism.spend.definition,
+            "unit": "epsilon",
+            "unbounded": {"epsilon": str(mechanism.spend.unbounded), "decimal": float(mechanism.spend.unbounded)},
+            "bounded": {"epsilon": str(mechanism.spend.bounded), "decimal": float(mechanism.spend.bounded)},
+        },
+        "states": domain.states,
+        "noise": {
+            "law": "two-sided geometric",
+            "scale": str(mechanism.law.scale),
+            "variance": mechanism.law.variance(),
+            "sensitivity": mechanism.sensitivity,
+            "step": str(domain.grid),
+            "sampler": plan.sampler,
+        },
+        "histogram": {
+            "cells": domain.histogram.cells,
+            "factors": {factor.name: len(factor.levels) for factor in domain.histogram.factors},
+            "structural_zeros": domain.structural_zeros,
+            "domain": domain.digest(),
+        },
+        "calibration": {
+            "method": plan.calibration if plan.totals is not None else None,
+            "tolerance": str(plan.tolerance),
+            "groups": load_public(run / CASES),
+        },
+        "clipped": plan.clip,
+        "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in said},
+        "noise_scheme": NOISE_SCHEME_VERSION,
+        "versions": {
+            "das-flows": version("das-flows"),
+            "python": platform.python_version(),
+            **{name: version(name) for name in LIBRARIES},
+        },
+        "files": {str(path.relative_to(out)): file_digest(path) for path in released_files(out)},
+    }

@@ -1,0 +1,239 @@
+"""Bottom-up stage 1, tabulate: one pass over a large table, partition by partition, to exact counts and a digest.
+
+A partition is 64 MiB of text or a row group of Parquet; a worker holds one. Each distinct value of a column is looked
+up once. Counts of a partition are kept as pairs (cell, steps), so that nothing grows with the number of cells. All of
+it is confidential, and so are the findings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import partial
+from hashlib import sha256
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.bottom_up.domain import Domain, Weight
+from tasks.digests import CHUNK_BYTES, chunk_digest, combine
+from tasks.errors import Refused
+from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
+from tasks.run_directory import RunDirectory, load_public, save_arrays, save_public, whole
+from tasks.synthetic import MARK_FILE, Mark, parse_mark
+from tasks.tables import Column, read_bytes
+from tasks.validation import digest_file
+from tasks.workers import Workers
+
+TABULATED = "public/tabulated"
+SOURCE = "public/source"
+NO_WEIGHT = -1
+
+
+@dataclass(frozen=True)
+class Source:
+    """The table of a run and what it is checked against; public."""
+
+    path: str
+    domain: Domain
+    header: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The file's name, as findings give it."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def parquet(self) -> bool:
+        """True for Parquet, False for text."""
+        return self.path.endswith(".parquet")
+
+
+@dataclass(frozen=True)
+class Tabulated:
+    """What later stages need to know; `input_digest` is confidential."""
+
+    input_digest: str
+    synthetic: bool
+    partitions: int
+
+
+def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) -> Tabulated:
+    """Check every record of the table and count it into the histogram.
+
+    Raises
+    ------
+    Refused
+        where a record has an undeclared level, a structural zero's levels or a bad weight, or the table cannot be
+        read. The findings are in the run's findings.json, the message holds none of them.
+    """
+    source = _open(table, domain)
+    if (run / SOURCE).exists() and load_public(run / SOURCE) != source:
+        raise Refused(f"run {run.id} began with another table or domain; start a new run")
+    if (run / TABULATED).exists():
+        done: Tabulated = load_public(run / TABULATED)
+        return done
+    save_public(run / SOURCE, source)
+    partitions = _partitions(source)
+    workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
+    reports = [json.loads((run / f"counts/{number:05d}.json").read_text()) for number in range(partitions)]
+    found = gather(
+        Finding(**{**item, "values": tuple(item["values"])}) for each in reports for item in each["findings"]
+    )
+    write_findings(run / "findings.json", found)
+    if has_errors(found):
+        raise Refused(f"the table does not pass validation; the findings are in the curator's report of {run.id}")
+    digest = digest_file(table) if source.parquet else combine(bytes.fromhex(each["digest"]) for each in reports)
+    mark = _read_mark(table)
+    if mark is not None:
+        mark.check({source.name: digest})
+    tabulated = Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), mark is not None, partitions)
+    save_public(run / TABULATED, tabulated)
+    return tabulated
+
+
+def _open(table: str, domain: Domain) -> Source:
+    try:
+        if table.endswith(".parquet"):
+            with fsspec.open(table) as stream:
+                header = tuple(pq.read_schema(stream).names)
+        else:
+            first = read_bytes(table, 0, 1 << 20).partition(b"\n")[0]
+            header = tuple(first.decode("utf-8", "replace").removeprefix("\ufeff").strip("\r").split(domain.delimiter))
+    except OSError as error:
+        raise Refused(f"{table} cannot be read: {error.strerror or type(error).__name__}") from None
+    except pa.ArrowInvalid:
+        raise Refused(f"{table} is not a Parquet file") from None
+    if missing := [name for name in domain.columns if name not in header]:
+        raise Refused(f"{table} has no column {', '.join(missing)}")
+    return Source(table, domain, header)
+
+
+def _partitions(source: Source) -> int:
+    filesystem, name = fsspec.url_to_fs(source.path)
+    if source.parquet:
+        with filesystem.open(name) as stream:
+            return int(pq.ParquetFile(stream).num_row_groups)
+    return max(1, -(-int(filesystem.size(name)) // CHUNK_BYTES))
+
+
+def _read_mark(table: str) -> Mark | None:
+    try:
+        return parse_mark(read_bytes(f"{table.rpartition('/')[0]}/{MARK_FILE}").decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return None
+
+
+def tabulate_partition(run: RunDirectory, number: int) -> None:
+    """Count one partition: counts/NUMBER with `cell` (sorted) and `steps`, int64, and its report."""
+    report = run / f"counts/{number:05d}.json"
+    if report.exists():
+        return
+    source: Source = load_public(run / SOURCE)
+    table, digest, found = (_read_row_group if source.parquet else _read_text)(source, number)
+    if table is not None:
+        cells, steps, faults = count(source, table)
+        found += faults
+        save_arrays(run / f"counts/{number:05d}", {"cell": cells, "steps": steps})
+    with whole(report) as temporary:
+        temporary.write_text(json.dumps({"digest": digest, "findings": [asdict(finding) for finding in found]}))
+
+
+def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Finding]]:
+    """Count records (text columns, dictionary-encoded) into cells: sorted cells that occur, their steps, findings."""
+    domain, found = source.domain, []
+    good = np.ones(len(table), bool)
+
+    def fault(rule: str, column: str, bad: NDArray[np.bool_], values: Sequence[str]) -> None:
+        if bad.any():
+            found.append(Finding(source.name, rule, column, int(bad.sum()), None, tuple(sorted(values))[:SHOWN_VALUES]))
+            np.logical_and(good, ~bad, out=good)
+
+    levels = []
+    for factor in domain.histogram.factors:
+        column = Column(table[factor.name])
+        number = column.where(partial(_number, factor.numbers), np.int64)
+        undeclared = [value for value in column.values if value not in factor.numbers]
+        fault("levels that are not declared", factor.name, number < 0, undeclared)
+        levels.append(np.maximum(number, 0))
+    cell = domain.histogram.cell(levels)
+    if domain.structural_zeros:
+        fault("records in a cell that is declared a structural zero", "", ~domain.histogram.possible(cell), ())
+    steps = np.ones(len(table), np.int64)
+    if domain.weight:
+        column = Column(table[domain.weight.column])
+        steps = column.where(partial(weight_steps, domain.weight), np.int64)
+        wrong = [value for value in column.values if weight_steps(domain.weight, value) == NO_WEIGHT]
+        fault("weights that are not numbers from 0 to the declared most", domain.weight.column, steps < 0, wrong)
+    cells, place = np.unique(cell[good], return_inverse=True)
+    totals = np.zeros(len(cells), np.int64)
+    np.add.at(totals, place, steps[good])
+    return cells, totals, found
+
+
+def _number(numbers: Mapping[str, int], level: str) -> int:
+    return numbers.get(level, -1)
+
+
+def weight_steps(weight: Weight, text: str) -> int:
+    """A weight in steps of the grid, to the nearest, ties to even; NO_WEIGHT where it is no number from 0 to `most`."""
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return NO_WEIGHT
+    return round(value / weight.grid) if 0 <= value <= weight.most else NO_WEIGHT
+
+
+Read = tuple[pa.Table | None, str, list[Finding]]
+
+
+def _read_text(source: Source, number: int) -> Read:
+    """The rows that begin in the chunk; the digest is of the chunk's own bytes."""
+    start = number * CHUNK_BYTES
+    before = read_bytes(source.path, start - 1, start) if start else b""
+    own = read_bytes(source.path, start, start + CHUNK_BYTES)
+    digest = chunk_digest(own).hex()
+    skip = 0 if before == b"\n" else own.find(b"\n") + 1 or len(own)  # the header, or the end of an earlier line
+    body, end = own[skip:], start + len(own)
+    while body and not body.endswith(b"\n") and (more := read_bytes(source.path, end, end + 65536)):
+        cut = more.find(b"\n") + 1 or len(more)
+        body, end = body + more[:cut], end + cut
+    if not body.strip():
+        return None, digest, []
+    wrong: list[int] = []
+
+    def keep_out(row: pa.csv.InvalidRow) -> str:
+        wrong.append(row.number)
+        return "skip"
+
+    text = pa.dictionary(pa.int32(), pa.string())
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(body),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=len(body), column_names=list(source.header)),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=source.domain.delimiter, quote_char=False, invalid_row_handler=keep_out
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(source.header, text),
+                include_columns=list(source.domain.columns),
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None, digest, [Finding(source.name, "cannot be parsed as a delimited table of UTF-8 text")]
+    rule = f"a row does not have {len(source.header)} columns"
+    return table, digest, [Finding(source.name, rule, rows=len(wrong))] if wrong else []
+
+
+def _read_row_group(source: Source, number: int) -> Read:
+    with fsspec.open(source.path) as stream:
+        table = pq.ParquetFile(stream).read_row_group(number, columns=list(source.domain.columns))
+    text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in table.column_names}
+    return pa.table(text), "", []

@@ -1,0 +1,47 @@
+"""The spine branch of a Detailed DHC-A run: the same run's public geography through spine optimization.
+
+It has no access to the confidential directory, and its failure does not hold back the release (DESIGN section 3).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from spine.settings import settings_for
+from tasks.configuration import Region
+from tasks.errors import Refused
+from tasks.geography import GRF_FILE
+from tasks.release import SEE_SPINE
+from tasks.spine.optimize import on_client, optimize_spine, spine_columns_missing
+from tasks.tables import read_bytes, split_header
+from tasks.workers import Workers
+
+PRODUCT = "pl94-persons"
+
+
+def build_spine(workers: Workers, data: str, region: Region, states: tuple[str, ...], folder: Path) -> str:
+    """Write the optimized spine of a run's blocks to FOLDER; returns the line that the manifest says of it.
+
+    Public: reads GRF-C and nothing else.
+    """
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier try
+    settings = settings_for(PRODUCT, region)
+    path = f"{data.rstrip('/')}/{GRF_FILE}"
+    header = split_header(read_bytes(path, 0, 65536).partition(b"\n")[0])
+    if missing := spine_columns_missing(header, settings):
+        return f"skipped: GRF-C lacks {', '.join(missing)}"
+    if isinstance(fsspec.url_to_fs(path)[0], fsspec.get_filesystem_class("file")):
+        geography = Path(path)
+    else:
+        return "skipped: GRF-C is not on a file system of the workers"
+    try:
+        summary: Any = optimize_spine(
+            geography, folder, settings, states=[int(state) for state in states], each=on_client(workers.client)
+        )
+    except Refused as refused:
+        return f"skipped: {refused}"
+    return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"

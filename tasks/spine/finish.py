@@ -1,0 +1,127 @@
+"""The last stage of a spine: put the states under their root, measure and write them, and move the whole into place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from spine.noise import Noise, noise, record_cost
+from spine.variance import Root
+from tasks.spine.entities import Roots
+from tasks.spine.join import entity_table, roots, shared_codes
+from tasks.spine.prepare import Prepared
+from tasks.spine.report import write_report
+from tasks.spine.second_pass import Written, write_state
+from tasks.spine.state import SPINES, State
+from tasks.spine.summary import SpineSummary, manifest
+from tasks.spine.tables import class_table, level_table, root_error, with_errors
+
+Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
+
+
+def finish(prepared: Prepared, surveyed: Sequence[State], each: Each) -> SpineSummary:
+    """Put the states under their root, write everything, and move the whole to its place."""
+    plan, levels, partial = prepared.plan, prepared.levels, prepared.partial
+    found = roots(surveyed, plan, levels)
+    written = list(each(write_state, _second_pass(prepared, surveyed, found)))
+    tops = {which: sum(state.geounits[which][0] for state in surveyed) for which in SPINES}
+    entities = entity_table([state.families for state in written], tops, plan, found, levels)
+    classes = class_table(entities, plan.marginals)
+    level_rows = with_errors(level_table(surveyed, plan, levels), plan, levels, written, found)
+    noises = noise(plan.allocation, _all_shares(prepared, written))
+    cost = max(each.cost for each in written)
+    if not plan.rooted:
+        _write_root(prepared, surveyed, found["optimized"][plan.marginals[0]])
+        top = levels["optimized"][0]
+        cost += record_cost(plan.allocation, [row.parameter for row in noises if row.level == top])
+    entities.to_csv(partial / "entities.csv", index=False)
+    classes.to_csv(partial / "classes.csv", index=False)
+    level_rows.to_csv(partial / "levels.csv", index=False)
+    _noise_table(noises).to_csv(partial / "noise.csv", index=False)
+    summary = _summary(prepared, surveyed, classes, cost)
+    (partial / "spine.json").write_text(json.dumps(manifest(summary, plan, prepared.inputs), indent=2) + "\n")
+    county = prepared.county or min(state.county for state in surveyed)[-1]
+    write_report(partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
+    shutil.rmtree(partial / "scratch")
+    if prepared.out.exists():
+        prepared.out.rmdir()
+    partial.rename(prepared.out)
+    return summary
+
+
+def _second_pass(prepared: Prepared, surveyed: Sequence[State], found: Roots) -> list[tuple[Any, ...]]:
+    """The arguments of `write_state` for each state."""
+    plan = prepared.plan
+    counts = [state.geounits["optimized"] for state in surveyed]
+    ids = [(0,) * len(counts[0]), *accumulate(counts, lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)))]
+    counters = tuple(max(column) for column in zip(*(state.counters for state in surveyed), strict=True))
+    shared = shared_codes(surveyed)
+    return [
+        (path, plan, found, shared, first_ids, counters, prepared.partial)
+        for path, first_ids in zip(prepared.paths, ids[:-1], strict=True)
+    ]
+
+
+def _all_shares(prepared: Prepared, written: Sequence[Written]) -> dict[str, list[Fraction]]:
+    """The distinct shares of every level of the optimized spine, root included."""
+    shares: dict[str, list[Fraction]] = {}
+    for level in prepared.levels["optimized"]:
+        distinct = {share for state in written for share in state.shares.get(level, [])}
+        shares[level] = sorted(distinct) or [prepared.plan.allocation.levels[level]]
+    return shares
+
+
+def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
+    """Exact parameters as text, and as decimals to look at."""
+    table = pd.DataFrame([{name: str(value) for name, value in row._asdict().items()} for row in noises])
+    return table.assign(decimal=[float(row.parameter) for row in noises])
+
+
+def _write_root(prepared: Prepared, surveyed: Sequence[State], found: Sequence[Root]) -> None:
+    """geounits/root.parquet: the root above several states."""
+    plan = prepared.plan
+    top = prepared.levels["optimized"][0]
+    like = pyarrow.parquet.read_schema(next((prepared.partial / "geounits").glob("*.parquet")))
+    row = {
+        "level": top,
+        "id": 0,
+        "parent": None,
+        "geocode": "",
+        "share": str(plan.allocation.levels[top]),
+        "fanout": sum(state.geounits["optimized"][0] for state in surveyed),
+        "blocks": sum(state.blocks for state in surveyed),
+        f"se_{plan.marginals[0]}": root_error(plan, prepared.levels["optimized"], found),
+    }
+    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in like])
+    table = pa.Table.from_pylist([row], plain).cast(like)
+    pyarrow.parquet.write_table(table, prepared.partial / "geounits" / "root.parquet", compression="zstd")
+
+
+def _summary(prepared: Prepared, surveyed: Sequence[State], classes: pd.DataFrame, cost: Fraction) -> SpineSummary:
+    plan, settings = prepared.plan, prepared.plan.settings
+    geounits = {}
+    for which in SPINES:
+        counts = [sum(n) for n in zip(*(state.geounits[which] for state in surveyed), strict=True)]
+        geounits[which] = dict(zip(prepared.levels[which], counts if plan.rooted else [1, *counts], strict=True))
+    return SpineSummary(
+        product=settings.product,
+        region=settings.region,
+        variant=settings.variant,
+        mechanism=settings.mechanism,
+        states=tuple(f"{state:02d}" for state in prepared.states),
+        blocks=sum(state.blocks for state in surveyed),
+        geounits=geounits,
+        budget=plan.allocation.budget,
+        cost=cost,
+        classes=tuple({str(k): v for k, v in row.items()} for row in classes.to_dict("records")),
+        notes=prepared.notes,
+        out=prepared.out,
+    )

@@ -1,0 +1,205 @@
+"""Read the blocks of a spine from GRF-C, P.L. 94-171 or CSV files; bad geography is refused with the block named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spine.entities import prims
+from spine.geography import (
+    NO_AIANNH,
+    NO_COUSUB,
+    NO_PLACE,
+    NO_SCHOOL_DISTRICT,
+    BadGeography,
+    Geography,
+    IntArray,
+    checked,
+    concatenate,
+    geocode16,
+    geoid15,
+    gq_pattern,
+)
+from spine.settings import SpineSettings
+from tasks.errors import Refused
+from tasks.spine.columns import GRFC, PL94, Columns, needed
+from tasks.spine.extra import with_extra
+from tasks.spine.table import block_files, read_header, read_table, recognized
+
+_WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
+
+
+def read_geography(
+    source: str | Path,
+    settings: SpineSettings,
+    columns: Columns | None = None,
+    states: Sequence[int] = (),
+    extra: str | None = None,
+) -> tuple[Geography, list[str]]:
+    """The blocks that `settings` cover, and notes on what was left out or is not known.
+
+    source: a file or a directory of them (GRF-C.txt, or ??geo2020.pl of several states), plain or compressed, local or
+    an fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
+    extra: a table of prims and living quarters by block (`tasks.spine.extra`).
+    Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
+    """
+    try:
+        parts = [
+            _read_file(path, settings, columns, prims_given=extra is not None) for path in block_files(str(source))
+        ]
+        geography = checked(concatenate(parts))
+        if extra is not None:
+            geography = with_extra(geography, extra)
+    except BadGeography as bad:
+        raise Refused(f"{source}: {bad}") from bad
+    except OSError as missing:
+        raise Refused(f"{source}: cannot be read ({missing})") from missing
+    return _covered(geography, settings, states, str(source))
+
+
+def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, prims_given: bool) -> Geography:
+    header = read_header(path)
+    columns = (columns or recognized(path, header)).within(header)
+    wanted = needed(_full(columns, header), settings, prims_given=prims_given)
+    lacking = [name for name in wanted if name not in header]
+    if lacking:
+        raise Refused(f"{path}: the settings {settings.product} need the column(s) {', '.join(lacking)}")
+    table = read_table(path, columns)
+    if columns.positions:
+        from tasks.spine.pl94 import block_rows
+
+        table, columns = block_rows(path, table, columns)
+    return _geography(table, columns, settings)
+
+
+def _full(columns: Columns, header: list[str]) -> Columns:
+    """The mapping with the format's own names put back where the header lacks them: to say what is missing."""
+    for known in (GRFC, PL94):
+        if (columns.state, columns.block) == (known.state, known.block) and columns.delimiter == known.delimiter:
+            return known if columns.prim is None else columns
+    return columns
+
+
+def _geography(table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:
+    parts = {what: _integers(table, getattr(columns, what), -1) for what in _WIDTHS}
+    for what, width in _WIDTHS.items():
+        bad = np.flatnonzero((parts[what] < 0) | (parts[what] >= 10**width))
+        if len(bad):
+            codes = ", ".join(f"{k} {v[bad[0]]}" for k, v in parts.items())
+            raise BadGeography(f"row {bad[0] + 1} names no block ({codes.replace('-1', 'blank')})")
+    geocode = geocode16(parts["state"], parts["county"], parts["tract"], parts["block"])
+    if columns.geoid:
+        short = geocode // 10**5 * 10**4 + parts["block"]
+        _same(geocode, _integers(table, columns.geoid, -1), short, "outside its tract")
+    if columns.block_group:
+        _same(geocode, _integers(table, columns.block_group, -1), parts["block"] // 1000, "outside its block group")
+    place = _code(table, columns.place, NO_PLACE, geocode)
+    cousub = _code(table, columns.cousub, NO_COUSUB, geocode)
+    geography = Geography(
+        geocode=geocode,
+        place=place.astype(np.int32),
+        cousub=cousub.astype(np.int32),
+        aiannh=_code(table, columns.aiannh, NO_AIANNH, geocode).astype(np.int16),
+        school_district=_school_district(table, columns, geocode),
+        gq=_gq(table, columns),
+        universe=_universe(table, columns),
+        population=_integers(table, columns.population, 0).astype(np.int32) if columns.population else None,
+    )
+    return _with_prims(geography, table, columns, settings)
+
+
+def _same(geocode: IntArray, given: IntArray, expected: IntArray, what: str) -> None:
+    wrong = np.flatnonzero((given != expected) & (given != -1))
+    if len(wrong):
+        raise BadGeography(f"block {geoid15(int(geocode[wrong[0]]))} lies {what}: {given[wrong[0]]} stands beside it")
+
+
+def _code(table: pa.Table, name: str | None, none: int, geocode: IntArray) -> IntArray:
+    if name is None:
+        return np.full(len(geocode), none, np.int64)
+    code = _integers(table, name, none)
+    bad = np.flatnonzero((code < 0) | (code > none))
+    if len(bad):
+        raise BadGeography(f"block {geoid15(int(geocode[bad[0]]))} has the impossible {name} {code[bad[0]]}")
+    return code
+
+
+def _integers(table: pa.Table, name: str, none: int) -> IntArray:
+    column = pc.fill_null(table[name], none)
+    return cast(IntArray, column.to_numpy().astype(np.int64, copy=False))
+
+
+def _school_district(table: pa.Table, columns: Columns, geocode: IntArray) -> IntArray | None:
+    if not columns.sd:
+        return None
+    code = np.zeros(len(geocode), np.int64)
+    for name in columns.sd:
+        code = code * 10**5 + _code(table, name, 99999, geocode)
+    assert code.max(initial=0) <= NO_SCHOOL_DISTRICT
+    return code
+
+
+def _gq(table: pa.Table, columns: Columns) -> Any:
+    if not columns.gq:
+        return None
+    return gq_pattern([_integers(table, name, 0) > 0 for name in columns.gq])
+
+
+def _universe(table: pa.Table, columns: Columns) -> Any:
+    if not columns.universe:
+        return None
+    return np.logical_or.reduce([_integers(table, name, 0) > 0 for name in columns.universe])
+
+
+def _with_prims(geography: Geography, table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:
+    if "Prim" not in settings.levels:
+        return geography
+    if columns.prim:
+        return replace(geography, prim=_integers(table, columns.prim, -1))
+    status = [_letters(table, name) for name in (columns.cousub_status, columns.place_status)]
+    if settings.region == "us" and None in (columns.cousub_status, columns.place_status):
+        return geography  # the prims stand in a table of their own
+    return replace(geography, prim=prims(geography, *status))
+
+
+def _letters(table: pa.Table, name: str | None) -> IntArray | None:
+    if name is None:
+        return None
+    letters = pc.fill_null(table[name], "").to_pylist()
+    return np.array([ord(letter[0]) if letter else 0 for letter in letters])
+
+
+def _covered(
+    geography: Geography, settings: SpineSettings, states: Sequence[int], source: str
+) -> tuple[Geography, list[str]]:
+    notes = []
+    found = np.unique(geography.state).tolist()
+    absent = ", ".join(f"{s:02d}" for s in sorted(set(states) - set(found)))
+    chosen = [s for s in found if settings.covers(s) and (not states or s in states)]
+    if absent and chosen:
+        notes.append(f"there is no block of state {absent}")
+    elif absent:
+        raise Refused(f"{source}: has no block of state {absent}")
+    if not chosen:
+        raise Refused(f"{source}: has no block of {settings.states_covered}")
+    if len(chosen) < len(found):
+        keep = np.isin(geography.state, chosen)
+        notes.append(f"{int((~keep).sum()):,} blocks of other states are left out")
+        geography = geography.take(keep)
+    if geography.gq is None and "gq" in settings.entities:
+        notes.append("group-quarters types are not known: the GQ entities are left out")
+    if geography.universe is None:
+        if settings.occupied_only:
+            notes.append("which blocks are occupied is not known: all blocks are on the spine")
+    elif settings.occupied_only:
+        if not geography.universe.any():
+            raise Refused(f"{source}: no block holds a housing unit or group quarters")
+        notes.append(f"{int((~geography.universe).sum()):,} blocks without living quarters are on no spine")
+        geography = geography.take(geography.universe)
+    return geography, notes

@@ -1,0 +1,77 @@
+"""The geographic spine of a run: from a block table to the directory that holds its optimized spine and its report.
+
+Public data only. The stages are plain functions of paths and settings, so that they run in this process, in a Dask
+worker, or spread over workers by state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spine.allocations import Allocation
+from spine.settings import SpineSettings
+from tasks.spine.columns import GRFC, Columns, needed
+from tasks.spine.finish import Each, finish
+from tasks.spine.prepare import prepare
+from tasks.spine.state import survey
+from tasks.spine.summary import SpineSummary
+
+
+def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
+    """The GRF-C columns that a spine with these settings needs and this header lacks."""
+    return [name for name in needed(GRFC, settings) if name not in grfc_header]
+
+
+def optimize_spine(
+    geography: Path | str,
+    out: Path,
+    settings: SpineSettings,
+    *,
+    allocation: Allocation | None = None,
+    columns: Columns | None = None,
+    states: Sequence[int] = (),
+    marginals: Sequence[str] = (),
+    county: str | None = None,
+    extra: str | None = None,
+    each: Each | None = None,
+) -> SpineSummary:
+    """Build, measure and optimize the spine of a block table and write it to the directory `out`.
+
+    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.spine.geography`). allocation: of the privacy-loss
+    budget; the production run's where none is given. states: only these FIPS codes. marginals: cells to report standard
+    errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by block
+    (`tasks.spine.extra`). each: how to map a function over states; one after the other here.
+    Refused for bad input, and for an `out` that holds something.
+    """
+    prepared = prepare(
+        geography,
+        out,
+        settings,
+        allocation=allocation,
+        columns=columns,
+        states=states,
+        marginals=marginals,
+        county=county,
+        extra=extra,
+    )
+    each = each or in_turn
+    with prepared.discarding():
+        surveyed = list(each(survey, [(path, prepared.plan) for path in prepared.paths]))
+        return finish(prepared, surveyed, each)
+
+
+def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
+    """Call a function with each tuple of arguments, in this process."""
+    return (function(*each) for each in arguments)
+
+
+def on_client(client: Any) -> Each:
+    """Call functions on a Dask client's workers; they must see the paths (a shared file system)."""
+
+    def each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
+        found: list[Any] = client.gather([client.submit(function, *one, pure=False) for one in arguments])
+        return found
+
+    return each

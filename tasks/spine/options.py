@@ -1,0 +1,87 @@
+"""What a person says of a spine in words: settings by name, a column mapping, an allocation file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from spine.allocations import Allocation, allocation_for
+from spine.settings import Region, SpineSettings, Variant, settings_for
+from tasks.errors import Refused
+from tasks.spine.columns import CSV_PRESETS, Columns
+
+
+def read_settings(product: str, region: Region, variant: Variant, changes: Mapping[str, str]) -> SpineSettings:
+    """The settings of a run, with single fields changed by name; values are text, lists separated by commas.
+
+    Refused for an unknown name or a value that the field cannot take.
+    """
+    hints = get_type_hints(SpineSettings)
+    unknown = sorted(set(changes) - set(hints))
+    if unknown:
+        raise Refused(f"no spine setting is called {', '.join(unknown)}; there are {', '.join(hints)}")
+    if fixed := sorted(set(changes) & {"product", "region", "variant", "levels"}):
+        raise Refused(f"{', '.join(fixed)} cannot be set: it follows from the product, the region and the variant")
+    parsed: dict[str, Any] = {}
+    for name, text in changes.items():
+        value: Any = text
+        if get_origin(hints[name]) is tuple:
+            value = [part.strip() for part in text.split(",") if part.strip()]
+        elif type(None) in get_args(hints[name]) and text.lower() in ("", "none"):
+            value = None
+        try:
+            parsed[name] = TypeAdapter(hints[name]).validate_python(value)
+        except ValidationError as error:
+            raise Refused(f"{name}={text}: {error.errors()[0]['msg']}") from error
+    try:
+        return settings_for(product, region, variant, **parsed)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def read_columns(source: str | None) -> Columns | None:
+    """A column mapping: the name of a preset (ri, wi, pr), or a JSON file with the fields of `Columns`."""
+    if source is None or source in CSV_PRESETS:
+        return CSV_PRESETS[source] if source else None
+    try:
+        given = json.loads(Path(source).read_text())
+        known = {f.name for f in fields(Columns)}
+        if unknown := sorted(set(given) - known):
+            raise Refused(f"{source}: unknown field(s) {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        return TypeAdapter(Columns).validate_python(given)
+    except (OSError, ValueError) as error:
+        raise Refused(f"{source} is no column mapping: {error}") from error
+
+
+def read_allocation(source: str | None, budget: str | None, settings: SpineSettings) -> Allocation:
+    """The allocation of the settings' production run, or that of a JSON file; with another budget where one is given.
+
+    The file holds exact fractions as text: {"rho" or "epsilon": .., "geolevel": {level: ..},
+    "query_within_geolevel": {query: {level: ..}}}; a query left out, or NaN, is not asked on that level.
+    """
+    try:
+        amount = Fraction(budget) if budget else None
+        if source is None:
+            return allocation_for(settings, amount)
+        given = json.loads(Path(source).read_text())
+        measure = "rho" if settings.mechanism == "zcdp" else "epsilon"
+        if amount is None and measure not in given:
+            raise Refused(f"{source}: {settings.mechanism} needs '{measure}'")
+        levels = {level: Fraction(share) for level, share in given["geolevel"].items()}
+        queries = {
+            level: {
+                query: Fraction(shares[level])
+                for query, shares in given["query_within_geolevel"].items()
+                if shares.get(level) not in (None, "NaN")
+            }
+            for level in levels
+        }
+        return Allocation(settings.mechanism, amount or Fraction(given[measure]), levels, queries, source)
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise Refused(f"{source or 'the budget'}: {error}") from error

@@ -1,0 +1,213 @@
+"""Charts of a spine as SVG that takes its ink from the page, so that it reads on light and dark ground."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("svg")  # no display, in a worker or on a server
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from spine.hierarchy import Spine, changes
+from tasks.spine.state import SPINES
+from tasks.spine.titles import CLASSES, LEVEL_ORDER, LEVELS, NAMES
+
+COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
+MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
+_INK = "#010203"  # stands for the page's text colour
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "das-flows",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#8b93a1",
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+}
+
+
+def distances(entities: pd.DataFrame, classes: Sequence[str]) -> str:
+    """The share of each class's entities within a given OSED, by spine."""
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(1, len(classes), figsize=(3.2 * len(classes), 3), sharey=True, squeeze=False)
+        for axis, name in zip(axes[0], classes, strict=True):
+            of_class = entities[(entities["class"] == name) & ~entities["outside"]]
+            for width, which in zip((5, 3, 1.6), SPINES, strict=True):  # where two coincide, both show
+                values = np.sort(of_class[f"osed_{which}"])
+                share = np.arange(1, len(values) + 1) / len(values)
+                axis.step(np.append(1, values), np.append(0, share), where="post", color=COLOURS[which], lw=width)
+            axis.set(
+                xscale="log", xlim=(0.9, None), ylim=(0, 1.02), title=f"{CLASSES.get(name, name)} ({len(of_class):,})"
+            )
+            axis.set_xlabel("OSED at most")
+            _plain_log(axis)
+        axes[0, 0].set_ylabel("share of the class")
+        return _svg(_legend(figure))
+
+
+def errors(classes: pd.DataFrame, marginal: str) -> str:
+    """The mean standard error of a cell in each class, by spine."""
+    with plt.rc_context(_STYLE):
+        figure, axis = plt.subplots(figsize=(8, 0.42 * len(classes) + 1.3))
+        rows = np.arange(len(classes))[::-1]
+        columns = [classes[f"se_mean_{marginal}_{which}"].to_numpy() for which in SPINES]
+        axis.hlines(rows, np.min(columns, axis=0), np.max(columns, axis=0), color="#8b93a1", alpha=0.5)
+        for size, which, values in zip((11, 7, 6), SPINES, columns, strict=True):
+            axis.plot(values, rows, MARKERS[which], color=COLOURS[which], ms=size)
+        axis.set_yticks(rows, [CLASSES.get(name, name) for name in classes["class"]])
+        axis.set(xscale="log", xlabel=f"mean standard error of {marginal}", ylim=(-0.6, len(classes) - 0.4))
+        _plain_log(axis)
+        return _svg(_legend(figure))
+
+
+def fanouts(levels: pd.DataFrame) -> str:
+    """Fan-outs of every level: largest (marker), 5th to 95th percentile (line), quartiles (bar), median (gap)."""
+    with plt.rc_context(_STYLE):
+        rows = levels[levels["fanout_max"].notna()].reset_index(drop=True)
+        figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.6))
+        y = _row_positions(rows)
+        for place, row in zip(y, rows.to_dict("records"), strict=True):
+            which, of = str(row["spine"]), {name: float(row[f"fanout_{name}"]) for name in _SPREAD}
+            axis.plot([of["p5"], of["p95"]], [place, place], color=COLOURS[which], lw=1.5)
+            axis.plot([of["p25"], of["p75"]], [place, place], color=COLOURS[which], lw=7, solid_capstyle="butt")
+            axis.plot(of["p50"], place, "|", color=_INK, ms=11, mew=2)
+            axis.plot(of["max"], place, MARKERS[which], color=COLOURS[which], ms=5, mfc="none")
+        axis.set_yticks(
+            y,
+            [
+                _level(str(level)) if which == "conventional" or level not in _SHARED else ""
+                for which, level in zip(rows["spine"], rows["level"], strict=True)
+            ],
+        )
+        axis.tick_params(axis="y", length=0)
+        axis.set(xscale="log", xlabel="children of a geounit")
+        _plain_log(axis)
+        return _svg(_legend(figure))
+
+
+_SPREAD = ("p5", "p25", "p50", "p75", "p95", "max")
+_SHARED = ("US", "State", "County", "Tract", "Block_Group")
+
+
+def _row_positions(rows: pd.DataFrame) -> list[float]:
+    """Levels from the top down, the spines of one level side by side."""
+    order = [level for level in LEVEL_ORDER if level in set(rows["level"])]
+    shift = {"conventional": 0.27, "aian": 0.0, "optimized": -0.27}
+    return [-order.index(level) + shift[which] for which, level in zip(rows["spine"], rows["level"], strict=True)]
+
+
+def _level(name: str) -> str:
+    return LEVELS.get(name, name.replace("_", " "))
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One spine's geounits over the blocks of a county, for drawing.
+
+    entity: (blocks,) place/MCD entity of each block in spine order, -1 outside all. aian: (blocks,) whether it lies in
+    an AIAN area. levels: name, starts and shares of each level from the county's parts down to the block groups.
+    """
+
+    entity: Any
+    aian: Any
+    levels: tuple[tuple[str, Any, Any], ...]
+
+
+def hierarchy_of(spine: Spine, inside: Any, entity: Any, aian: Any) -> Hierarchy:
+    """The part of a spine over the blocks for which `inside` (by row of the geography) holds."""
+    kept = inside[spine.order]
+    position = np.cumsum(kept) - 1
+    levels = []
+    for level, name in enumerate(spine.levels[:-1]):
+        if name in ("US", "State"):
+            continue
+        here = kept[spine.starts[level]]
+        levels.append((name, position[spine.starts[level][here]], spine.shares[level][here]))
+    rows = spine.order[kept]
+    return Hierarchy(entity[rows], aian[rows], tuple(levels))
+
+
+def hierarchies(found: Mapping[str, Hierarchy]) -> str:
+    """A county's geounits, level under level, over its blocks: coloured where one entity holds all of a geounit."""
+    rows = max(len(h.levels) for h in found.values()) + 1
+    with plt.rc_context({**_STYLE, "axes.grid": False}):
+        figure, axes = plt.subplots(len(found), 1, figsize=(10, 0.62 * rows * len(found) + 0.8), squeeze=False)
+        for axis, (which, drawn) in zip(axes[:, 0], found.items(), strict=True):
+            _draw(axis, drawn)
+            axis.set_title(f"{NAMES[which].capitalize() if which != 'aian' else 'AIAN'} spine", loc="left")
+        figure.tight_layout()
+        return _svg(figure)
+
+
+def _draw(axis: Axes, drawn: Hierarchy) -> None:
+    blocks = len(drawn.entity)
+    alike = changes(drawn.entity, drawn.aian.astype(np.int64))  # neighbours of one colour make one bar
+    bars = [*drawn.levels, ("Blocks", np.flatnonzero(alike), None)]
+    for row, (_, starts, shares) in enumerate(bars):
+        ends = np.append(starts[1:], blocks)
+        colours = [_fill(drawn.entity[a:b], drawn.aian[a:b]) for a, b in zip(starts, ends, strict=True)]
+        edges: Any = {} if shares is None else {"edgecolor": _INK, "linewidth": 0.5}
+        axis.bar(starts, 0.86, ends - starts, bottom=-row, align="edge", color=colours, **edges)
+        if shares is not None:
+            for a, b, share in zip(starts, ends, shares, strict=True):
+                if share == 0:  # an only child: its share stands with its parent
+                    axis.plot((a + b) / 2, 0.43 - row, "o", ms=2.4, color=_INK)
+    names = [f"{_level(name)} ({blocks if shares is None else len(starts):,})" for name, starts, shares in bars]
+    axis.set_yticks([0.43 - row for row in range(len(bars))], names)
+    axis.set(xlim=(0, blocks), ylim=(1 - len(bars), 0.9), xticks=[])
+    axis.tick_params(left=False)
+    axis.spines[:].set_visible(False)
+
+
+_PALETTE = ("#2f86d1", "#3aa76d", "#9b6fd0", "#c8557a", "#2aa5a5", "#7f8f2e", "#5a6fd6", "#b07a4a")
+_MIXED, _NOBODY, _AIAN = "#8b93a155", "#8b93a1", "#d58a1c"
+
+
+def _fill(entity: Any, aian: Any) -> str:
+    if aian.all():
+        return _AIAN
+    first = entity[0]
+    if aian.any() or (entity != first).any():
+        return _MIXED
+    return _NOBODY if first < 0 else _PALETTE[int(first) % len(_PALETTE)]
+
+
+def _legend(figure: Figure) -> Figure:
+    handles = [
+        Line2D([], [], color=COLOURS[which], marker=MARKERS[which], lw=2, label=NAMES[which]) for which in SPINES
+    ]
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.35 / figure.get_figheight()))
+    figure.legend(handles=handles, loc="upper center", ncols=len(SPINES))
+    return figure
+
+
+def _plain_log(axis: Axes) -> None:
+    axis.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    return re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", svg, count=1)

@@ -1,0 +1,107 @@
+"""The first stage of a spine: read and check the blocks, and lay them out by state."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from spine.allocations import Allocation, allocation_for
+from spine.build import CONVENTIONAL
+from spine.settings import SpineSettings
+from tasks.errors import Refused
+from tasks.spine.columns import Columns
+from tasks.spine.geography import read_geography
+from tasks.spine.state import Plan, save_geography
+from tasks.spine.table import input_digests
+
+# Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
+MARGINALS = {
+    "pl94-persons": ("total", "hispanic*cenrace"),
+    "pl94-units": ("detailed",),
+    "dhc-persons": ("hispanic*sex",),
+    "dhc-units": ("tenvacgq",),
+}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run whose blocks lie by state in `partial`/scratch. states: their codes, ascending. inputs: digests by file."""
+
+    out: Path
+    partial: Path
+    plan: Plan
+    states: tuple[int, ...]
+    notes: tuple[str, ...]
+    county: int | None
+    inputs: Mapping[str, str]
+
+    @contextmanager
+    def discarding(self) -> Iterator[None]:
+        """Leave nothing half-made behind when a stage fails."""
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(self.partial, ignore_errors=True)
+            raise
+
+    @property
+    def paths(self) -> list[Path]:
+        """The blocks of each state."""
+        return [self.partial / "scratch" / f"{state:02d}.npz" for state in self.states]
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of each spine, root first."""
+        settings = self.plan.settings
+        plain = CONVENTIONAL if settings.region == "us" else CONVENTIONAL[1:]
+        return {"conventional": plain, "aian": plain, "optimized": settings.levels}
+
+
+def prepare(
+    geography: Path | str,
+    out: Path,
+    settings: SpineSettings,
+    *,
+    allocation: Allocation | None = None,
+    columns: Columns | None = None,
+    states: Sequence[int] = (),
+    marginals: Sequence[str] = (),
+    county: str | None = None,
+    extra: str | None = None,
+) -> Prepared:
+    """Read and check the geography, and lay its blocks out by state."""
+    out = Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise Refused(f"{out} exists and is not empty")
+    blocks, notes = read_geography(geography, settings, columns, states, extra)
+    codes, first = np.unique(blocks.state, return_index=True)
+    allocation = allocation or allocation_for(settings)
+    if tuple(allocation.levels) != settings.levels or allocation.mechanism != settings.mechanism:
+        raise Refused(
+            f"the allocation is for {allocation.mechanism} on {', '.join(allocation.levels)}; "
+            f"the settings are for {settings.mechanism} on {', '.join(settings.levels)}"
+        )
+    plan = Plan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
+    try:
+        plan.parts(settings.levels)
+    except ValueError as unknown:
+        raise Refused(str(unknown)) from unknown
+    if county is not None and not (county.isdigit() and (blocks.county == int(county)).any()):
+        raise Refused(f"county {county} has no block here")
+    pa.default_memory_pool().release_unused()  # what the reader took, on the way to states one by one
+    inputs = input_digests(str(geography), extra)
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "scratch").mkdir(parents=True)
+    drawn = int(county) if county else None
+    prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), drawn, inputs)
+    with prepared.discarding():
+        for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
+            save_geography(path, blocks.take(np.arange(start, stop)))
+    return prepared

@@ -1,0 +1,89 @@
+"""The report of a spine, spine.html: one file, no script, legible in light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+
+from spine.entities import entities as entities_of
+from spine.entities import in_aian
+from spine.settings import SpineSettings
+from tasks.spine import plots
+from tasks.spine.state import SPINES, Plan, build, load_geography
+from tasks.spine.titles import CLASSES, LEVELS, NAMES
+
+DRAWN = ("place", "mcd", "aian", "sd")
+
+
+def write_report(
+    path: Path,
+    summary: Any,
+    plan: Plan,
+    entities: pd.DataFrame,
+    classes: pd.DataFrame,
+    levels: pd.DataFrame,
+    state_paths: Sequence[Path],
+    county: int,
+) -> None:
+    """Write the report of a spine: its tables, its charts and the drawing of one county."""
+    present = [name for name in DRAWN if name in set(classes["class"])]
+    state = next(p for p in state_paths if int(p.stem) == county // 1000)
+    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page.filters["number"] = _number
+    html = page.from_string(Path(__file__).with_name("report.html").read_text()).render(
+        summary=summary,
+        marginals=plan.marginals,
+        spines=SPINES,
+        names=NAMES,
+        classes=classes.to_dict("records"),
+        titles=CLASSES,
+        levels=levels.to_dict("records"),
+        level_titles=LEVELS,
+        distances=plots.distances(entities, present) if present else "",
+        errors=plots.errors(classes, plan.marginals[0]),
+        fanouts=plots.fanouts(levels),
+        county=f"{county:05d}",
+        hierarchy=_hierarchy(state, plan, county),
+        settings=_settings(plan.settings),
+    )
+    path.write_text(html)
+
+
+def _hierarchy(state: Path, plan: Plan, county: int) -> str:
+    geography = load_geography(state)
+    family = entities_of(geography, "pme", plan.settings)
+    assert family is not None
+    inside = geography.county == county
+    entity = np.where(family.outside[family.of_block], -1, family.of_block)
+    spines = build(geography, plan)
+    aian = in_aian(geography, plan.settings)
+    return plots.hierarchies(
+        {name: plots.hierarchy_of(spines[name], inside, entity, aian) for name in ("conventional", "optimized")}
+    )
+
+
+def _settings(settings: SpineSettings) -> list[tuple[str, str, str]]:
+    sources = SpineSettings.sources()
+    return [(name, _words(value), sources[name]) for name, value in asdict(settings).items()]
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _number(value: Any) -> str:
+    """Counts with commas, other figures to three digits; nothing where there is nothing."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    if isinstance(value, str | Fraction):
+        return str(value)
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,136 @@
+"""The second pass over a state: measure everything under the known root, and write the optimized spine as Parquet.
+
+blocks/SS.parquet: one row a block: geocodes, the id of its geounit on every level, its share.
+geounits/SS.parquet: one row a geounit above the blocks: level, id, parent's id, geocode, share, fan-out, standard
+error.
+Ids number the geounits of a level through the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from spine.geography import IntArray
+from spine.hierarchy import Spine
+from spine.noise import distinct_shares, replacement_cost
+from spine.variance import Root, cell_variance, downward, upward
+from tasks.spine.entities import Family, Roots, measure_families
+from tasks.spine.geocodes import digits, geocodes, text
+from tasks.spine.state import Plan, build, load_geography, reported_families
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a state's second pass found.
+
+    families: every entity's distances and variances. errors: standard errors by spine and level as (sum of squares,
+    count, largest). shares: the distinct ones by level. cost: the most that a replaced record costs below the root.
+    """
+
+    families: Mapping[str, Family]
+    errors: Mapping[str, Mapping[str, tuple[float, int, float]]]
+    shares: Mapping[str, list[Fraction]]
+    cost: Fraction
+
+
+def write_state(
+    path: Path,
+    plan: Plan,
+    roots: Roots,
+    shared: Mapping[str, IntArray],
+    first_ids: tuple[int, ...],
+    counters: tuple[int, ...],
+    out: Path,
+) -> Written:
+    """Measure the state whose blocks lie at `path`, and write its two Parquet files under `out`.
+
+    shared: by family, the codes of entities that other states have a part of as well. first_ids: for each level of the
+    optimized forest the id of the state's first geounit. counters: the run's largest geocode counters.
+    """
+    geography = load_geography(path)
+    spines = build(geography, plan)
+    families = measure_families(geography, spines, reported_families(geography, plan.settings), shared, plan, roots)
+    errors: dict[str, dict[str, tuple[float, int, float]]] = {}
+    for which, spine in spines.items():
+        standard_errors, blocks = geounit_errors(spine, plan, roots[which][plan.marginals[0]])
+        errors[which] = {
+            level: (float((se**2).sum()), len(se), float(se.max()))
+            for level, se in zip(spine.levels, [*standard_errors, blocks], strict=True)
+        }
+        if which == "optimized":
+            optimized_errors = standard_errors
+    spine = spines["optimized"]
+    codes = geocodes(spine, geography, plan.settings, counters)
+    name = f"{int(geography.state[0]):02d}.parquet"
+    _write(out / "blocks" / name, _block_rows(spine, geography.geocode[spine.order], codes[-1], first_ids))
+    _write(out / "geounits" / name, _geounit_rows(spine, codes, optimized_errors, first_ids, plan))
+    cost = replacement_cost(spine, plan.allocation)
+    return Written(families, errors, distinct_shares(spine), cost)
+
+
+def geounit_errors(spine: Spine, plan: Plan, roots: list[Root]) -> tuple[list[Any], Any]:
+    """Standard errors of the first marginal's cell: per level above the blocks (geounits,), and of the blocks."""
+    parts = plan.parts_of(spine)[plan.marginals[0]]
+    totals: list[Any] = [0.0] * len(spine.levels)
+    for part, root in zip(parts, roots, strict=True):
+        up = upward(spine, part, plan.power)
+        *found, by_kind = downward(spine, up, root.outside(up.variance[0]))
+        found.append(by_kind)
+        totals = [total + cell_variance(part, variance) for total, variance in zip(totals, found, strict=True)]
+        kind = up.kind_of_block
+    blocks = totals[-1][spine.parents[-1], kind]
+    return [np.sqrt(total) for total in totals[:-1]], np.sqrt(blocks)
+
+
+def _block_rows(spine: Spine, geocode: Any, code: Any, first_ids: tuple[int, ...]) -> pa.Table:
+    block = np.hstack([digits(geocode // 10**5, 11), digits(geocode % 10**4, 4)])
+    columns = {"block": text(block), "geocode": text(code)}
+    for level, name in enumerate(spine.levels[:-1]):
+        columns[name.lower()] = pa.array((first_ids[level] + spine.geounit_of_block(level)).astype(np.int32))
+    columns["share"] = _shares(spine, len(spine.levels) - 1)
+    return pa.table(columns)
+
+
+def _geounit_rows(
+    spine: Spine, codes: list[Any], errors: list[Any], first_ids: tuple[int, ...], plan: Plan
+) -> pa.Table:
+    tables = []
+    for level, name in enumerate(spine.levels[:-1]):
+        number = len(spine.starts[level])
+        parent = first_ids[level - 1] + spine.parents[level] if level else np.zeros(number, np.int64)
+        alone = level == 0 and plan.rooted  # the root has no parent
+        tables.append(
+            pa.table(
+                {
+                    "level": pa.array([name]).take(pa.array(np.zeros(number, np.int32))).dictionary_encode(),
+                    "id": pa.array((first_ids[level] + np.arange(number)).astype(np.int32)),
+                    "parent": pa.array(parent.astype(np.int32), mask=np.full(number, alone)),
+                    "geocode": text(codes[level]),
+                    "share": _shares(spine, level),
+                    "fanout": pa.array(spine.children(level).astype(np.int32)),
+                    "blocks": pa.array((spine.ends(level) - spine.starts[level]).astype(np.int32)),
+                    f"se_{plan.marginals[0]}": pa.array(errors[level]),
+                }
+            )
+        )
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+def _shares(spine: Spine, level: int) -> pa.Array:
+    """Exact shares as text, a dictionary of the few that occur."""
+    distinct, kind = np.unique(spine.shares[level], return_inverse=True)
+    words = [str(Fraction(n, spine.denominator)) for n in distinct.tolist()]
+    return pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int32)), pa.array(words))
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(exist_ok=True)
+    pyarrow.parquet.write_table(table, path, compression="zstd")

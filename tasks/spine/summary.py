@@ -1,0 +1,61 @@
+"""What a spine directory says of itself: the summary of a run, and spine.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from spine.settings import SpineSettings
+from tasks.spine.state import Plan
+
+
+@dataclass(frozen=True)
+class SpineSummary:
+    """What a spine directory holds, as spine.json says it.
+
+    geounits: by spine and level. classes: rows of classes.csv. cost: the most that a replaced record costs (rho or
+    epsilon), which is the budget when every share is spent. notes: what was left out or is not known.
+    """
+
+    product: str
+    region: str
+    variant: str
+    mechanism: str
+    states: tuple[str, ...]
+    blocks: int
+    geounits: Mapping[str, Mapping[str, int]]
+    budget: Fraction
+    cost: Fraction
+    classes: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+    out: Path
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, fractions and paths as text."""
+        return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
+
+
+def manifest(summary: SpineSummary, plan: Plan, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """The summary with every setting and its source, the allocation, and the digests of the files that were read."""
+    sources = SpineSettings.sources()
+    settings = {
+        name: {"value": str(value) if isinstance(value, Fraction) else value, "source": sources[name]}
+        for name, value in asdict(plan.settings).items()
+    }
+    allocation = {
+        "source": plan.allocation.source,
+        "budget": str(plan.allocation.budget),
+        "levels": {level: str(share) for level, share in plan.allocation.levels.items()},
+        "queries": {
+            level: {q: str(a) for q, a in plan.allocation.queries[level].items()} for level in plan.allocation.levels
+        },
+    }
+    shown = replace(summary, classes=()).as_json()
+    del shown["out"], shown["classes"]
+    inputs = dict(inputs)
+    made = {"inputs": inputs, "versions": {"das-flows": version("das-flows")}}
+    return {**shown, **made, "settings": settings, "allocation": allocation}

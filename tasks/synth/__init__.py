@@ -1,0 +1,1 @@
+"""Synthetic persons over real or made-up geography: what `das synth` does."""

@@ -1,0 +1,112 @@
+"""A made-up geography with a state's real tallies, skewed as real ones are, block by block.
+
+Blocks lie on a line in the order of their codes, cut into counties, tracts and block groups; places and AIANNH areas
+are stretches of the line that follow no other boundary, so that places cross tracts and counties; county subdivisions
+and school districts are stretches of a county.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.synth.apportion import apportion, number_within
+from tasks.synth.blocks import Blocks
+from tasks.synth.tallies import Tally
+
+# Standard deviations of the logarithms of sizes.
+COUNTY_SKEW, GROUPS_SKEW, BLOCKS_SKEW, PLACE_SKEW = 1.4, 0.22, 0.4, 1.2  # in tracts, block groups, blocks, blocks
+TRACT_SKEW, BLOCK_SKEW = 0.4, 1.1  # in persons
+EMPTY_SHARE = 0.28  # of the blocks; 29% in 2020, those of water among them
+WATER_SHARE = 0.02  # of the tracts: their first block group, numbered 0, is water
+PLACE_COVER, AREA_COVER, WIDE_AREA_COVER = 0.6, 0.03, 0.7  # of the stretch that a place or area gets
+WIDE_AREA_STATES = ("02", "40")  # Alaska's villages and Oklahoma's areas leave little out
+NO_PLACE, NO_AREA = 99999, 9999
+INCORPORATED_SHARE = 0.6  # of the places: those with a government (functional status A, others S)
+# States whose county subdivisions have governments.
+TOWNSHIP_STATES = ("09", "23", "25", "26", "27", "33", "34", "36", "42", "44", "50", "55")
+
+
+def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
+    """The blocks of a state with `persons` in them; the blocks themselves do not depend on `persons`."""
+    random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(1, int(tally.state)))))
+    county_tracts = _sizes(random, tally.counties, COUNTY_SKEW, tally.tracts)
+    tract_groups = _sizes(random, tally.tracts, GROUPS_SKEW, tally.block_groups)
+    group_blocks = _sizes(random, tally.block_groups, BLOCKS_SKEW, tally.blocks)
+    group = np.repeat(np.arange(tally.block_groups), group_blocks)
+    tract = np.repeat(np.arange(tally.tracts), tract_groups)[group]
+    county = np.repeat(np.arange(tally.counties), county_tracts)[tract]
+
+    watered = (random.random(tally.tracts) < WATER_SHARE) & (tract_groups > 1)
+    if group_blocks.max() > 1000:
+        raise ValueError(f"a block group of state {tally.state} would have {group_blocks.max()} blocks")
+    group_code = (number_within(tract_groups) + np.repeat(~watered, tract_groups))[group]
+    place = _places(random, tally)
+    incorporated = (random.random(NO_PLACE) < INCORPORATED_SHARE)[np.minimum(place, NO_PLACE - 1)]
+    columns = {
+        "TABBLKST": np.full(tally.blocks, tally.state, "S2"),
+        "TABBLKCOU": _digits(2 * county + 1, 3),
+        "TABTRACTCE": _digits(100 * (number_within(county_tracts) + 1)[tract], 6),
+        "TABBLK": _digits(1000 * group_code + number_within(group_blocks), 4),
+        "PLACEFP": _digits(place, 5),
+        "AIANNHCE": _digits(_areas(random, tally), 4),
+        "TABBLKGRPCE": _digits(group_code, 1),
+        "COUSUBFP": _digits(_county_parts(county, tally.subdivisions), 5),
+        "SDUNILEA": _digits(_county_parts(county, tally.districts), 5),
+        "SDSECLEA": np.full(tally.blocks, b"99999"),
+        "SDELMLEA": np.full(tally.blocks, b"99999"),
+        "COUSUBFS": np.full(tally.blocks, b"A" if tally.state in TOWNSHIP_STATES else b"S"),
+        "PLACEFS": np.where(place == NO_PLACE, b"9", np.where(incorporated, b"A", b"S")),
+    }
+    lived_in = (random.random(tally.blocks) >= EMPTY_SHARE) & (group_code > 0)
+    size = random.lognormal(0.0, BLOCK_SKEW, tally.blocks) * lived_in
+    tract_size = random.lognormal(0.0, TRACT_SKEW, tally.tracts) / np.maximum(np.bincount(tract, size), 1e-9)
+    return Blocks(columns, apportion(size * tract_size[tract], persons))
+
+
+def _sizes(random: np.random.Generator, count: int, skew: float, total: int, least: int = 1) -> NDArray[np.int64]:
+    return apportion(random.lognormal(0.0, skew, count), total, least=least)
+
+
+def _places(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
+    """Place code of each block; a state's one place is all of it."""
+    cover = PLACE_COVER if tally.places > 1 else 1.0
+    return _stretches(random, tally, _codes(tally.places), cover, NO_PLACE)
+
+
+def _areas(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
+    """AIANNH area code of each block."""
+    if not tally.areas:
+        return np.full(tally.blocks, NO_AREA)
+    cover = WIDE_AREA_COVER if tally.state in WIDE_AREA_STATES else AREA_COVER
+    return _stretches(random, tally, np.array(tally.areas, int), cover, NO_AREA)
+
+
+def _stretches(
+    random: np.random.Generator, tally: Tally, codes: np.ndarray, cover: float, none: int
+) -> NDArray[np.int64]:
+    """Cut the blocks into a stretch for each code; the first `cover` of it (at least a block) gets the code."""
+    lengths = _sizes(random, len(codes), PLACE_SKEW, tally.blocks, least=2)
+    covered = np.maximum(1, np.rint(cover * lengths))
+    return np.where(number_within(lengths) < np.repeat(covered, lengths), np.repeat(codes, lengths), none)
+
+
+def _county_parts(county: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """Code of each block's part of its county: `parts` in the state, at least one a county, by number of blocks."""
+    blocks = np.bincount(county)
+    of_county = apportion(blocks, parts, least=1) if parts > len(blocks) else np.ones_like(blocks)
+    within = number_within(blocks) * of_county[county] // blocks[county]
+    return _codes(int(of_county.sum()))[(of_county.cumsum() - of_county)[county] + within]
+
+
+def _codes(count: int) -> NDArray[np.int64]:
+    """Distinct codes of five digits in rising order, none of them 99999."""
+    return 100 + np.arange(count) * (99_000 // count)
+
+
+def _digits(numbers: np.ndarray, width: int) -> np.ndarray:
+    """Numbers as text of `width` digits, `S` of the shape of `numbers`. Raises ValueError when one is too long."""
+    if numbers.max(initial=0) >= 10**width:
+        raise ValueError(f"{numbers.max()} has more than {width} digits")
+    powers = 10 ** np.arange(width - 1, -1, -1)
+    return (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8).view(f"S{width}").ravel()

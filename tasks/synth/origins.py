@@ -1,0 +1,170 @@
+"""The law of race and ethnicity codes of synthetic persons, from parameter files and published national counts.
+
+A published count belongs to a Detailed (LEVEL 2) group; within it the codes are skewed (1, 1/2, 1/3 ...). The counts
+are of groups "alone or in any combination", so a person with several codes stands in several of them: what follows the
+published table are the groups' shares among all responses, while Hispanic origins, one a person, follow it as shares
+of the population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tasks.errors import Refused
+from tasks.synth.chances import edges, shares
+
+US_POPULATION = 331_449_281  # 2020; what is not Hispanic is the rest of it
+HISPANIC_SHARE = 0.187  # used where no published counts are
+PR_HISPANIC_SHARE = 0.989  # 2020
+PR_PUERTO_RICAN_SHARE = 0.955  # of them
+PARAMETER_FILES = {
+    "race-and-ethnicity-codes.txt": ["RACE_ETH_CODE"],
+    "race-characteristic-iterations.txt": ["ITERATION_CODE", "ITERATION_NAME", "LEVEL", "ALONE", "COARSE_ONLY"],
+    "ethnicity-characteristic-iterations.txt": ["ITERATION_CODE", "ITERATION_NAME", "LEVEL", "COARSE_ONLY"],
+    "race-and-ethnicity-code-to-iteration.txt": ["ITERATION_CODE", "RACE_ETH_CODE"],
+}
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The joint law of QSPAN and the race codes in one country.
+
+    race: race codes, `S4` of shape (c,), in the order of the list, so that related codes are neighbours.
+    race_edges: float64 (2c,); cumulative chances of the race codes: on [0, 1) of those not Hispanic, on [1, 2) others.
+    span: QSPAN codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic.
+    span_edges: float64 (1 + h,); their cumulative chances on [0, 1).
+    most_codes: the most race codes that a person has (max_race_codes).
+    """
+
+    race: np.ndarray
+    race_edges: np.ndarray
+    span: np.ndarray
+    span_edges: np.ndarray
+    most_codes: int
+
+
+def published_counts(path: Path) -> dict[str, float]:
+    """Persons by iteration name from a table with the columns ITERATION_NAME and US_POP. Raises Refused.
+
+    A count that is not a number was suppressed ("X") and stands for one person.
+    """
+    try:
+        table = pd.read_csv(path, dtype=str, usecols=["ITERATION_NAME", "US_POP"])
+    except (OSError, ValueError) as error:
+        raise Refused(f"{path} is no table of published counts (ITERATION_NAME, US_POP): {error}") from error
+    counts = pd.to_numeric(table["US_POP"], errors="coerce").fillna(1).clip(lower=1)
+    return dict(zip(table["ITERATION_NAME"].str.strip(), counts, strict=True))
+
+
+def follows(params: Path, counts: Mapping[str, float]) -> bool:
+    """Whether published counts are of this code list: they name some race iteration of the parameters."""
+    return not counts.keys().isdisjoint(_read(params, "race-characteristic-iterations.txt")["ITERATION_NAME"])
+
+
+def read_origins(
+    params: Path, counts: Mapping[str, float] | None, *, most_codes: int, puerto_rico: bool = False
+) -> Origins:
+    """The law for the code list of a parameters directory. Raises Refused when files are missing or name no race.
+
+    counts: published persons by iteration name. None: groups have the chances 1, 1/2, 1/3 ... in the order of their
+    codes, and HISPANIC_SHARE of all persons are Hispanic.
+    puerto_rico: 98.9% are Hispanic and 95.5% of these Puerto Rican, by the iterations' names where the list has one.
+    """
+    codes, race, ethnicity, mapping = (_read(params, name) for name in PARAMETER_FILES)
+    code_list = codes["RACE_ETH_CODE"]
+    race_groups = _detailed_groups(mapping, race[race["ALONE"] == "False"])
+    span_groups = _detailed_groups(mapping, ethnicity)
+    race_weight = _weights(code_list, race_groups, counts)
+    span_weight = _weights(code_list, span_groups, counts)
+    is_race, is_hispanic = race_weight > 0, span_weight > 0
+    if not is_race.any():
+        raise Refused(f"{params}: no code of the list belongs to a race iteration of LEVEL 1 or 2")
+
+    hispanic_share = HISPANIC_SHARE if counts is None else min(1.0, span_weight.sum() / US_POPULATION)
+    race_edges = _race_edges(race_weight[is_race], is_hispanic[is_race], hispanic_share)
+    if puerto_rico:
+        hispanic_share = PR_HISPANIC_SHARE
+        span_weight = _mostly(span_weight, code_list.map(span_groups).eq("Puerto Rican").to_numpy())
+    if not is_hispanic.any():
+        hispanic_share = 0.0
+    names = np.array(code_list.to_list(), "S4")
+    spans = np.concatenate([[1 - hispanic_share], hispanic_share * shares(span_weight[is_hispanic])])
+    return Origins(
+        race=names[is_race],
+        race_edges=race_edges,
+        span=np.concatenate([_not_hispanic(names, is_race, is_hispanic), names[is_hispanic]]),
+        span_edges=edges(spans),
+        most_codes=most_codes,
+    )
+
+
+def _read(params: Path, name: str) -> pd.DataFrame:
+    path, columns = params / name, PARAMETER_FILES[name]
+    try:
+        table = pd.read_csv(path, sep="|", dtype=str, keep_default_na=False)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Refused(f"{path} is not a table with `|` between its columns: {error}") from error
+    if missing := [column for column in columns if column not in table]:
+        raise Refused(f"{path} has no column {missing[0]}")
+    for column in {"RACE_ETH_CODE", "ITERATION_CODE"}.intersection(columns):
+        if len(bad := table[column][~table[column].str.fullmatch("[0-9]{4}")]):
+            raise Refused(f"{path}, row {bad.index[0] + 1}: {column} {bad.iloc[0]!r} is not a code of four digits")
+    return table
+
+
+def _detailed_groups(mapping: pd.DataFrame, iterations: pd.DataFrame) -> dict[str, str]:
+    """Name of each code's nation/state group: its LEVEL 2 iteration, else LEVEL 1 (at most one of each is valid)."""
+    tabulated = iterations[(iterations["LEVEL"] != "0") & (iterations["COARSE_ONLY"] == "False")]
+    rows = mapping.merge(tabulated, on="ITERATION_CODE").sort_values(["LEVEL", "ITERATION_CODE"], kind="stable")
+    return dict(zip(rows["RACE_ETH_CODE"], rows["ITERATION_NAME"].str.strip(), strict=True))
+
+
+def _weights(codes: pd.Series, groups: Mapping[str, str], counts: Mapping[str, float] | None) -> np.ndarray:
+    """Weight of every code, float64 (c,): its group's count, split 1, 1/2, 1/3 ... among the group's codes; else 0."""
+    if counts is None:
+        sizes = {
+            group: 1 / place
+            for place, group in enumerate(dict.fromkeys(groups[code] for code in sorted(groups)), start=1)
+        }
+    else:
+        sizes = {group: counts.get(group, 1.0) for group in groups.values()}
+    group = codes.map(groups)
+    part = 1 / (group.groupby(group).cumcount() + 1)
+    weights = group.map(sizes) * part / part.groupby(group).transform("sum")
+    return weights.fillna(0.0).to_numpy(dtype=float)
+
+
+def _mostly(weights: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Weights whose chosen part is PR_PUERTO_RICAN_SHARE of the whole, the rest in its old proportions."""
+    if not chosen.any() or chosen[weights > 0].all():
+        return weights
+    rest = (1 - PR_PUERTO_RICAN_SHARE) * shares(np.where(chosen, 0.0, weights))
+    return PR_PUERTO_RICAN_SHARE * shares(np.where(chosen, weights, 0.0)) + rest
+
+
+def _race_edges(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: float) -> np.ndarray:
+    """Edges of the race codes: Hispanic codes given as race are answers of Hispanic persons and of nobody else.
+
+    With f their share of all responses and h the share of Hispanic persons in the nation, f/h of a Hispanic person's
+    codes are such.
+    """
+    chances = shares(weights)
+    given = min(1.0, chances[is_hispanic].sum() / hispanic_share) if is_hispanic.any() else 0.0
+    other = shares(np.where(is_hispanic, 0.0, chances)) if not is_hispanic.all() else chances
+    own = shares(np.where(is_hispanic, chances, 0.0)) if is_hispanic.any() else other
+    return edges(other, given * own + (1 - given) * other)
+
+
+def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarray) -> np.ndarray:
+    """The QSPAN of persons who are not Hispanic: the code that is no race, or else the first that is not Hispanic."""
+    if is_hispanic.all():
+        raise Refused("every code of the list is Hispanic: none is left for persons who are not")
+    candidates = ~is_hispanic & ~is_race
+    return np.asarray(names[candidates if candidates.any() else ~is_hispanic][:1])

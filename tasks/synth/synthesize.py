@@ -1,0 +1,181 @@
+"""Synthetic persons over real or made-up geography: what `das synth` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from tasks.errors import Refused
+from tasks.synth.apportion import apportion
+from tasks.synth.blocks import Blocks, read_blocks
+from tasks.synth.example import example_blocks
+from tasks.synth.example_params import write_example_params
+from tasks.synth.files import Format, Part, write_data
+from tasks.synth.folder import new_folder
+from tasks.synth.nation import state_blocks
+from tasks.synth.origins import Origins, follows, published_counts, read_origins
+from tasks.synth.params import PUERTO_RICO, read_config, write_params
+from tasks.synth.tallies import tallies
+from tasks.synthetic import Mark
+
+SHARES_FILE = "ddhca_published_national.csv.gz"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to make it. progress: told the number of persons written, and of how many."""
+
+    seed: int = 0
+    form: Format = "text"
+    threads: int = 2
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was made: where it lies, what it holds, and its mark. shares: the published counts that it follows."""
+
+    data: Path
+    params: Path
+    persons: int
+    blocks: int
+    states: list[str]
+    shares: Path | None
+    mark: Mark
+
+
+@dataclass(frozen=True)
+class Land:
+    """States to populate, and their geography when its turn comes.
+
+    people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
+    blocks: number of blocks by state, of those that are made.
+    blocks_of: the blocks of a state.
+    """
+
+    people: Mapping[str, int]
+    blocks: Mapping[str, int]
+    blocks_of: Callable[[str], Blocks]
+
+    @property
+    def persons(self) -> int:
+        """Persons to make."""
+        return sum(self.people[state] for state in self.blocks)
+
+    def parts(self, countries: Mapping[bool, Origins]) -> Iterator[Part]:
+        """The states in order, each with its place in its country: the United States (False), Puerto Rico (True)."""
+        for island in (False, True):
+            people = {state: count for state, count in self.people.items() if (state == PUERTO_RICO) is island}
+            before = 0
+            for state, count in people.items():
+                if state in self.blocks:
+                    yield Part(state, self.blocks_of(state), countries[island], before, sum(people.values()))
+                before += count
+
+
+def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, shares: Path | None = None) -> Made:
+    """Persons over a real block table, with exactly its block populations: OUT/data and OUT/params.
+
+    shares: published national counts; None: SHARES_FILE beside the table or the parameters, if it is there and is of
+    the same groups; else groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
+    Raises Refused, Failed.
+    """
+    shares, counts = find_shares(shares, params, near=(table.parent, params.parent))
+    return _make("das synth", _land(read_blocks(table)), params, out, options, shares, counts)
+
+
+def synthesize_example(out: Path, options: Options) -> Made:
+    """The bundled example: a small made-up geography with its own code list. Raises Refused, Failed."""
+    with TemporaryDirectory() as params:
+        write_example_params(Path(params))
+        return _make("das synth (example)", _land(example_blocks()), Path(params), out, options)
+
+
+def synthesize_nation(
+    params: Path,
+    out: Path,
+    options: Options,
+    shares: Path | None = None,
+    *,
+    persons: int | None = None,
+    states: Sequence[str] = (),
+) -> Made:
+    """A made-up nation with the tallies of 2020 (tasks.synth.tallies), with one state at a time in memory.
+
+    persons: of the whole nation and Puerto Rico, the geography being the same; None: as many as in 2020.
+    states: the codes to make, 72 being Puerto Rico; none: all. A state is the same with or without the others.
+    Raises Refused, Failed.
+    """
+    tally = tallies()
+    if unknown := sorted(set(states) - set(tally)):
+        raise Refused(f"{unknown[0]} is no state: 01 to 56 as the Census Bureau numbers them, or 72")
+    populations = np.array([state.persons for state in tally.values()])
+    people = apportion(populations, persons or int(populations.sum())).tolist()
+    people_of = dict(zip(tally, people, strict=True))
+    land = Land(
+        people=people_of,
+        blocks={state: tally[state].blocks for state in tally if not states or state in states},
+        blocks_of=lambda state: state_blocks(tally[state], people_of[state], options.seed),
+    )
+    shares, counts = find_shares(shares, params, near=(params.parent,))
+    return _make("das synth nation", land, params, out, options, shares, counts)
+
+
+def find_shares(
+    named: Path | None, params: Path, near: Sequence[Path]
+) -> tuple[Path | None, Mapping[str, float] | None]:
+    """The published counts to follow and the file they are in: the one named, else SHARES_FILE in a folder `near`."""
+    for path in [named] if named else [folder / SHARES_FILE for folder in near]:
+        if named or path.is_file():
+            counts = published_counts(path)
+            if follows(params, counts):
+                return path, counts
+            if named:
+                raise Refused(f"{path} counts no race iteration of {params}: it is of another list")
+    return None, None
+
+
+def _make(
+    generator: str,
+    land: Land,
+    params: Path,
+    out: Path,
+    options: Options,
+    shares: Path | None = None,
+    counts: Mapping[str, float] | None = None,
+) -> Made:
+    config = read_config(params)
+    countries = {island: _origins(params, counts, config, island) for island in (False, True)}
+    blocks = sum(land.blocks.values())
+    with new_folder(out, persons=land.persons, blocks=blocks, form=options.form) as folder:
+        write_params(config, params, folder / "params", land.blocks)
+        mark = write_data(
+            folder / "data",
+            land.parts(countries),
+            seed=options.seed,
+            generator=generator,
+            version=version("das-flows"),
+            form=options.form,
+            threads=options.threads,
+            wrote=lambda done: options.progress(done, land.persons),
+        )
+    return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), shares, mark)
+
+
+def _origins(params: Path, counts: Mapping[str, float] | None, config: Mapping[str, Any], island: bool) -> Origins:
+    return read_origins(params, counts, most_codes=config["max_race_codes"], puerto_rico=island)
+
+
+def _land(blocks: Blocks) -> Land:
+    states = blocks.by_state()
+    return Land(
+        people={state: part.persons for state, part in states.items()},
+        blocks={state: len(part) for state, part in states.items()},
+        blocks_of=states.__getitem__,
+    )
