@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ KEEP_MEMORY = {
 }
 # Even without a dashboard Dask serves pages of call stacks and exceptions; these take them away.
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+
+DISTRIBUTION = "das-flows"
 
 
 class ClusterSettings(BaseModel):
@@ -104,6 +107,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         except Exception as error:
             raise Failed(f"cluster: no workers ({type(error).__name__})") from None
         try:
+            _check_versions(client)
             yield client
         finally:
             cluster = client.cluster
@@ -141,7 +145,9 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
     if settings.cluster_class:
         module, _, name = settings.cluster_class.partition(":")
         cluster = getattr(importlib.import_module(module), name)(**settings.cluster_options)
-        return Client(cluster, set_as_default=False)
+        client = Client(cluster, set_as_default=False)
+        client.wait_for_workers(1)  # as long as its queue takes
+        return client
     workers, bytes_each = fit(settings)
     cluster = LocalCluster(
         n_workers=workers,
@@ -154,3 +160,20 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         silence_logs=logging.CRITICAL,
     )
     return Client(cluster, set_as_default=False)
+
+
+def _check_versions(client: Client) -> None:
+    """Refuse workers that lack our code, for they would die of the first task one after the other, or have other code.
+
+    Raises
+    ------
+    Failed
+        where a worker has no das-flows or another version of it.
+    """
+    ours = version(DISTRIBUTION)
+    try:
+        theirs = set(client.run(version, DISTRIBUTION).values())
+    except PackageNotFoundError:
+        raise Failed(f"cluster: a worker has no {DISTRIBUTION}") from None
+    if others := sorted(theirs - {ours}):
+        raise Failed(f"cluster: workers have {DISTRIBUTION} {', '.join(others)}, this is {ours}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -10,6 +11,9 @@ from distributed import Client, Future, as_completed
 from tasks.confidential import guard
 from tasks.errors import Failed, Refused
 from tasks.run_directory import RunDirectory
+
+ASK_EACH = 5.0  # seconds after which a stage that hears of nothing asks whether there are workers
+PATIENCE = 120.0  # seconds without a worker after which a cluster is lost
 
 
 class Progress(Protocol):
@@ -75,16 +79,25 @@ class Workers:
         return results
 
     def _ended(self, futures: list[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]:
-        """Futures as they end, with what they gave. Raises ConnectionError where the scheduler is gone for good.
+        """Futures as they end, with what they gave. Raises ConnectionError where the cluster is gone for good.
 
-        A client without its scheduler never tells of its futures again, so that nobody may wait for them blindly.
+        A client without its scheduler never tells of its futures again, nor does a scheduler without its workers, so
+        nobody may wait for them blindly.
         """
         ended = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
+        asked = alive = time.monotonic()
         while not ended.is_empty():
+            now = time.monotonic()
             if ended.has_ready():
                 yield next(ended)
+                alive = now
             elif self.client.status == "closed":
                 raise ConnectionError("the scheduler is gone")
+            elif now - asked > ASK_EACH:
+                asked = now
+                alive = now if self.client.nthreads() else alive
+                if now - alive > PATIENCE:
+                    raise ConnectionError("no worker is left")
             else:
                 with ended.thread_condition:
                     ended.thread_condition.wait(0.1)
