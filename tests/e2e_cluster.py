@@ -55,7 +55,7 @@ def tls_cluster(folder: Path, preload: Path) -> Iterator[Cluster]:
                 stderr=subprocess.STDOUT,
                 env=os.environ | {"DAS_TEST_MODE": str(mode)},
             )
-            stack.callback(ended, process)
+            stack.callback(_end, process)
             return process
 
         scheduler = start("scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0")
@@ -77,7 +77,7 @@ def tls_cluster(folder: Path, preload: Path) -> Iterator[Cluster]:
         yield Cluster(tuple(options), scheduler, log, mode)
 
 
-def ended(process: subprocess.Popen[Any]) -> None:
+def _end(process: subprocess.Popen[Any]) -> None:
     """End a process, the hard way if need be."""
     process.terminate()
     try:

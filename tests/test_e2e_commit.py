@@ -175,9 +175,9 @@ def test_a_run_killed_among_its_noise_and_again_in_its_commit_gives_what_its_sec
     reconfigure(home / "params", run_us=False)
     ledger, settings = open_account(home), settings_for(home)
     run, state = directory(settings), Path(settings.state)
-    words = ("run", settings.params, settings.data, settings.out, "--account", ACCOUNT, "--state", state, "--no-spine")
+    where = ("--account", ACCOUNT, "--state", state, "--ledger", settings.ledger, "--run-id", "run", "--no-spine")
     at = "import os, signal, flows.detailed_dhca as f, tasks.commit as c\ndef kill(*a, **b): os.kill(os.getpid(), 9)\n"
-    words += ("--ledger", settings.ledger, "--run-id", "run")
+    words = ("run", settings.params, settings.data, settings.out, *where)
     died = das_process(*words, first=f"{at}f.measure_sex_by_age = kill")
     told, _ = died.communicate(timeout=120)
     assert died.returncode == -9, told

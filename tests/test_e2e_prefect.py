@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -21,7 +22,7 @@ from typing import Any
 import httpx
 import pytest
 from dhca_inputs import Here
-from e2e_cluster import Cluster, ended, tls_cluster
+from e2e_cluster import Cluster, tls_cluster
 from e2e_runs import (
     ACCOUNT,
     das_process,
@@ -117,8 +118,9 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         told: dict[str, Any] = {"env": loud, "cwd": ROOT, "stdout": log, "stderr": subprocess.STDOUT}
 
         def start(*words: str) -> None:
-            process = subprocess.Popen([*prefect, *words], **told)
-            stack.callback(ended, process)
+            process = subprocess.Popen([*prefect, *words], start_new_session=True, **told)
+            stack.callback(process.wait)
+            stack.callback(os.killpg, process.pid, signal.SIGKILL)
 
         start("server", "start", "--host", "127.0.0.1", "--port", str(port))
         wait_for(lambda: is_healthy(office.api), "the server")
@@ -183,9 +185,9 @@ def failures(office: Office) -> dict[str, str]:
     persons = bad / "person-records.txt"
     header, *lines = persons.read_text().splitlines()
     for at, name, value in ((-1, "QAGE", BAD_AGE), (-2, "QRACE1", BAD_CODE)):
-        words = lines[at].split("|")
-        words[header.split("|").index(name)] = value
-        lines[at] = "|".join(words)
+        person = lines[at].split("|")
+        person[header.split("|").index(name)] = value
+        lines[at] = "|".join(person)
     persons.write_text("\n".join([header, *lines]) + "\n")
     params = office.folder / "params-pr"
     shutil.copytree(office.folder / "params", params)
