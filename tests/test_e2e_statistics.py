@@ -51,10 +51,12 @@ class Law:
     chances: NDArray[np.float64]
 
     @classmethod
-    def stated(cls, query: dict[str, str]) -> Law:
-        """From the parameter alone; the variance that the manifest gives beside it is what that parameter has."""
+    def stated(cls, query: dict[str, str], stability: int) -> Law:
+        """From the parameter alone, which is what budget and stability make it and has the variance beside it."""
         gaussian = "sigma_squared" in query
-        parameter = float(Fraction(query["sigma_squared" if gaussian else "scale"]))
+        exact = Fraction(query["sigma_squared" if gaussian else "scale"])
+        assert exact == stability / Fraction(query["budget"]) / (2 if gaussian else 1)
+        parameter = float(exact)
         values = np.arange(-4000, 4001)
         weight = np.exp(-(values**2.0) / (2 * parameter)) if gaussian else np.exp(-np.abs(values) / parameter)
         law = cls(values, weight / weight.sum())
@@ -144,7 +146,7 @@ def _note(board: Board, run: RunDirectory, release: Path) -> None:
 
         def note(kind: str, at: int, cells: int, error: NDArray[np.int64], margin: NDArray[np.int64]) -> None:
             query = stated["queries"]["total_only" if at == TOTAL_ONLY else "stage_2"]  # noqa: B023
-            found = board.found.setdefault((level, kind, at), Errors(Law.stated(query), cells))  # noqa: B023
+            found = board.found.setdefault((level, kind, at), Errors(Law.stated(query, stated["stability"]), cells))  # noqa: B023
             found.errors.append(error.ravel())
             found.margins.append(margin.ravel())
 
@@ -163,7 +165,7 @@ def _note(board: Board, run: RunDirectory, release: Path) -> None:
             seen = board.zeros.setdefault(level, [0, 0])
             seen[0] += int(empty[group].sum())
             seen[1] += int(empty.sum())
-            law = Law.stated(stated["queries"]["stage_2"])
+            law = Law.stated(stated["queries"]["stage_2"], stated["stability"])
             board.chance[level] = float(law.chances[law.values > stated["suppressed_up_to"]].sum())
 
 
