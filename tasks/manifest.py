@@ -29,7 +29,7 @@ DELTA = 1e-10
 LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")
 STATEMENTS = {
     "guarantee": "The noise words come from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the "
-    "operating system, which is destroyed with this release: the guarantee is computational.",
+    "operating system, which is deleted with this release: the guarantee is computational.",
     "margins": "A margin of error is the smallest m with P(|noise| > m) <= 0.05 for the noise that was added to the "
     "published count, before suppression and clipping. It is not conditional on publication: suppression biases the "
     "small counts that remain upwards.",
