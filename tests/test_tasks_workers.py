@@ -1,0 +1,84 @@
+"""A stage's pieces on a real cluster: what fails is told without what it held, and nothing is waited for in vain."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+from distributed import Client, Future
+
+from flows import cluster
+from flows.cluster import ClusterSettings, open_cluster
+from tasks import workers
+from tasks.errors import Failed, Refused
+from tasks.run_directory import RunDirectory
+from tasks.workers import Workers
+
+pytestmark = pytest.mark.e2e
+ALARM = "a value of person 4711"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    found = RunDirectory(tmp_path / "run")
+    found.create()
+    return found
+
+
+def piece(run: RunDirectory, number: int, does: str) -> int:
+    if does == "leak":
+        raise ValueError(ALARM)
+    if does == "refuse":
+        raise Refused("the table names an unknown region")
+    time.sleep(0.3 if does == "slow" else 0)
+    (run / f"{number}").touch()
+    return number
+
+
+def test_results_come_in_the_order_of_the_arguments(client: Client, run: RunDirectory) -> None:
+    assert Workers(client).map("a stage", run, piece, [(0, "slow"), (1, ""), (2, "")]) == [0, 1, 2]
+    assert Workers(client).map("a stage", run, piece, []) == []
+
+
+def test_a_failure_is_stage_and_rule_and_comes_when_all_pieces_have_ended(client: Client, run: RunDirectory) -> None:
+    with pytest.raises(Failed) as failed:
+        Workers(client).map("a stage", run, piece, [(0, "leak"), (1, "slow"), (2, "slow"), (3, "slow")])
+    assert str(failed.value) == "a stage: a ValueError was raised; the run's errors/ holds it"
+    assert ALARM not in "".join(traceback.format_exception(failed.value))
+    assert [ALARM in path.read_text() for path in (run / "errors").iterdir()] == [True]
+    assert {path.name for path in run.path.iterdir()} >= {"1", "2", "3"}
+
+
+def test_a_refusal_passes_before_any_failure(client: Client, run: RunDirectory) -> None:
+    with pytest.raises(Refused, match="unknown region"):
+        Workers(client).map("a stage", run, piece, [(0, "leak"), (1, "refuse")])
+
+
+def test_a_piece_that_was_given_up_is_not_taken_for_done(client: Client, run: RunDirectory) -> None:
+    def give_up(_stage: str, done: int, _total: int) -> None:
+        if done == 1:
+            pending = [key for key, state in client.futures.items() if state.status == "pending"]
+            client.cancel([Future(key, client=client) for key in pending])
+
+    pieces = [(0, ""), *((number, "slow") for number in range(1, 8))]
+    with pytest.raises(Failed, match="a stage: the workers were lost"):
+        Workers(client, give_up).map("a stage", run, piece, pieces)
+
+
+def test_a_cluster_without_workers_is_lost(run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "ASK_EACH", 0.1)
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
+    with open_cluster(ClusterSettings(workers=1), tmp_path / "dask") as client:
+        client.retire_workers()
+        with pytest.raises(Failed, match="a stage: the workers were lost"):
+            Workers(client).map("a stage", run, piece, [(0, "")])
+
+
+def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster._check_versions(client)
+    monkeypatch.setattr(cluster, "version", lambda _name: f"0.{os.getpid()}")
+    with pytest.raises(Failed, match="workers have das-flows 0"):
+        cluster._check_versions(client)
