@@ -24,7 +24,7 @@ from tasks.digests import CHUNK_BYTES, chunk_digest
 from tasks.findings import SHOWN_VALUES, Finding
 from tasks.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, load_geography
 from tasks.run_directory import RunDirectory, load_public, once, save_arrays, whole
-from tasks.tables import Column, line_numbers, locate, parse_rows, read_bytes
+from tasks.tables import Column, count_newlines, line_numbers, locate, parse_rows, read_bytes
 
 RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
 COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")
@@ -134,20 +134,21 @@ def _read_text(file: PersonFile, number: int) -> Chunk:
     start = number * CHUNK_BYTES
     before = read_bytes(file.path, start - 1, start) if start else b""
     own = read_bytes(file.path, start, start + CHUNK_BYTES)
-    skip = 0 if before == b"\n" else own.find(b"\n") + 1 or len(own)  # a header, or the end of an earlier line
-    body = own[skip:]
+    digest = chunk_digest(own).hex()
     end = start + len(own)
+    body = own[0 if before == b"\n" else own.find(b"\n") + 1 or len(own) :]  # less a header, or an earlier line's end
+    del own
     while body and not body.endswith(b"\n") and (more := read_bytes(file.path, end, end + 65536)):
         cut = more.find(b"\n") + 1 or len(more)
         body, end = body + more[:cut], end + cut
-    lines = body.count(b"\n") + (not body.endswith(b"\n") if body else 0)
+    lines = count_newlines(body) + (not body.endswith(b"\n") if body else 0)
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
     if _begins_outside(file, body) and body.isascii():  # then its states alone may tell that nobody here counts
         states, found = parse_rows(file.name, body, file.header, ["TABBLKST"], dictionary=True)
         if states is not None and _all_outside(file, states["TABBLKST"]):
-            return Chunk(None, lines, chunk_digest(own).hex(), place, found, outside=len(states))
+            return Chunk(None, lines, digest, place, found, outside=len(states))
     table, found = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
-    return Chunk(table, lines, chunk_digest(own).hex(), place, found)
+    return Chunk(table, lines, digest, place, found)
 
 
 def _begins_outside(file: PersonFile, body: bytes) -> bool:
@@ -207,8 +208,9 @@ def check_and_encode(
     state = columns["TABBLKST"]
     rows = np.flatnonzero(state.where(lambda value: value in file.states) | state.where(_malformed("TABBLKST")))
     left_out = len(state.numbers) - len(rows)
-    for column in columns.values():
-        column.numbers = column.numbers[rows]
+    if left_out:
+        for column in columns.values():
+            column.numbers = column.numbers[rows]
     found: list[Finding] = []
     good = np.ones(len(rows), bool)
 
@@ -221,22 +223,27 @@ def check_and_encode(
 
     for name in PATTERNS:
         fault("Invalid values found", name, columns[name].where(_malformed(name)))
-    codes = np.empty((len(rows), 9), np.uint16)
-    is_code, is_null = np.empty((len(rows), 9), bool), np.empty((len(rows), 9), bool)
+    codes = np.empty((9, len(rows)), np.uint16)
+    is_code, is_null = np.empty((9, len(rows)), bool), np.empty((9, len(rows)), bool)
     for position, name in enumerate((*RACE_COLUMNS, "QSPAN")):
         column = columns[name]
         well_formed = ~column.where(_malformed(name))
         unlisted = column.where(lambda value: value not in file.code_numbers)
         fault("codes that are not in the code list", name, well_formed & unlisted)
-        codes[:, position] = column.where(lambda value: file.code_numbers.get(value, 0), np.uint16)
-        is_null[:, position] = column.where(lambda value: value == "Null")
-        is_code[:, position] = well_formed & ~is_null[:, position]
-    after_null = np.logical_or.reduce(is_code[:, 1:8] & is_null[:, :7], axis=1)
+        codes[position] = column.where(lambda value: file.code_numbers.get(value, 0), np.uint16)
+        is_null[position] = column.where(lambda value: value == "Null")
+        is_code[position] = well_formed & ~is_null[position]
+    after_null = np.logical_or.reduce(is_code[1:8] & is_null[:7])
     fault("race codes after a 'Null'", "QRACE2", after_null)
-    fault(f"more than {file.max_race_codes} race codes", "QRACE1", is_code[:, :8].sum(axis=1) > file.max_race_codes)
+    fault(
+        f"more than {file.max_race_codes} race codes",
+        "QRACE1",
+        is_code[:8].sum(axis=0, dtype=np.uint8) > file.max_race_codes,
+    )
     numbers = block_numbers({name: columns[name].where(_integer, np.int64) for name in BLOCK_COLUMNS})
     row = np.searchsorted(blocks, numbers)
-    unknown: NDArray[np.bool_] = np.append(blocks, -1)[row] != numbers
+    unknown = row == len(blocks)
+    unknown |= blocks[np.where(unknown, 0, row)] != numbers if len(blocks) else True
     if file.blocks_known:
         fault("block is not in GRF-C", "TABBLK", good & unknown)
     encoded = {
@@ -244,7 +251,7 @@ def check_and_encode(
         "cell": (23 * (columns["QSEX"].where(_integer, np.int64) - 1)).astype(np.uint8)
         + columns["QAGE"].where(lambda age: np.searchsorted(AGE23, _integer(age), "right") - 1, np.uint8),
     }
-    encoded["combination"], combinations = distinct_rows(codes)
+    encoded["combination"], combinations = distinct_columns(codes)
     if not good.all():
         return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, found
     return _sorted_by_block(encoded, combinations), left_out, found
@@ -268,27 +275,27 @@ def _integer(text: str) -> int:
     return int(text[-9:]) if text.isascii() and text.isdigit() else 0  # ages may have any number of leading zeros
 
 
-def distinct_rows(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-    """Number the distinct rows of an n x k array; returns each row's number and the distinct rows.
+def distinct_columns(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    """Number the distinct columns of a k x n array; returns each column's number and, as rows, the distinct columns.
 
-    A column at a time: a number so far and a code make a new number. Rows that hold 0 in a later column keep theirs,
-    so the cost follows the codes given, and few persons give more than one.
+    A row at a time: a number so far and a code make a new number. Columns that hold 0 in a later row keep theirs, so
+    the cost follows the codes given, and few persons give more than one.
     """
-    numbers, distinct = pd.factorize(codes[:, -1].astype(np.int64) * 65536 + codes[:, 0])
+    numbers, distinct = pd.factorize(codes[-1].astype(np.int64) * 65536 + codes[0])
     count = len(distinct)
-    for position in range(1, codes.shape[1] - 1):
-        given = np.flatnonzero(codes[:, position])
+    for row in codes[1:-1]:
+        given = np.flatnonzero(row)
         if len(given):
-            pairs = numbers[given] * 65536 + codes[given, position]
+            pairs = numbers[given] * 65536 + row[given]
             renumbered, distinct = pd.factorize(pairs)
             numbers[given] = count + renumbered
             count += len(distinct)
     first = np.zeros(count, np.int64)
-    first[numbers[::-1]] = np.arange(len(codes))[::-1]
+    first[numbers[::-1]] = np.arange(codes.shape[1])[::-1]
     used = np.zeros(count, bool)
     used[numbers] = True
     compact = np.cumsum(used) - 1
-    return compact[numbers].astype(np.int32), codes[first[used]]
+    return compact[numbers].astype(np.int32), np.ascontiguousarray(codes[:, first[used]].T)
 
 
 def encoded_chunks(run: RunDirectory) -> Iterator[Path]:

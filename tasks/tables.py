@@ -19,7 +19,7 @@ from tasks.errors import Refused
 from tasks.findings import Finding
 
 DELIMITER = "|"
-PARSE_BYTES = 1 << 27  # text that the parser holds at once; a chunk of person records is less
+PARSE_BYTES = 1 << 22  # text that the parser takes at a time; no line is as long
 HEADER_BYTES = 65536  # a header is shorter
 LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
 
@@ -101,6 +101,13 @@ def parse_rows(
     return table.unify_dictionaries().combine_chunks(), found
 
 
+def count_newlines(body: bytes) -> int:
+    """The number of newlines; in pieces that a processor's cache holds, several times faster than bytes.count."""
+    letters = np.frombuffer(body, np.uint8)
+    pieces = range(0, len(letters), 1 << 18)
+    return sum(int(np.count_nonzero(letters[start : start + pieces.step] == ord("\n"))) for start in pieces)
+
+
 def line_numbers(body: bytes, width: int, rows: Sequence[int]) -> list[int]:
     """Return the lines (from 1) on which the given parsed rows (from 0) of `body` stand; for the rare bad row."""
     wanted = set(rows)
@@ -120,7 +127,7 @@ def _fits(text: bytes, width: int) -> bool:
 
 def _stray_returns(file: str, body: bytes) -> list[Finding]:
     """Find carriage returns within lines: the parser would break the line there."""
-    if body.count(b"\r") == body.count(b"\r\n"):
+    if b"\r" not in body or body.count(b"\r") == body.count(b"\r\n"):
         return []
     bad = [line for line, text in enumerate(body.split(b"\n"), start=1) if b"\r" in text.removesuffix(b"\r")]
     return [Finding(file, "a carriage return stands within a line", rows=len(bad), first=bad[0])] if bad else []
@@ -148,7 +155,10 @@ class Column:
 
     def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
         """Evaluate `test` once per distinct value and spread the outcomes over the rows."""
-        return np.array([test(value) for value in self.values], dtype=kind)[self.numbers]
+        outcomes = np.array([test(value) for value in self.values], dtype=kind)
+        if len(outcomes) and (outcomes == outcomes[0]).all():  # most checks: every value passes
+            return np.full(len(self.numbers), outcomes[0])
+        return outcomes[self.numbers]
 
 
 def read_table(
@@ -177,8 +187,8 @@ def read_table(
 def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int32]:
     """The lines of the file on which the parsed rows stand, below its header."""
     tail = body[-HEADER_BYTES:]
-    end = len(body) - len(tail) + len(tail.rstrip())
-    if body.count(b"\n", 0, end) + 1 == rows:  # no blank line in between and no row left out
+    after_last_row = tail[len(tail.rstrip()) :].count(b"\n")
+    if count_newlines(body) - after_last_row + 1 == rows:  # no blank line in between and no row left out
         return np.arange(2, rows + 2, dtype=np.int32)
     return np.array([line + 1 for line, text in _lines(body) if _fits(text, width)], np.int32)
 
