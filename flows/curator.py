@@ -12,6 +12,7 @@ from rich.table import Table
 
 from privacy.accounting import Spend
 from privacy.conversions import epsilon
+from privacy.ledger import Ledger, LedgerError
 from tasks.findings import Finding, read_findings
 from tasks.manifest import DELTA
 from tasks.run_directory import RunDirectory
@@ -52,6 +53,25 @@ def spend_table(spends: dict[str, Spend]) -> Table:
             told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
             table.add_row(region.upper(), neighbours, f"{unit} {float(amount):g}", f"{told:.3f}")
     return table
+
+
+def other_data(ledger: Path, run_id: str) -> list[str]:
+    """The earlier runs of the run's account on the same states, but on other data; none where nothing was charged.
+
+    Whether data has changed is confidential: it is told on the terminal and by `das ledger show`, nowhere else.
+    """
+    try:
+        return Ledger(ledger).runs_on_other_data(run_id)
+    except LedgerError:
+        return []
+
+
+def other_data_warning(run_id: str, others: Sequence[str]) -> str:
+    """What a curator must hear of changed data under the same account."""
+    return (
+        f"[yellow]warning:[/] the data of run {run_id} is not that of {', '.join(others)}, "
+        "charged to the same account and states"
+    )
 
 
 def run_directories(state: Path) -> list[RunDirectory]:

@@ -180,6 +180,11 @@ class Ledger:
             ]
             return [row for run in ids if (row := _row(database, run))]
 
+    def runs_on_other_data(self, run: str) -> list[str]:
+        """The earlier runs of a run's account that covered some of its states with data of another digest."""
+        row = self.row(run)
+        return on_other_data(row, self.rows(row.account)) if row else []
+
     def seal(self, run: str, release_digest: str) -> None:
         """Note the digest of the release that a run will give, and no other from now on."""
         self._move(run, ("reserved", "sealed"), "sealed", release_digest)
@@ -237,6 +242,16 @@ class Ledger:
             raise
         finally:
             database.close()
+
+
+def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
+    """The runs before `row` among an account's rows, oldest first, that charged one of its states for other data."""
+    earlier = rows[: rows.index(row)]
+    return [
+        other.run
+        for other in earlier
+        if other.input_digest != row.input_digest and not set(other.states).isdisjoint(row.states)
+    ]
 
 
 def _now() -> str:

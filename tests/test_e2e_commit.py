@@ -354,6 +354,25 @@ def test_a_released_run_gives_back_its_release(home: Home) -> None:
     assert home.charges() == 1
 
 
+def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
+    home: Home, prefect_server: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home.go()
+    other_persons(home, pytest.MonkeyPatch())
+    again = home.settings.model_copy(update={"run_id": "again-us", "out": str(home.folder / "again")})
+    home.go(settings=again, before="commit")
+    home.ledger.seal("again-us", release_digest(staging(directory(again), Path(again.out), "us")))
+    assert das("run", "--resume", "again-us", "--state", again.state) == 0
+    told, logged = capfd.readouterr()
+    assert "warning: the data of run again-us is not that of run-us, charged to the same account" in told
+    assert "is not that of" not in logged
+    assert das("ledger", "show", "--ledger", again.ledger) == 0
+    rows = [line.split("│") for line in capfd.readouterr().out.splitlines() if "-us" in line]
+    assert [(row[1].strip(), row[4].strip()) for row in rows] == [("run-us", "1"), ("again-us", "2 changed")]
+    released = b"".join(path.read_bytes() for path in (home.folder / "again").rglob("*") if path.is_file())
+    assert b"is not that of" not in released
+
+
 @contextmanager
 def worked_on(home: Home) -> Iterator[None]:
     """Another process works on the run."""

@@ -163,6 +163,19 @@ def test_changed_data_under_the_same_name_is_charged(ledger: Ledger) -> None:
     assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(2))
 
 
+def test_changed_data_under_the_same_name_is_said(ledger: Ledger) -> None:
+    ledger.open_account(Account("acs", "zcdp", Fraction(1)))
+    ledger.reserve(request("elsewhere", amount="1/2", account="acs"), secret)
+    ledger.reserve(request("a", amount="1/2"), secret)
+    ledger.reserve(request("a again", amount="1/2"), secret)
+    ledger.reserve(request("pr", amount="1/2", states=("72",), input_digest="5" * 64), secret)
+    ledger.reserve(request("b", amount="1/2", states=("02",), input_digest="4" * 64), secret)
+    ledger.reserve(request("a at last", amount="1/2"), secret)
+    told = {row.run: ledger.runs_on_other_data(row.run) for row in ledger.rows("census")}
+    assert told == {"a": [], "a again": [], "pr": [], "b": ["a", "a again"], "a at last": ["b"]}
+    assert ledger.runs_on_other_data("nobody") == []
+
+
 @pytest.mark.parametrize("changes", [{"amount": Fraction(0)}, {"amount": Fraction(-1)}, {"states": ()}])
 def test_a_run_charges_something(ledger: Ledger, changes: dict[str, Any]) -> None:
     with pytest.raises(LedgerError, match="positive amount to at least one state"):

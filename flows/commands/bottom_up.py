@@ -73,6 +73,7 @@ def run(
     """
     from flows.bottom_up import load_bottom_up_settings, new_bottom_up_settings
     from flows.cluster import ClusterSettings
+    from flows.curator import other_data_warning
     from flows.settings import new_run_id, state_home
     from tasks.run_directory import RunDirectory
 
@@ -108,6 +109,8 @@ def run(
             cluster=cluster,
         )
     told = _run(settings)
+    if told["other_data"]:
+        err.print(other_data_warning(told["run"], told["other_data"]))
     show(told, lambda: _summary(told), as_json=as_json)
 
 
@@ -119,7 +122,7 @@ def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
 
 def _run(settings: BottomUpSettings) -> dict[str, Any]:
     from flows.bottom_up import bottom_up
-    from flows.curator import findings_table, load_findings
+    from flows.curator import findings_table, load_findings, other_data
     from flows.progress import bars
     from tasks.manifest import read_manifest
     from tasks.run_directory import RunDirectory
@@ -141,6 +144,7 @@ def _run(settings: BottomUpSettings) -> dict[str, Any]:
         raise Failed(f"{failed or 'interrupted'}; nothing is lost, go on with: {again}") from None
     manifest = read_manifest(Path(place))
     told = {"run": settings.run_id, "release": place, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+    told["other_data"] = other_data(Path(settings.ledger), str(settings.run_id))
     return told | {"cells": manifest["histogram"]["cells"], "groups": manifest["calibration"]["groups"]}
 
 

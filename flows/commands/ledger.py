@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
 from flows.commands.options import LedgerFile
 from flows.terminal import Json, refusing, show
+
+if TYPE_CHECKING:
+    from privacy.ledger import Row
 
 app = typer.Typer(no_args_is_help=True, help="Open budget accounts and show what was charged to them.")
 
@@ -49,6 +53,9 @@ def open_account(
 def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
 
+    Runs with the same number under `data` had the same data, to the byte; `changed` marks a run whose states an earlier
+    run had charged for other data.
+
     **Example:** `das ledger show`
     """
     from flows.settings import state_home
@@ -63,14 +70,30 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
                 "definition": account.definition,
                 "total": account.total,
                 "spent": book.spent(account.name),
-                "runs": [
-                    {"run": row.run, "amount": row.amount, "states": row.states, "state": row.state, "at": row.reserved}
-                    for row in book.rows(account.name)
-                ],
+                "runs": _runs(book.rows(account.name)),
             }
             for account in book.accounts()
         ]
     show(told, lambda: _tables(told), as_json=as_json)
+
+
+def _runs(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The runs of an account. Its data, of which no digest is shown, is numbered as it came."""
+    from privacy.ledger import on_other_data
+
+    data = list(dict.fromkeys(row.input_digest for row in rows))
+    return [
+        {
+            "run": row.run,
+            "amount": row.amount,
+            "states": row.states,
+            "state": row.state,
+            "at": row.reserved,
+            "data": data.index(row.input_digest) + 1,
+            "other_data": on_other_data(row, rows),
+        }
+        for row in rows
+    ]
 
 
 def _tables(told: list[dict[str, Any]]) -> RenderableType:
@@ -84,10 +107,11 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
             f"Account {account['account']}: {unit} {float(account['total']):g} in all, "
             f"{float(account['total'] - most):g} left in the state charged most"
         )
-        table = Table("run", unit, "states", "state of the run", "reserved", title=title, title_justify="left")
+        table = Table("run", unit, "states", "data", "state of the run", "reserved", title=title, title_justify="left")
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
-            table.add_row(run["run"], f"{float(run['amount']):g}", listed, run["state"], run["at"])
+            data = f"{run['data']}{' [yellow]changed[/]' * bool(run['other_data'])}"
+            table.add_row(run["run"], f"{float(run['amount']):g}", listed, data, run["state"], run["at"])
         tables.append(table)
     return Group(*tables) if tables else "no account is open"

@@ -116,7 +116,8 @@ def run(
     for settings in todo:
         with interruptible(f"interrupted; {_resume(settings)}"):
             outcomes.append(_run(settings))
-    show([outcome.told() for outcome in outcomes], lambda: _summary(outcomes), as_json=as_json)
+    told = [outcome.told() for outcome in outcomes]
+    show(told, lambda: _summary(told), as_json=as_json)
     if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
         worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
         raise worst("\n".join(str(problem) for problem in problems))
@@ -131,15 +132,18 @@ class _Outcome:
     problem: Refused | Failed | None = None
 
     def told(self) -> dict[str, Any]:
+        from flows.curator import other_data
         from tasks.manifest import read_manifest
 
+        run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         state = "released" if self.release else "skipped: no block" if not self.problem else "not released"
         problem = str(self.problem) if self.problem else None
         told: dict[str, Any] = {
-            "run": self.settings.run_id,
+            "run": run_id,
             "region": self.settings.region,
             "state": state,
             "problem": problem,
+            "other_data": other_data(ledger, run_id),
         }
         if self.release:
             manifest = read_manifest(Path(self.release))
@@ -191,15 +195,19 @@ def _resume(settings: RunSettings) -> str:
     return f"nothing is lost, go on with: das run --resume {settings.run_id} --state {settings.state}"
 
 
-def _summary(outcomes: list[_Outcome]) -> RenderableType:
-    """Where each release is and what it spent."""
+def _summary(outcomes: list[dict[str, Any]]) -> RenderableType:
+    """Where each release is, what it spent, and whether the account had other data before."""
+    from flows.curator import other_data_warning
+
     lines = []
-    for told in (outcome.told() for outcome in outcomes):
+    for told in outcomes:
         lines.append(f"[bold]{told['region'].upper()}[/] {told['state']} (run {told['run']})")
         if spent := told.get("spent"):
             charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
             lines.append(f"   spent    {spent['unit']} {spent['unbounded']['decimal']:g}{charged}")
             lines.append(f"   release  {told['release']}")
+        if told["other_data"]:
+            lines.append(other_data_warning(told["run"], told["other_data"]))
     return Text.from_markup("\n".join(lines))
 
 
