@@ -52,6 +52,16 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
+_state: Path | None = None
+
+
+def given_state(state: Path | None) -> Path | None:
+    """Remember the command's --state, as an option's callback: what goes wrong from now on is kept there."""
+    global _state
+    _state = state
+    return state
+
+
 def unforeseen(error: Exception) -> Failed:
     """Keep the traceback of an error that nobody foresaw where only the curator reads: it may hold a person's value."""
     import traceback
@@ -60,7 +70,7 @@ def unforeseen(error: Exception) -> Failed:
 
     if isinstance(error, OSError) and error.filename and error.strerror:  # a path and what the system says of it
         return Failed(f"{error.filename}: {error.strerror}")
-    path = state_home() / "errors" / f"{datetime.now():%Y%m%d-%H%M%S}.txt"
+    path = (_state or state_home()) / "errors" / f"{datetime.now():%Y%m%d-%H%M%S}.txt"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)

@@ -405,3 +405,20 @@ def test_a_path_is_no_run_id(das: Das, state_home: Path, run_id: str) -> None:
         assert code == 1
         assert "is not a run id" in err
     assert kept.is_dir()
+
+
+def test_what_nobody_foresaw_is_kept_under_the_given_state(
+    tmp_path: Path, das: Das, state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(state: Path) -> None:
+        raise ZeroDivisionError("a value of person 4711")
+
+    monkeypatch.setattr("flows.curator.run_directories", breaks)
+    for home, given in ((tmp_path / "given", ("--state", tmp_path / "given")), (state_home, ())):
+        code, out, err = das("runs", "list", *given)
+        assert code == 3
+        assert "4711" not in out + err
+        (kept,) = (home / "errors").iterdir()
+        assert str(kept) in err
+        assert "person 4711" in kept.read_text()
+        assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -7,12 +7,18 @@ from typing import Annotated
 
 import typer
 
+from flows.terminal import given_state
+
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
 Out = Annotated[Path, typer.Argument(help="Where the release goes, as OUT/us and OUT/pr.")]
 State = Annotated[
     Path | None,
-    typer.Option(help="Folder of the confidential run directories.", show_default="$XDG_STATE_HOME/das-flows"),
+    typer.Option(
+        help="Folder of the confidential run directories.",
+        show_default="$XDG_STATE_HOME/das-flows",
+        callback=given_state,
+    ),
 ]
 LedgerFile = Annotated[
     Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="STATE/ledger.sqlite")
