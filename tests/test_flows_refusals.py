@@ -146,7 +146,7 @@ def test_both_regions_are_checked(tmp_path: Path, das: Das, shared_cluster: None
 
 def test_a_mark_that_does_not_cover_the_data(tmp_path: Path, das: Das, shared_cluster: None) -> None:
     params, data = good_inputs().write(tmp_path)
-    assert das("synth", "--mark", data)[0] == 0
+    assert das("synth", "--mark", data, "--yes")[0] == 0
     edit(tmp_path / PERSONS, lambda text: text.replace("\n30|", "\n31|", 1))
     for command in (("validate", params, data), ("truth", params, data, tmp_path / "out")):
         code, _, err = das(*command)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,12 +52,37 @@ def test_the_nation(example: Path, tmp_path: Path) -> None:
 def test_marking_ones_own_data(tmp_path: Path) -> None:
     (tmp_path / "person-records.txt").write_text("mine\n")
     (tmp_path / "GRF-C.txt").write_text("mine\n")
-    code, text = das("--mark", tmp_path)
+    code, text = das("--mark", tmp_path, "--yes")
     mark = read_mark(tmp_path)
     assert code == 0
     assert "declares person-records.txt, GRF-C.txt synthetic" in text
     assert mark is not None
     assert (mark.generator, mark.seed) == ("declared by its owner", None)
+
+
+@pytest.mark.parametrize(("answer", "marks"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
+def test_a_mark_is_asked_for(tmp_path: Path, answer: str, marks: bool) -> None:
+    """On a terminal of its own; a terminal that is closed answers nothing."""
+    for name in ("person-records.txt", "GRF-C.txt"):
+        (tmp_path / name).write_text("mine\n")
+    terminal, end = os.openpty()
+    words = [sys.executable, "-c", "from flows.cli import main; main()", "synth", "--mark", str(tmp_path)]
+    asked = subprocess.Popen(words, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    os.close(end)
+    os.write(terminal, answer.encode() or b"\x04")
+    text, _ = asked.communicate(timeout=60)
+    os.close(terminal)
+    assert "charge nothing" in text
+    assert asked.returncode == (0 if marks else 1), text
+    assert (read_mark(tmp_path) is not None) == marks
+
+
+def test_a_mark_without_anybody_to_ask_is_refused(tmp_path: Path) -> None:
+    for name in ("person-records.txt", "GRF-C.txt"):
+        (tmp_path / name).write_text("mine\n")
+    with pytest.raises(Refused, match="needs --yes"):
+        das("--mark", tmp_path)
+    assert read_mark(tmp_path) is None
 
 
 @pytest.mark.parametrize(

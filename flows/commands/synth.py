@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,7 @@ Mark = Annotated[
     Path | None,
     typer.Option("--mark", metavar="DATA", help="Declare the files in DATA synthetic; makes nothing."),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="With --mark: declare it without being asked.")]
 Shares = Annotated[
     Path | None,
     typer.Option(
@@ -53,6 +55,7 @@ Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Form
 def synth(
     words: Words = None,
     mark: Mark = None,
+    yes: Yes = False,
     shares: Shares = None,
     persons: Persons = None,
     states: States = None,
@@ -71,7 +74,8 @@ def synth(
 
     `das synth OUT` makes the small bundled example, with a geography and a code list of its own.
 
-    `das synth --mark DATA` declares files of your own synthetic: a run on them spends no privacy budget.
+    `das synth --mark DATA` declares files of your own synthetic: runs on them charge nothing, and anyone may write out
+    their exact counts. It asks before it does so.
 
     **Example:** `das synth ri_blocks_2020.csv.gz params-2020-production /tmp/ri`
     """
@@ -83,7 +87,7 @@ def synth(
         match words or []:
             case [] if mark is not None:
                 _only(given, "--mark DATA")
-                return _declare(mark, as_json)
+                return _declare(mark, as_json, yes=yes)
             case [Path(name="nation"), out] if mark is None:
                 codes = states.split(",") if states else []
                 made = synthesize_nation(params or PARAMS, out, options, shares, persons=persons, states=codes)
@@ -104,18 +108,36 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
             raise typer.BadParameter(f"{option} does not go with {form}")
 
 
-def _declare(data: Path, as_json: bool) -> None:
+def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     from importlib.metadata import version
 
     from tasks.errors import Failed
-    from tasks.synthetic import MARK_FILE, write_mark
+    from tasks.synthetic import MARK_FILE, data_files, write_mark
 
+    names = data_files(data)
+    if not yes:
+        _confirm(data, names)
     try:
         mark = write_mark(data, generator="declared by its owner", version=version("das-flows"), seed=None)
     except OSError as error:
         raise Failed(f"{data / MARK_FILE} cannot be written: {error.strerror or error}") from error
     files = ", ".join(mark.digests)
     show(asdict(mark), lambda: f"{data / MARK_FILE} declares {files} synthetic", as_json=as_json)
+
+
+def _confirm(data: Path, names: Sequence[str]) -> None:
+    """Ask whether a mark is meant. Raises Refused where it is not, or where nobody is there to ask."""
+    from tasks.errors import Refused
+
+    if not sys.stdin.isatty():
+        raise Refused("--mark asks before it exempts data from its budget; where nobody can answer, it needs --yes")
+    err.print(
+        f"{data} will be taken for synthetic ({', '.join(names)}): runs on it charge nothing to any account, "
+        "and das truth writes out its exact counts. Never do this with records of real persons.",
+        soft_wrap=True,
+    )
+    if not typer.confirm("Are these records of nobody?", default=False, err=True):
+        raise Refused(f"{data} is not marked")
 
 
 @contextmanager
