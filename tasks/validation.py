@@ -128,7 +128,7 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
         shutil.rmtree(run / name, ignore_errors=True)
     parameters, found = read_parameters(params)
     if parameters is None:
-        _refuse(run, found)
+        _refuse(run, found + check_data_alone(data))
     geography, faults = read_geography(data, region, parameters.configuration.states(region))
     found += faults
     person_file, faults = _person_file(data, region, parameters)
@@ -198,20 +198,18 @@ def _refuse(run: RunDirectory, found: Sequence[Finding]) -> NoReturn:
     raise Refused(f"the input does not pass validation; the findings are in the curator's report of {run.id}")
 
 
+def check_data_alone(data: str) -> list[Finding]:
+    """What the data files show where faulty parameters leave nothing to check their rows against.
+
+    They are there, have the right columns, and GRF-C is a table; which of its rows count is the state filter's to say.
+    """
+    _, found = read_geography(data, "us", states=())
+    return found + _person_header(data)[2]
+
+
 def _person_file(data: str, region: Region, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
-    try:
-        path = find_person_file(data)
-        name = path.rsplit("/", 1)[-1]
-        header = _header(path)
-    except FileNotFoundError:
-        return None, [Finding(PERSON_FILES[0], "the file does not exist")]
-    except OSError as error:
-        return None, [Finding(PERSON_FILES[0], f"the file cannot be read: {error.strerror}")]
-    except pa.ArrowException:
-        return None, [Finding(name, "is not a Parquet file")]
-    if not header:
-        return None, [_empty(name)]
-    if found := check_header(name, header, COLUMNS, show=False):
+    path, header, found = _person_header(data)
+    if found:
         return None, found
     configuration = parameters.configuration
     file = PersonFile(
@@ -222,6 +220,21 @@ def _person_file(data: str, region: Region, parameters: Parameters) -> tuple[Per
         max_race_codes=configuration.max_race_codes,
     )
     return file, []
+
+
+def _person_header(data: str) -> tuple[str, list[str], list[Finding]]:
+    """The path of the person records and their columns; the rest is void where there are findings."""
+    try:
+        path = find_person_file(data)
+        name = path.rsplit("/", 1)[-1]
+        header = _header(path)
+    except FileNotFoundError:
+        return "", [], [Finding(PERSON_FILES[0], "the file does not exist")]
+    except OSError as error:
+        return "", [], [Finding(PERSON_FILES[0], f"the file cannot be read: {error.strerror}")]
+    except pa.ArrowException:
+        return "", [], [Finding(name, "is not a Parquet file")]
+    return path, header, check_header(name, header, COLUMNS, show=False) if header else [_empty(name)]
 
 
 def _empty(name: str) -> Finding:

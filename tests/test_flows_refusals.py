@@ -144,6 +144,24 @@ def test_both_regions_are_checked(tmp_path: Path, das: Das, shared_cluster: None
     ]
 
 
+@pytest.mark.parametrize("command", ["validate", "run", "truth"])
+def test_faulty_parameters_hide_no_fault_of_the_data_files(
+    tmp_path: Path, das: Das, shared_cluster: None, command: str
+) -> None:
+    params, data = good_inputs().write(tmp_path)
+    edit(params / "config.json", lambda text: text.replace("max_race_codes", "most_race_codes"))
+    edit(tmp_path / PERSONS, lambda text: text.replace("QSEX", "SEX", 1))
+    edit(data / "GRF-C.txt", lambda text: text.rstrip("\n") + "|1\n")
+    code, out, _ = das(command, params, data, *([tmp_path / "out"] if command != "validate" else []))
+    assert code == 1
+    for fault in ("missing required keys", "Missing: ['QSEX']", "a row does not have"):
+        assert fault in out
+    (data / "GRF-C.txt").unlink()
+    (tmp_path / PERSONS).unlink()
+    _, out, _ = das("validate", params, data)
+    assert out.count("the file does not exist") == 2
+
+
 def test_a_mark_that_does_not_cover_the_data(tmp_path: Path, das: Das, shared_cluster: None) -> None:
     params, data = good_inputs().write(tmp_path)
     assert das("synth", "--mark", data, "--yes")[0] == 0

@@ -106,7 +106,7 @@ def run(
                 blocks_each=blocks_each,
                 cluster=cluster,
             )
-            for region in _regions(params)
+            for region in _regions(params, data)
         ]
         for settings in todo:
             run = RunDirectory(settings.runs / str(settings.run_id))
@@ -151,16 +151,16 @@ class _Outcome:
         return told
 
 
-def _regions(params: str) -> tuple[Any, ...]:
+def _regions(params: str, data: str) -> tuple[Any, ...]:
     """The regions to run, after what they will spend was shown; a parameters directory with errors is refused."""
     from flows.curator import findings_table, spend_table
     from tasks.budget_check import region_spend
     from tasks.findings import gather
-    from tasks.validation import read_parameters
+    from tasks.validation import check_data_alone, read_parameters
 
     parameters, found = read_parameters(params)
     if parameters is None:
-        out.print(findings_table(gather(found)))
+        out.print(findings_table(gather(found + check_data_alone(data))))
         raise Refused("the parameters do not pass validation")
     regions = parameters.configuration.regions
     err.print(spend_table({region: region_spend(parameters.configuration, region) for region in regions}))

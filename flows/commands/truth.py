@@ -39,12 +39,12 @@ def truth(
     from tasks.findings import gather, has_errors
     from tasks.run_directory import RunDirectory, locked
     from tasks.truth import release_truth
-    from tasks.validation import read_parameters
+    from tasks.validation import check_data_alone, read_parameters
     from tasks.workers import Workers
 
     parameters, found = read_parameters(params)
     if parameters is None:
-        out.print(findings_table(gather(found)))
+        out.print(findings_table(gather(found + check_data_alone(data))))
         raise Refused("the parameters do not pass validation")
     if release.exists() and (not release.is_dir() or any(release.iterdir())):
         raise Refused(f"{release} holds something already; exact counts go into an empty or a new folder")

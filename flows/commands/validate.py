@@ -30,11 +30,13 @@ def validate(
     from flows.settings import new_run_id, state_home
     from tasks.findings import has_errors
     from tasks.run_directory import RunDirectory, locked
-    from tasks.validation import read_parameters
+    from tasks.validation import check_data_alone, read_parameters
     from tasks.validation import validate as validate_input
     from tasks.workers import Workers
 
     parameters, found = read_parameters(params)
+    if parameters is None:
+        found += check_data_alone(data)
     base, reports = new_run_id("validate"), []
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions if parameters else ():
