@@ -23,7 +23,8 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.cluster import open_cluster
-from flows.progress import report
+from flows.estimate import expected_work
+from flows.progress import expect, report
 from flows.settings import RunSettings, keep_settings
 from tasks.budget_check import check_budget, foresee_budget
 from tasks.commit import check_out, commit, end_run, finish_released, staging
@@ -103,6 +104,7 @@ def detailed_dhca(settings: RunSettings) -> str | None:
 @contextmanager
 def _workers(settings: RunSettings, run: RunDirectory) -> Iterator[Workers]:
     with open_cluster(settings.cluster, run / "dask") as client:
+        expect(partial(expected_work, run, settings.region, settings.spine))
         yield Workers(client, report)
 
 

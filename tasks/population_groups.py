@@ -97,7 +97,7 @@ def count_partition(run: RunDirectory, number: int) -> None:
 def _count_pairs(
     row: NDArray[np.integer[Any]], column: NDArray[np.integer[Any]], shape: tuple[int, int]
 ) -> sparse.csr_array:
-    """The number of times that each pair stands there; to sort numbers takes less than half of scipy's sum of duplicates."""
+    """How often each pair stands there; to sort numbers takes less than half of scipy's sum of duplicates."""
     pairs, counts = np.unique(row.astype(np.int64) * shape[1] + column, return_counts=True)
     rows, columns = np.divmod(pairs, shape[1])
     starts = np.searchsorted(rows, np.arange(shape[0] + 1))

@@ -155,7 +155,7 @@ class Column:
 
     def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
         """Evaluate `test` once per distinct value and spread the outcomes over the rows."""
-        outcomes = np.array([test(value) for value in self.values], dtype=kind)
+        outcomes: NDArray[Any] = np.array([test(value) for value in self.values], dtype=kind)
         if len(outcomes) and (outcomes == outcomes[0]).all():  # most checks: every value passes
             return np.full(len(self.numbers), outcomes[0])
         return outcomes[self.numbers]

@@ -6,6 +6,7 @@ It has no access to the confidential directory, and its failure does not hold ba
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,8 @@ def build_spine(workers: Workers, data: str, region: Region, states: tuple[str, 
     else:
         return "skipped: GRF-C is not on a file system of the workers"
     try:
-        summary: Any = optimize_spine(
-            geography, folder, settings, states=[int(state) for state in states], each=on_client(workers.client)
-        )
+        each = on_client(workers.client, partial(workers.progress, "spine"))
+        summary: Any = optimize_spine(geography, folder, settings, states=[int(state) for state in states], each=each)
     except Refused as refused:
         return f"skipped: {refused}"
     return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"

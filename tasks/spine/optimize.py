@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from distributed import Client, as_completed
+
 from spine.allocations import Allocation
 from spine.settings import SpineSettings
 from tasks.spine.columns import GRFC, Columns, needed
@@ -67,11 +69,18 @@ def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) 
     return (function(*each) for each in arguments)
 
 
-def on_client(client: Any) -> Each:
-    """Call functions on a Dask client's workers; they must see the paths (a shared file system)."""
+def on_client(client: Client, told: Callable[[int, int], None] = lambda done, total: None) -> Each:
+    """Call functions on a Dask client's workers; they must see the paths (a shared file system).
+
+    told: how many of a pass's states are done, and of how many.
+    """
 
     def each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-        found: list[Any] = client.gather([client.submit(function, *one, pure=False) for one in arguments])
+        futures = [client.submit(function, *one, pure=False) for one in arguments]
+        told(0, len(futures))
+        for done, _ in enumerate(as_completed(futures, loop=client.loop), start=1):
+            told(done, len(futures))
+        found: list[Any] = client.gather(futures)
         return found
 
     return each
