@@ -221,7 +221,7 @@ def parse_configuration(text: str) -> tuple[Configuration | None, list[Finding]]
         )
         if not isinstance(raw, dict):
             raise ValueError("the document is not an object")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return None, [_finding(f"is not JSON as expected: {error}")]
     required = {field.alias or name for name, field in Configuration.model_fields.items() if field.is_required()}
     required = required - {"budgets"} | set(BUDGET_KEYS)

@@ -131,5 +131,5 @@ def _of_release(path: Path) -> Setting:
         raise Refused(f"{path} cannot be read: {error.strerror}") from None
     except KeyError as error:
         raise Refused(f"{path}: the key {error} is missing") from None
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise Refused(f"{path} is not the manifest of a release") from None

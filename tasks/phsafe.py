@@ -37,7 +37,7 @@ def read_phsafe_budgets(path: Path) -> tuple[Table, ...]:
         config = json.loads(path.read_text(encoding="utf-8"), parse_float=Fraction, parse_int=Fraction)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON: {error}") from None
     if (definition := _key(config, path, "privacy_defn")) != "zcdp":
         raise Refused(f"{path}: attribute loss of the S-DHC is defined for privacy_defn zcdp, not {definition}")

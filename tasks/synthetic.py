@@ -49,7 +49,7 @@ def parse_mark(text: str) -> Mark:
         mark = Mark(**json.loads(text))
         if isinstance(mark.digests, dict):
             return mark
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         pass  # neither JSON nor the four fields
     raise Refused(f"{MARK_FILE} is damaged: it needs generator, version, seed and digests by file name")
 

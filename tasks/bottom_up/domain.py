@@ -182,7 +182,7 @@ def read_domain(path: Path) -> Domain:
         first = error.errors()[0]
         where = "/".join(map(str, first["loc"]))
         raise Refused(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
     return domain
 

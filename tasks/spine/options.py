@@ -55,7 +55,7 @@ def read_columns(source: str | None) -> Columns | None:
         if unknown := sorted(set(given) - known):
             raise Refused(f"{source}: unknown field(s) {', '.join(unknown)}; there are {', '.join(sorted(known))}")
         return TypeAdapter(Columns).validate_python(given)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Refused(f"{source} is no column mapping: {error}") from error
 
 
@@ -83,5 +83,5 @@ def read_allocation(source: str | None, budget: str | None, settings: SpineSetti
             for level in levels
         }
         return Allocation(settings.mechanism, amount or Fraction(given[measure]), levels, queries, source)
-    except (OSError, KeyError, ValueError, TypeError) as error:
+    except (OSError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise Refused(f"{source or 'the budget'}: {error}") from error

@@ -22,7 +22,7 @@ def read_config(params: Path) -> dict[str, Any]:
         config = json.loads(path.read_text("utf-8"), parse_float=lambda text: f"@{text}@")
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise Refused(f"{path} is not a JSON object")
