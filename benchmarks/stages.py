@@ -1,10 +1,11 @@
 """Every stage of a run beside its physical bound, measured in one run on one machine.
 
-    python benchmarks/stages.py PARAMS DATA [--workers 2] [--region us] [--json]
+    python benchmarks/stages.py PARAMS DATA [--workers 2] [--region us] [--scratch DIR] [--json]
 
-PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). The bounds, with the same workers: reading
-the input's bytes, parsing them with pyarrow alone, making the keystream's bytes alone, writing the output's bytes.
-`tabulation` compares the exact counts of one partition with the plainest correct pandas program.
+PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). A bound is what the same workers need for the
+least that a stage must do: to parse its text with pyarrow alone, to read and write its bytes, to make its keystream.
+`tabulation` compares the exact counts of one partition, the one with the most persons, with the plainest correct pandas
+program. The machine's costs a million are what flows/estimate.py foretells a run from.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -31,8 +33,7 @@ from tasks.configuration import Level, Region
 from tasks.coterminous import equate_coterminous
 from tasks.digests import CHUNK_BYTES
 from tasks.domain import load_domain
-from tasks.geography import NOWHERE, load_geography
-from tasks.persons import PersonFile, chunk_count
+from tasks.geography import GRF_FILE, NOWHERE, load_geography
 from tasks.population_groups import count_partition, count_population_groups, load_partitions, read_persons
 from tasks.release import stage_release
 from tasks.run_directory import RunDirectory, load_public
@@ -61,7 +62,7 @@ def parse_only(run: RunDirectory, path: str, number: int) -> int:
     """pyarrow with its own defaults but the delimiter, over the whole lines of a chunk."""
     data = read_bytes(path, number * CHUNK_BYTES, (number + 1) * CHUNK_BYTES)
     body = data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1]
-    read = pa.csv.ReadOptions(use_threads=False, block_size=len(body) or 1, autogenerate_column_names=True)
+    read = pa.csv.ReadOptions(use_threads=False, autogenerate_column_names=True)
     options = pa.csv.ParseOptions(delimiter="|")
     return len(pa.csv.read_csv(pa.BufferReader(body), read_options=read, parse_options=options)) if body else 0
 
@@ -70,8 +71,15 @@ def keystream_only(run: RunDirectory, number: int, words: int) -> int:
     return len(Keystream(bytes(32), nonce=number).words(0, words))
 
 
-def write_only(run: RunDirectory, number: int, size: int) -> None:
-    (run / f"written-{number}").write_bytes(bytes(size))
+def copy_only(run: RunDirectory, number: int, folder: str, read: int, write: int) -> None:
+    """Read what an earlier call left, `read` bytes of it, and write `write` bytes."""
+    scratch = run / folder
+    scratch.mkdir(exist_ok=True)
+    path = scratch / str(number)
+    if read:
+        with open(path, "rb") as stream:
+            stream.read(read)
+    path.write_bytes(bytes(write))
 
 
 def pandas_counts(run: RunDirectory, number: int) -> int:
@@ -89,6 +97,11 @@ def pandas_counts(run: RunDirectory, number: int) -> int:
     return total
 
 
+def volume(folder: Path, pattern: str) -> int:
+    """Bytes of the files below a folder."""
+    return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
+
+
 def measure_run(run: RunDirectory, workers: Workers, params: str, data: str, region: Region, out: Path) -> dict:
     """Seconds of each stage, and the volumes that the bounds need."""
     seconds = {"validate": timed(lambda: validate(run, workers, params, data, region))}
@@ -99,39 +112,76 @@ def measure_run(run: RunDirectory, workers: Workers, params: str, data: str, reg
         seconds[name] = timed(lambda stage=stage: [stage(run, workers, level) for level in levels])
     seconds["coterminous"] = timed(lambda: equate_coterminous(run, workers, region, enabled=True, listed=None))
     seconds["release"] = timed(lambda: stage_release(run, workers, region, out, {}, "not asked for"))
-    file: PersonFile = load_public(run / "public/person_file")
-    rows = sum(json.loads(path.read_text())["rows"] for path in (run / "persons").glob("*.json"))
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    groups = sum(load_domain(run, level).groups for level in levels)
-    return {"seconds": seconds, "persons": rows, "groups": groups, "release_bytes": size, "path": file.path}
-
-
-def measure_bounds(run: RunDirectory, workers: Workers, measured: dict) -> dict[str, float]:
-    """Seconds of the bounds, by the same workers."""
-    chunks = range(chunk_count(load_public(run / "public/person_file")))
-    path, words = measured["path"], 3 * measured["groups"]  # stage 1, stage 2 and their tables, roughly
-    pieces = [(number, WORDS_EACH) for number in range(-(-words // WORDS_EACH))]
-    share = measured["release_bytes"] // (n := 16)
+    reports = [json.loads(path.read_text()) for path in (run / "persons").glob("*.json")]
+    domains = [load_domain(run, level) for level in levels]
     return {
-        "read the bytes": timed(lambda: workers.map("bound", run, read_only, [(path, k) for k in chunks])),
-        "parse with pyarrow": timed(lambda: workers.map("bound", run, parse_only, [(path, k) for k in chunks])),
-        "make the keystream": timed(lambda: workers.map("bound", run, keystream_only, pieces)),
-        "write the release": timed(lambda: workers.map("bound", run, write_only, [(k, share) for k in range(n)])),
+        "seconds": seconds,
+        "persons": sum(report["rows"] for report in reports),
+        "groups": sum(domain.groups for domain in domains),
+        "pieces": sum(len(domain.pieces()) for domain in domains),
+        "total_only_groups": sum(domain.groups for domain in domains if domain.total_only.any()),
+        "bytes": {
+            "text": volume(Path(data), "*.txt"),
+            "persons": volume(run / "persons", "*/*.npy"),
+            "counts": volume(run / "counts", "*/*/*.npy"),
+            "details": volume(run / "noisy", "*/totals/*/*.npy"),
+            "tables": volume(run / "noisy", "*/sex_by_age/*/*.npy"),
+            "published": volume(run / "noisy", "*/published/*/*.npy"),
+            "final": volume(run / "noisy", "*/final/*.npy"),
+            "release": volume(out, "**/*"),
+        },
     }
 
 
-BOUND_OF = {"validate": "parse with pyarrow", "totals": "make the keystream", "release": "write the release"}
+def measure_bounds(run: RunDirectory, workers: Workers, data: str, measured: dict) -> dict[str, float]:
+    """Seconds of the least that each stage must do, by the same workers."""
+    size, groups = measured["bytes"], measured["groups"]
+    files = [load_public(run / "public/person_file").path, f"{data}/{GRF_FILE}"]
+    text = [(path, k) for path in files for k in range(-(-Path(path).stat().st_size // CHUNK_BYTES))]
+    table_words = size["tables"] // 8 + measured["total_only_groups"]  # 8 bytes a noisy number, one word each
+
+    def copied(read: int, write: int) -> float:
+        folder, pieces = f"bound-{uuid4().hex}", measured["pieces"]
+        share = (read // pieces, write // pieces)
+        workers.map("bound", run, copy_only, [(k, folder, 0, share[0]) for k in range(pieces)])
+        return timed(lambda: workers.map("bound", run, copy_only, [(k, folder, *share) for k in range(pieces)]))
+
+    def keystream(words: int) -> float:
+        calls = [(k, WORDS_EACH) for k in range(-(-words // WORDS_EACH))]
+        return timed(lambda: workers.map("bound", run, keystream_only, calls))
+
+    return {
+        "read the text": timed(lambda: workers.map("bound", run, read_only, text)),
+        "validate": timed(lambda: workers.map("bound", run, parse_only, text)),
+        "population groups": copied(size["persons"], size["counts"]),
+        "totals": keystream(groups) + copied(size["counts"], size["details"]),
+        "sex by age": keystream(table_words) + copied(size["counts"], size["tables"]),
+        "suppression": copied(size["details"] + size["tables"], size["published"]),
+        "coterminous": copied(size["published"], size["final"]),
+        "release": copied(size["final"], size["release"]),
+    }
 
 
 def measure_tabulation(run: RunDirectory) -> dict[str, float]:
-    """Ours and pandas on the first partition, one process, counts made anew."""
-    folders = list((run / "counts").glob("*/00000"))
+    """Ours and pandas on the partition with the most persons, one process, counts made anew."""
+    persons = [len(read_persons(run, partition.blocks)[0]["block"]) for partition in load_partitions(run)]
+    number = int(np.argmax(persons))
+    folders = list((run / "counts").glob(f"*/{number:05d}"))
     for folder in folders:
         shutil.rmtree(folder)
-    ours, theirs = timed(lambda: count_partition(run, 0)), timed(lambda: pandas_counts(run, 0))
+    ours, theirs = timed(lambda: count_partition(run, number)), timed(lambda: pandas_counts(run, number))
     exact = sum(int(np.load(folder / "data.npy").sum()) for folder in folders)
-    assert exact == pandas_counts(run, 0), "the two programs disagree"
-    return {"ours": ours, "pandas": theirs, "ratio": theirs / ours}
+    assert exact == pandas_counts(run, number), "the two programs disagree"
+    return {"persons": persons[number], "ours": ours, "pandas": theirs, "ratio": theirs / ours}
+
+
+def costs(measured: dict, workers: int) -> dict[str, float]:
+    """Core-seconds of each stage for a million persons, from GRF-C's end on, or population groups."""
+    each = {"validate": "persons", "population groups": "persons"}
+    return {
+        stage: seconds * workers / (measured[each.get(stage, "groups")] / 1e6)
+        for stage, seconds in measured["seconds"].items()
+    }
 
 
 def main() -> None:
@@ -152,26 +202,38 @@ def main() -> None:
             workers = Workers(client)
             workers.map("warm up", run, keystream_only, [(k, 1) for k in range(4 * chosen.workers)])
             measured = measure_run(run, workers, chosen.params, chosen.data, chosen.region, out)
-            bounds = measure_bounds(run, workers, measured)
+            bounds = measure_bounds(run, workers, chosen.data, measured)
         told = {
             "machine": f"{platform.machine()}, {platform.system()} {platform.release()}",
             "workers": chosen.workers,
             **measured,
             "bounds": bounds,
-            "ratios": {stage: measured["seconds"][stage] / bounds[bound] for stage, bound in BOUND_OF.items()},
+            "ratios": {stage: seconds / bounds[stage] for stage, seconds in measured["seconds"].items()},
+            "core_seconds_a_million": costs(measured, chosen.workers),
             "tabulation": measure_tabulation(run),
         }
-    if chosen.json:
-        print(json.dumps(told, indent=1))
-        return
-    print(f"{told['persons']:,} rows, {told['groups']:,} groups, {told['workers']} workers, {told['machine']}")
-    for stage, seconds in told["seconds"].items():
-        bound = BOUND_OF.get(stage)
-        beside = f"   {seconds / bounds[bound]:5.1f} x {bound} ({bounds[bound]:.2f} s)" if bound else ""
-        print(f"{stage:<20}{seconds:8.2f} s{beside}")
-    print(f"{'(read the bytes)':<20}{bounds['read the bytes']:8.2f} s")
+    print(json.dumps(told, indent=1) if chosen.json else table(told))
+
+
+def table(told: dict) -> str:
+    """The stages beside their bounds, for a reader."""
+    lines = [
+        f"{told['persons']:,} persons, {told['groups']:,} groups, {told['workers']} workers, {told['machine']}",
+        f"{'stage':<20}{'seconds':>9}{'bound':>9}{'ratio':>8}",
+    ]
+    lines += [
+        f"{stage:<20}{seconds:9.2f}{told['bounds'][stage]:9.2f}{told['ratios'][stage]:8.1f}"
+        for stage, seconds in told["seconds"].items()
+    ]
     tabulation = told["tabulation"]
-    print(f"counts of one partition: ours {tabulation['ours']:.2f} s, pandas {tabulation['pandas']:.2f} s")
+    return "\n".join(
+        [
+            *lines,
+            f"(reading the text alone: {told['bounds']['read the text']:.2f} s)",
+            f"counts of {tabulation['persons']:,} persons, one process: ours {tabulation['ours']:.2f} s, "
+            f"pandas {tabulation['pandas']:.2f} s ({tabulation['ratio']:.1f} times)",
+        ]
+    )
 
 
 if __name__ == "__main__":

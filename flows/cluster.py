@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from dask.utils import parse_bytes
+from dask.utils import format_bytes, parse_bytes
 from distributed import Client, LocalCluster
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
@@ -91,7 +91,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     ------
     Refused
         where the settings name a TLS scheduler without certificates, another machine's scheduler without TLS, or a
-        memory limit that is no size.
+        memory limit that is no size or could not be kept.
     Failed
         where no cluster can be reached or started.
     """
@@ -101,10 +101,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         ("tls:", "tcp://127.", "tcp://localhost", "tcp://[::1]")
     ):
         raise Refused("a scheduler on another machine is reached by tls:// only: who reaches its port runs code there")
-    try:
-        fit(settings)
-    except ValueError:
-        raise Refused(f"--memory-limit {settings.memory_limit} is not a size such as 6GiB") from None
+    _check_memory_limit(settings.memory_limit)
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with dask.config.set(QUIET | KEEP_MEMORY | ({} if settings.dashboard else NO_PAGES)):
         try:
@@ -120,6 +117,17 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
             client.close(timeout=5)
             if cluster is not None:
                 cluster.close(timeout=10)
+
+
+def _check_memory_limit(limit: str) -> None:
+    """Refuse a limit that is no size, or one that a run could not keep."""
+    try:
+        enough = limit == "auto" or parse_bytes(limit) >= COORDINATOR + WORKER
+    except ValueError:
+        raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
+    if not enough:
+        least = format_bytes(COORDINATOR + WORKER)
+        raise Refused(f"--memory-limit {limit} could not be kept: a run takes up to {least}, with one worker")
 
 
 @contextmanager
