@@ -62,6 +62,11 @@ class RunSettings(BaseModel):
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
 
     @property
+    def folder(self) -> str:
+        """The folder of OUT that the release goes to."""
+        return self.region
+
+    @property
     def charging(self) -> Charging:
         """Where the spend is charged."""
         return Charging(self.account, Path(self.ledger))

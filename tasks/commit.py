@@ -20,7 +20,7 @@ from tasks.configuration import REGION_TYPES
 from tasks.errors import Failed, Refused
 from tasks.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
 from tasks.noise import SECRET, is_truth
-from tasks.run_directory import SETTINGS, RunDirectory, fsync
+from tasks.run_directory import BOTTOM_UP_SETTINGS, SETTINGS, RunDirectory, fsync
 
 
 def staging(run: RunDirectory, out: Path, region: str) -> Path:
@@ -123,7 +123,7 @@ def end_run(run: RunDirectory) -> None:
     for path in run.path.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name not in (SETTINGS, "lock"):
+        elif path.name not in (SETTINGS, BOTTOM_UP_SETTINGS, "lock"):
             path.unlink()
     shutil.rmtree(run.path)
 

@@ -2,7 +2,7 @@
 
 ```
 RUN/            0700
-  run.json        the settings it was started with
+  run.json        the settings it was started with; of a bottom-up run, bottom-up.json
   secret          0600, made with the ledger's row (tasks/budget_check.py), gone when the release is committed
   authorization   what the noise depends on besides the secret
   lock, boot      one process a run; the boot of the machine that wrote it
@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from tasks.errors import Refused
 
 SETTINGS = "run.json"
+BOTTOM_UP_SETTINGS = "bottom-up.json"
 STAGES = ("public", "persons", "counts", "noisy")  # what stages write, and can write again
 RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

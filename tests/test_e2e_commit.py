@@ -394,8 +394,10 @@ def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFi
     assert home.go() == home.place, "the lock of a process that died holds nobody up"
 
 
-def test_a_discarded_run_stays_charged(home: Home) -> None:
+def test_a_discarded_run_stays_charged(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     home.go(before="commit")
+    assert das("runs", "list", "--state", home.settings.state) == 0
+    assert "detailed-dhca" in capfd.readouterr().out
     assert das("runs", "discard", home.run.id, "--state", home.settings.state) == 0
     assert not home.run.path.exists()
     assert list(home.place.parent.iterdir()) == []

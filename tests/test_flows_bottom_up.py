@@ -138,7 +138,7 @@ def test_example_writes_what_a_run_needs(das, tmp_path):
 @pytest.fixture
 def settings(made: Example, tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch):
     """Settings of a run on the example as if it were somebody's data: its mark is taken away."""
-    from flows.bottom_up import BottomUpSettings
+    from flows.bottom_up_settings import BottomUpSettings
 
     monkeypatch.setattr("flows.bottom_up.open_cluster", lambda settings, scratch: nullcontext(client))
     (made.table.parent / "SYNTHETIC.json").unlink()
@@ -186,6 +186,7 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(settings, monkeypatch):
     import flows.bottom_up as flow
+    from flows.bottom_up_settings import load_bottom_up_settings
     from tasks.run_directory import RunDirectory, open_array
 
     def stops(run, workers, staged):
@@ -199,12 +200,38 @@ def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(
     noisy = open_array(run / "noisy/final", "count").copy()
     reported = open_array(run / "noisy/final", "reported").copy()
     assert (Path(settings.state) / "runs/r1/secret").stat().st_mode & 0o777 == 0o600
-    assert flow.load_bottom_up_settings(run) == settings
+    assert load_bottom_up_settings(run) == settings
     with pytest.raises(Refused, match="another configuration"):
         flow.bottom_up(settings.model_copy(update={"clip": True}))
     place = Path(flow.bottom_up(settings))
     assert pq.read_table(place / "parquet/histogram.parquet")["COUNT"].to_pylist() == noisy[reported].tolist()
     assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monkeypatch, capsys):
+    import flows.bottom_up as flow
+    from flows.cli import main
+
+    def runs(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["das", "runs", *words, "--state", settings.state, "--json"])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code
+        return json.loads(capsys.readouterr().out)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flow, "commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here")))
+        with pytest.raises(Refused, match="stopped here"):
+            flow.bottom_up(settings)
+    (left,) = runs("list")
+    assert (left["run"], left["kind"], left["out"]) == ("r1", "bottom-up", settings.out)
+    assert any(Path(settings.out).iterdir())  # what it has staged
+    assert runs("discard", "r1") == {"run": "r1", "charged": True}
+    assert runs("list") == []
+    assert not any(Path(settings.out).iterdir())
+    assert Ledger(Path(settings.ledger)).row("r1").state == "abandoned"
 
 
 @pytest.mark.e2e

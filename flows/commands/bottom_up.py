@@ -16,7 +16,7 @@ from flows.terminal import Json, err, out, refusing, show
 from tasks.errors import Failed, Refused
 
 if TYPE_CHECKING:
-    from flows.bottom_up import BottomUpSettings
+    from flows.bottom_up_settings import BottomUpSettings
     from privacy.accuracy_curve import Point
 
 app = typer.Typer(help="The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).", no_args_is_help=True)
@@ -71,15 +71,17 @@ def run(
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
-    from flows.bottom_up import load_bottom_up_settings, new_bottom_up_settings
+    from flows.bottom_up_settings import load_bottom_up_settings, new_bottom_up_settings
     from flows.cluster import ClusterSettings
     from flows.curator import other_data_warning
-    from flows.settings import new_run_id, state_home
-    from tasks.run_directory import RunDirectory
+    from flows.settings import new_run_id, run_directory, state_home
 
     home = state or state_home()
     if resume:
-        settings = load_bottom_up_settings(RunDirectory(home / "runs" / resume))
+        found = load_bottom_up_settings(run_directory(home, resume))
+        if found is None:
+            raise Refused(f"run {resume} has no confidential directory here, or is no bottom-up run")
+        settings = found
     elif table is None or domain is None or release is None or epsilon is None:
         raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
@@ -11,6 +11,11 @@ from rich.console import RenderableType
 from flows.commands.options import State
 from flows.terminal import Json, show
 from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from flows.bottom_up_settings import BottomUpSettings
+    from flows.settings import RunSettings
+    from tasks.run_directory import RunDirectory
 
 app = typer.Typer(no_args_is_help=True, help="List and discard the confidential directories of runs.")
 
@@ -22,13 +27,25 @@ def list_runs(state: State = None, as_json: Json = False) -> None:
     **Example:** `das runs list`
     """
     from flows.curator import run_directories
-    from flows.settings import load_settings, state_home
+    from flows.settings import state_home
 
     told = []
     for run in run_directories(state or state_home()):
-        settings = load_settings(run)
-        told.append({"run": run.id, "path": run.path, "out": settings.out if settings else None})
+        kind, settings = _kind(run)
+        told.append({"run": run.id, "kind": kind, "path": run.path, "out": settings.out if settings else None})
     show(told, lambda: _table(told), as_json=as_json)
+
+
+def _kind(run: RunDirectory) -> tuple[str | None, RunSettings | BottomUpSettings | None]:
+    """The flow that resumes a run, and its settings; neither for a validation or a truth."""
+    from flows.bottom_up_settings import load_bottom_up_settings
+    from flows.settings import load_settings
+
+    if settings := load_settings(run):
+        return "detailed-dhca", settings
+    if bottom_up := load_bottom_up_settings(run):
+        return "bottom-up", bottom_up
+    return None, None
 
 
 def _table(told: list[dict[str, Any]]) -> RenderableType:
@@ -36,9 +53,11 @@ def _table(told: list[dict[str, Any]]) -> RenderableType:
 
     if not told:
         return "no run has left a confidential directory"
-    table = Table("run", "resumes into", "directory", title="Confidential run directories", title_justify="left")
+    table = Table(
+        "run", "kind", "resumes into", "directory", title="Confidential run directories", title_justify="left"
+    )
     for row in told:
-        table.add_row(row["run"], row["out"] or "", str(row["path"]))
+        table.add_row(row["run"], row["kind"] or "", row["out"] or "", str(row["path"]))
     return table
 
 
@@ -55,7 +74,7 @@ def discard(
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.settings import load_settings, run_directory, state_home
+    from flows.settings import run_directory, state_home
     from privacy.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.commit import clear_staging, end_run, is_released
     from tasks.errors import Failed
@@ -67,9 +86,9 @@ def discard(
     if not run.path.is_dir():
         raise Refused(f"run {run_id} has no confidential directory in {home / 'runs'}")
     with locked(run):
-        settings = load_settings(run)
-        if settings and is_released(run, Path(settings.out), settings.region):
-            raise Refused(f"run {run_id} is released already; das run --resume {run_id} ends it")
+        _, settings = _kind(run)
+        if settings and is_released(run, Path(settings.out), settings.folder):
+            raise Refused(f"run {run_id} is released already; resuming it ends it")
         book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))
         try:
             charged = book.row(run_id) is not None
@@ -81,7 +100,7 @@ def discard(
                 raise Failed(f"{error}; run {run_id} is left as it is") from None
             charged = False
         if settings:
-            clear_staging(run, Path(settings.out), settings.region)
+            clear_staging(run, Path(settings.out), settings.folder)
         end_run(run)
     kept = "; its charge stays" if charged else ""
     show({"run": run_id, "charged": charged}, lambda: f"run {run_id} is discarded{kept}", as_json=as_json)
