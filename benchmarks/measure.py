@@ -1,32 +1,41 @@
-"""Run a command and measure it: wall-clock seconds and the peak memory of all its processes together.
+"""Run a command and measure it: wall-clock seconds, the peak memory of all its processes together, and its scratch.
 
-    python benchmarks/measure.py das run params data out
+    python benchmarks/measure.py [--scratch DIR] das run params data out
 
 Memory is the sum of the proportional set sizes (PSS) of the process tree, sampled; pages that processes share count
-once. The last line is JSON.
+once. Scratch is what the files below DIR hold at their most, sampled less often. The last line is JSON.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import subprocess
-import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
-INTERVAL = 0.2  # seconds between samples
+INTERVAL = 0.5  # seconds between samples of memory: a sample of a large process takes milliseconds of the kernel's
+SCRATCH_EACH = 8  # samples of memory to one of the disk
 
 
-def measure(command: list[str], **options: object) -> dict[str, float | int]:
-    """Run `command` to its end; returns seconds, peak_bytes (summed PSS) and returncode."""
+def measure(command: list[str], scratch: Path | None = None, **options: object) -> dict[str, float | int]:
+    """Run `command` to its end; returns seconds, peak_bytes (summed PSS), peak_scratch_bytes and returncode."""
     start = time.perf_counter()
     process = subprocess.Popen(command, **options)  # type: ignore[call-overload]
-    peak = 0
+    peak = peak_scratch = samples = 0
     while process.poll() is None:
         peak = max(peak, _pss(process.pid))
-        time.sleep(INTERVAL)
-    return {"seconds": time.perf_counter() - start, "peak_bytes": peak, "returncode": process.returncode}
+        if scratch and samples % SCRATCH_EACH == 0:
+            peak_scratch = max(peak_scratch, _held(scratch))
+        samples += 1
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(INTERVAL)
+    told = {"seconds": time.perf_counter() - start, "peak_bytes": peak, "returncode": process.returncode}
+    return told | ({"peak_scratch_bytes": peak_scratch} if scratch else {})
 
 
 def _pss(pid: int) -> int:
@@ -37,12 +46,24 @@ def _pss(pid: int) -> int:
     except psutil.NoSuchProcess:
         return 0
     for member in family:
-        try:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             total += member.memory_full_info().pss
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
+    return total
+
+
+def _held(folder: Path) -> int:
+    """Bytes of the files below a folder; some may go while this looks."""
+    total = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(f"{at}/{name}").st_size
     return total
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1:])))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scratch", type=Path)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    chosen = parser.parse_args()
+    print(json.dumps(measure(chosen.command, chosen.scratch)))

@@ -1,10 +1,10 @@
 """The series of whole runs up to the nation, and the cost model that it fits.
 
-    python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 10,100,331] [--memory-limit 6GiB]
+    python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 1,3,10,30,100,331] [--memory-limit 6GiB]
 
-Makes synthetic nations in FOLDER (kept; about 80 bytes a person), runs `das run` over each, start-up included, and
-writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons; 1 means the states 44, 50 and 09 only,
-which has few population groups, so that the model can tell persons from groups. 331 is the whole country.
+Makes synthetic nations in FOLDER (kept; about 80 bytes a person), runs `das run` over the US part of each, start-up
+included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons; 1 means the states 09, 44
+and 50 only, which has few population groups, so that the model can tell persons from groups. 331 is the whole country.
 The model: seconds = fixed + a * persons + b * population groups + c * released rows, each not negative.
 """
 
@@ -54,7 +54,7 @@ def run(folder: Path, nation: Path, memory_limit: str) -> dict:
         command = [_das(), "run", str(nation / "params"), str(nation / "data"), str(out), "--no-spine", "--json"]
         command += ["--memory-limit", memory_limit, "--state", f"{scratch}/state"]
         with open(Path(scratch) / "told.json", "w") as told:
-            result = measure(command, stdout=told)
+            result = measure(command, Path(scratch) / "state", stdout=told)
         if result["returncode"]:
             raise SystemExit(f"das run failed: {(Path(scratch) / 'told.json').read_text()}")
         manifest = json.loads((out / "us/manifest.json").read_text())
@@ -83,6 +83,8 @@ def fit(points: list[dict]) -> dict[str, float]:
     weights = 1 / seconds
     found, _ = nnls(matrix * weights[:, None], seconds * weights)
     fitted = matrix @ found
+    for point, modelled in zip(points, fitted, strict=True):
+        point["modelled_seconds"] = float(modelled)
     return {
         "fixed_seconds": found[0],
         "seconds_per_million_persons": found[1],
@@ -92,23 +94,35 @@ def fit(points: list[dict]) -> dict[str, float]:
     }
 
 
-def draw(points: list[dict], path: Path) -> None:
-    """Seconds and peak memory over persons."""
+def draw(told: dict, path: Path) -> None:
+    """Seconds and peak memory over persons, and what the model says of the seconds."""
     import matplotlib
 
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    figure, left = pyplot.subplots(figsize=(7, 4))
+    points = sorted(told["points"], key=lambda point: point["persons"])
     persons = [point["persons"] / 1e6 for point in points]
-    left.plot(persons, [point["seconds"] for point in points], "o-", label="seconds")
-    left.set(xscale="log", yscale="log", xlabel="persons (millions)", ylabel="seconds, start-up included")
-    right = left.twinx()
-    right.plot(persons, [point["peak_bytes"] / 2**30 for point in points], "s--", color="tab:orange")
-    right.set(ylabel="peak memory of all processes (GiB)", ylim=(0, None))
-    left.set_title("das run from text files, 2 workers")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
+    left.plot(persons, [point["seconds"] for point in points], "o", label="measured")
+    if "model" in told:
+        left.plot(persons, [point["modelled_seconds"] for point in points], "-", label="model")
+        left.legend()
+    left.set(xscale="log", yscale="log", xlabel="persons (millions)", title="seconds, start-up included")
+    right.plot(persons, [point["peak_bytes"] / 2**30 for point in points], "o-", color="tab:orange")
+    right.set(xscale="log", xlabel="persons (millions)", title="peak memory of all processes (GiB)", ylim=(0, None))
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    figure.suptitle(f"das run from text, {told['machine']}")
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def line(point: dict) -> str:
+    """A point for a reader."""
+    volumes = f"{point['persons']:>13,} persons {point['groups']:>13,} groups {point['rows']:>12,} rows"
+    memory, scratch = point["peak_bytes"] / 2**30, point["peak_scratch_bytes"] / 1e9
+    return f"{volumes} {point['seconds']:8.1f} s {memory:6.2f} GiB memory {scratch:6.1f} GB scratch"
 
 
 def _das() -> str:
@@ -119,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--params", type=Path, default=Path("../shared/data/params-2020-production"))
-    parser.add_argument("--persons", default="1,10", help="millions, as 1,10,100,331")
+    parser.add_argument("--persons", default="1,3,10", help="millions, as 1,3,10,30,100,331")
     parser.add_argument("--memory-limit", default="auto")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
@@ -127,17 +141,13 @@ def main() -> None:
     for millions in (int(text) for text in chosen.persons.split(",")):
         point = run(chosen.folder, make(chosen.folder, millions, chosen.params), chosen.memory_limit)
         points.append(point)
-        print(
-            f"{point['persons']:>13,} persons {point['groups']:>13,} groups {point['rows']:>12,} rows "
-            f"{point['seconds']:8.1f} s {point['peak_bytes'] / 2**30:6.2f} GiB",
-            flush=True,
-        )
+        print(line(point), flush=True)
     told = {"machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.release()}", "points": points}
-    if len(points) >= 4:
+    if len(points) > 4:  # as many points as coefficients would fit anything
         told["model"] = fit(points)
         print(json.dumps(told["model"], indent=1))
     (chosen.folder / "scale.json").write_text(json.dumps(told, indent=1))
-    draw(points, chosen.folder / "scale.svg")
+    draw(told, chosen.folder / "scale.svg")
 
 
 if __name__ == "__main__":
