@@ -3,8 +3,9 @@
     python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 1,3,10,30,100,331] [--memory-limit 6GiB]
 
 Makes synthetic nations in FOLDER (kept; about 80 bytes a person), runs `das run` over the US part of each, start-up
-included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons; 1 means the states 09, 44
-and 50 only, which has few population groups, so that the model can tell persons from groups. 331 is the whole country.
+included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons, thinly spread over the
+whole geography; but 1 means all of Rhode Island, which has few population groups, so that the model can tell persons from
+groups, and 331 is the whole country.
 The model: seconds = fixed + a * persons + b * population groups + c * released rows, each not negative.
 """
 
@@ -24,17 +25,15 @@ import pyarrow.parquet as pq
 from measure import measure
 from scipy.optimize import nnls
 
-FEW_STATES = "09,44,50"
-WHOLE = 334_735_155  # with Puerto Rico
+ONE_STATE = "44"  # Rhode Island, 1,097,379 persons
 
 
 def make(folder: Path, millions: int, params: Path) -> Path:
     """The synthetic nation of a size, made once."""
     out = folder / f"nation-{millions}"
     if not out.exists():
-        persons = WHOLE if millions >= 331 else millions * 1_000_000
-        states = ["--states", FEW_STATES] if millions == 1 else []
-        command = [_das(), "synth", "nation", str(out), "--persons", str(persons), "--params", str(params), *states]
+        part = {1: ["--states", ONE_STATE], 331: []}.get(millions, ["--persons", str(millions * 1_000_000)])
+        command = [_das(), "synth", "nation", str(out), "--params", str(params), *part]
         subprocess.run(command, check=True)
         _only_us(out / "params/config.json")
     return out
