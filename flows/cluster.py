@@ -34,6 +34,9 @@ QUIET = {
     "distributed.version-check": False,
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "60s",
+    # So long after a worker's death a local cluster looks whether another is there, and if not gives its place up: with
+    # Dask's 15 s for good where workers start slowly, or where the second happens to have died just then.
+    "distributed.deploy.lost-worker-timeout": "1h",
 }
 # Dask has its workers hand freed memory back at once (64 KiB); arrays of a few MiB then cost more in page faults than
 # in arithmetic. Measured on the spine of Wisconsin: 1.2 to 1.7 s a pass with Dask's value, 0.5 s with this one. A
