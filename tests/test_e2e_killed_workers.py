@@ -49,10 +49,11 @@ SMALL_PIECES = "from tasks import domain; domain.GROUPS_EACH = 1"  # one region 
 
 @pytest.fixture(scope="module")
 def home(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Real data, its persons in several row groups, so that every stage has several pieces."""
+    """Real data of few levels, its persons in several row groups, so that every stage has several pieces."""
     folder = tmp_path_factory.mktemp("killed")
     real_data(example, folder)
-    reconfigure(folder / "params", run_us=False)
+    unused = [f"privacy_budget_p_level_{level}_pr_{name}" for level in (1, 2) for name in ("state", "place")]
+    reconfigure(folder / "params", run_us=False, **dict.fromkeys(unused, 0))
     text = folder / "data/person-records.txt"
     columns = text.read_text().partition("\n")[0].split("|")
     as_text = pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=False)
