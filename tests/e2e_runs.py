@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import sha256
 from multiprocessing.process import BaseProcess
@@ -18,9 +19,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import dask
+import pytest
+
 from flows.settings import RunSettings, keep_settings
 from privacy.ledger import Account, Ledger
 from privacy.mechanisms import Definition
+from tasks import domain
 from tasks.budget_check import check_budget
 from tasks.commit import check_out, commit, finish_released
 from tasks.coterminous import equate_coterminous
@@ -156,6 +161,15 @@ def das_process(*words: object, first: str = "", environment: dict[str, str] | N
         env=environment or here,
         start_new_session=True,
     )
+
+
+@contextmanager
+def small_pieces() -> Iterator[None]:
+    """Cut the groups of a level into pieces of a region each, here and on the workers of clusters that start within."""
+    preload = ["from tasks import domain; domain.GROUPS_EACH = 1"]
+    with pytest.MonkeyPatch.context() as patch, dask.config.set({"distributed.worker.preload": preload}):
+        patch.setattr(domain, "GROUPS_EACH", 1)
+        yield
 
 
 def digest(folder: Path) -> str:

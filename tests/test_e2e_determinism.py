@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 from dhca_inputs import Here, read_release
 from distributed import Client
-from e2e_runs import ACCOUNT, digest, directory, go, open_account, real_data, reconfigure, settings_for
+from e2e_runs import (
+    ACCOUNT,
+    digest,
+    directory,
+    go,
+    open_account,
+    real_data,
+    reconfigure,
+    settings_for,
+    small_pieces,
+)
 
 from flows import detailed_dhca as flow
 from flows.cluster import ClusterSettings, open_cluster
@@ -73,6 +83,25 @@ def released(settings: RunSettings, workers: Workers) -> Path:
 
 def test_two_workers(prepare: Callable[..., RunSettings], expected: str, client: Client) -> None:
     assert digest(released(prepare("two"), Workers(client))) == expected
+
+
+IN_PROCESS = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "dashboard_address": None}
+CLUSTERS = {
+    "one thread": ClusterSettings(workers=1),
+    "threads": ClusterSettings(workers=1, threads_per_worker=4),
+    "processes with threads": ClusterSettings(workers=2, threads_per_worker=2),
+    "threads of the flow's own process": ClusterSettings(
+        cluster_class="distributed:LocalCluster", cluster_options=IN_PROCESS
+    ),
+}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_threads_and_processes(
+    prepare: Callable[..., RunSettings], expected: str, tmp_path: Path, cluster: str
+) -> None:
+    with small_pieces(), open_cluster(CLUSTERS[cluster], tmp_path / "dask") as client:
+        assert digest(released(prepare("threads", blocks_each=7), Workers(client))) == expected
 
 
 @pytest.mark.parametrize("blocks_each", [1, 17, 10_000])

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import dask
 import psutil
 import pyarrow as pa
 import pyarrow.csv
@@ -19,10 +18,19 @@ import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import Here
 from distributed import Client
-from e2e_runs import ACCOUNT, digest, directory, go, open_account, real_data, reconfigure, settings_for
+from e2e_runs import (
+    ACCOUNT,
+    digest,
+    directory,
+    go,
+    open_account,
+    real_data,
+    reconfigure,
+    settings_for,
+    small_pieces,
+)
 
 from flows.cluster import ClusterSettings, open_cluster
-from tasks import domain
 from tasks.noise import SECRET
 from tasks.release import SEE_SPINE
 from tasks.spine.branch import build_spine
@@ -44,7 +52,6 @@ MOMENTS = [  # what a piece wrote is not yet in its place, or it is and only the
     *((stage, "before") for stage in WRITES),
     *((stage, "after") for stage in ("validate", "totals", "release")),
 ]
-SMALL_PIECES = "from tasks import domain; domain.GROUPS_EACH = 1"  # one region each
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +72,8 @@ def home(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Two workers that know of small pieces, as do those that take the place of killed ones."""
-    scratch = tmp_path_factory.mktemp("dask")
-    with (
-        dask.config.set({"distributed.worker.preload": [SMALL_PIECES]}),
-        open_cluster(ClusterSettings(workers=2), scratch) as client,
-    ):
+    """Two workers, and what takes the place of killed ones."""
+    with small_pieces(), open_cluster(ClusterSettings(workers=2), tmp_path_factory.mktemp("dask")) as client:
         yield client
 
 
@@ -96,9 +99,7 @@ def arm(module: str, name: str, moment: str, died: Path) -> None:
 
 
 @pytest.mark.parametrize(("stage", "moment"), MOMENTS)
-def test_a_run_completes(
-    home: Path, tmp_path: Path, two: Client, monkeypatch: pytest.MonkeyPatch, stage: str, moment: str
-) -> None:
+def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, moment: str) -> None:
     two.wait_for_workers(2, timeout=60)
     alive, died = set(two.run(os.getpid).values()), tmp_path / "died"
     settings = settings_for(tmp_path, params=home / "params", data=home / "data", blocks_each=10)
@@ -110,13 +111,11 @@ def test_a_run_completes(
         if done == 0 and named.startswith(stage) and several:
             two.run(arm, "os", "replace", moment, died)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(domain, "GROUPS_EACH", 1)
-        go(settings, Workers(two, watch), before="noise")
-        secret = (run / SECRET).read_bytes()
-        (reserved,) = ledger.rows(ACCOUNT)
-        shutil.copy(ledger.path, tmp_path / "before")
-        place = go(settings, Workers(two, watch))  # a resume: it takes up what is there
+    go(settings, Workers(two, watch), before="noise")
+    secret = (run / SECRET).read_bytes()
+    (reserved,) = ledger.rows(ACCOUNT)
+    shutil.copy(ledger.path, tmp_path / "before")
+    place = go(settings, Workers(two, watch))  # a resume: it takes up what is there
     assert place is not None
     process, _, target = died.read_text().partition(" ")
     assert int(process) in alive
