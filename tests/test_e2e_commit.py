@@ -38,6 +38,8 @@ from tasks.commit import staging
 from tasks.errors import Failed, Refused
 from tasks.manifest import release_digest
 from tasks.noise import AUTHORIZATION, SECRET
+from tasks.population_groups import count_population_groups
+from tasks.run_directory import RunDirectory, stamp
 from tasks.synthetic import write_mark
 from tasks.workers import Workers
 
@@ -168,39 +170,77 @@ def test_a_sealed_release_that_was_damaged_is_written_again(home: Home) -> None:
     assert digest(home.place) == expected
 
 
-def test_a_run_killed_among_its_noise_and_again_in_its_commit_gives_what_its_secret_gives(
-    example: Path, tmp_path: Path, prefect_server: None
-) -> None:
-    """`das run` on a cluster and under Prefect, killed twice; then the same reservation, here and in one piece."""
+def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path: Path, prefect_server: None) -> None:
+    """`das run` on a cluster and under Prefect, killed once its groups are counted, among its noise and in its commit.
+
+    Then the same reservation, here and in one piece.
+    """
     home = tmp_path / "home"
     real_data(example, home)
     reconfigure(home / "params", run_us=False)
     ledger, settings = open_account(home), settings_for(home)
     run, state = directory(settings), Path(settings.state)
     where = ("--account", ACCOUNT, "--state", state, "--ledger", settings.ledger, "--run-id", "run", "--no-spine")
-    at = "import os, signal, flows.detailed_dhca as f, tasks.commit as c\ndef kill(*a, **b): os.kill(os.getpid(), 9)\n"
-    words = ("run", settings.params, settings.data, settings.out, *where)
-    died = das_process(*words, first=f"{at}f.measure_sex_by_age = kill")
-    told, _ = died.communicate(timeout=120)
-    assert died.returncode == -9, told
+    resume = ("run", "--resume", run.id, "--state", state)
+
+    def dies_at(function: str, *words: object) -> None:
+        first = "import os, flows.detailed_dhca as f, tasks.commit as c\ndef kill(*a, **b): os.kill(os.getpid(), 9)\n"
+        process = das_process(*words, first=f"{first}{function} = kill")
+        told, _ = process.communicate(timeout=120)
+        assert process.returncode == -9, told
+
+    dies_at("f.check_budget", "run", settings.params, settings.data, settings.out, *where)
+    done = files_of(run, "persons", "counts")
+    assert {name.split("/")[0] for name in done} == {"persons", "counts"}
+    assert ledger.rows(ACCOUNT) == []
+    dies_at("f.measure_sex_by_age", *resume)
     assert (run / SECRET).exists()
+    assert files_of(run, "persons", "counts") == done, "validated or counted again"
+    drawn = files_of(run, "noisy")
+    assert drawn
     shutil.copytree(home, tmp_path / "kept")
-    died = das_process("run", "--resume", run.id, "--state", state, first=f"{at}c.move_into_place = kill")
-    told, _ = died.communicate(timeout=120)
-    assert died.returncode == -9, told
+    dies_at("c.move_into_place", *resume)
+    assert files_of(run, "persons", "counts") == done, "validated or counted again"
+    assert files_of(run, "noisy").items() >= drawn.items(), "measured again"
     row = ledger.row(run.id)
     assert row is not None
     assert row.state == "sealed"
     assert not (home / "out/pr").exists()
-    assert das("run", "--resume", run.id, "--state", state) == 0
-    assert das("run", "--resume", run.id, "--state", state, "--ledger", settings.ledger) == 0, "it is released"
+    assert das(*resume) == 0
+    assert das(*resume, "--ledger", settings.ledger) == 0, "it is released"
     released = digest(home / "out/pr")
     assert len(ledger.rows(ACCOUNT)) == 1
     assert ledger.spent(ACCOUNT) == {"72": row.amount}
     shutil.rmtree(home)
     shutil.copytree(tmp_path / "kept", home)
+    for name in ("public", "persons", "counts", "noisy"):
+        shutil.rmtree(run / name)
     assert go(settings, HERE) == home / "out/pr"
     assert digest(home / "out/pr") == released
+
+
+def files_of(run: RunDirectory, *folders: str) -> dict[str, tuple[int, int]]:
+    """The whole files below these folders of a run; one that is written again has another stamp."""
+    paths = [path.relative_to(run.path) for folder in folders for path in (run / folder).rglob("*.*")]
+    return {str(path): stamp(run / path) for path in paths if not any(part.startswith(".") for part in path.parts)}
+
+
+def count(settings: RunSettings) -> None:
+    """The population groups, as the flow counts them, a partition a tract."""
+    count_population_groups(directory(settings), HERE, settings.region, blocks_each=1)
+
+
+def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) -> None:
+    home.go(before="population groups")
+    home.keep()
+    renames = [at for at in points_of(home.folder.parent, count, home.settings) if at[0].startswith("replace ")]
+    home.put_back()
+    killed(renames[len(renames) // 2], count, home.settings)
+    done = files_of(home.run, "persons", "counts")
+    home.go(before="budget check")
+    after = files_of(home.run, "persons", "counts")
+    assert after.items() > done.items(), "counted again, or nothing was left to count"
+    assert any(name.startswith("counts") for name in done)
 
 
 def other_version(home: Home, patch: pytest.MonkeyPatch) -> None:
