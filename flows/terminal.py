@@ -68,8 +68,8 @@ def unforeseen(error: Exception) -> Failed:
 
     from flows.settings import state_home
 
-    if isinstance(error, OSError) and error.filename and error.strerror:  # a path and what the system says of it
-        return Failed(f"{error.filename}: {error.strerror}")
+    if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
+        return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
     path = (_state or state_home()) / "errors" / f"{datetime.now():%Y%m%d-%H%M%S}.txt"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,12 +7,14 @@ so it stays inside: its text goes to the run's `errors/`, and (stage, rule) goes
 from __future__ import annotations
 
 import errno
+import os
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
+from privacy.ledger import LedgerError
 from tasks.errors import Failed, Refused
 from tasks.run_directory import RunDirectory
 
@@ -39,6 +41,10 @@ def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *argument
 def _rule(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
+    if isinstance(error, OSError) and error.errno:
+        return f"{os.strerror(error.errno)}; the run's errors/ holds where"
     if isinstance(error, MemoryError):
         return "out of memory"
+    if isinstance(error, LedgerError):  # its message is public by contract
+        return str(error)
     return f"a {type(error).__name__} was raised; the run's errors/ holds it"

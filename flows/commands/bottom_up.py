@@ -12,7 +12,7 @@ import typer
 
 from flows.commands.options import LedgerFile, MemoryLimit, Scheduler, State, TlsCa, TlsCert, TlsKey, WorkersOption
 from flows.formats import Format, FormatOption, TextTable, report
-from flows.terminal import Json, err, out, refusing, show
+from flows.terminal import Json, err, out, refusing, show, unforeseen
 from tasks.errors import Failed, Refused
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def _run(settings: BottomUpSettings) -> dict[str, Any]:
     mechanism = settings.plan().mechanism
     unbounded, bounded = (float(amount) for amount in (mechanism.spend.unbounded, mechanism.spend.bounded))
     err.print(f"The run spends epsilon {unbounded:g} (add or remove one record), {bounded:g} (replace one).")
+    again = f"nothing is lost, go on with: das bottom-up run --resume {settings.run_id} --state {settings.state}"
     try:
         with bars(f"Run {settings.run_id}"):
             place = bottom_up(settings)
@@ -142,8 +143,9 @@ def _run(settings: BottomUpSettings) -> dict[str, Any]:
             err.print(f"The values are in the curator's report: {directory / 'findings.json'}")
         raise
     except (Failed, KeyboardInterrupt) as failed:
-        again = f"das bottom-up run --resume {settings.run_id} --state {settings.state}"
-        raise Failed(f"{failed or 'interrupted'}; nothing is lost, go on with: {again}") from None
+        raise Failed(f"{failed or 'interrupted'}; {again}") from None
+    except Exception as error:
+        raise Failed(f"{unforeseen(error)}; {again}") from None
     manifest = read_manifest(Path(place))
     told = {"run": settings.run_id, "release": place, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
     told["other_data"] = other_data(Path(settings.ledger), str(settings.run_id))

@@ -108,10 +108,13 @@ def run(
             )
             for region in _regions(params, data)
         ]
-        for settings in todo:
-            run = RunDirectory(settings.runs / str(settings.run_id))
-            with locked(run):  # from here on each region can be resumed
-                keep_settings(run, settings)
+        try:
+            for settings in todo:
+                run = RunDirectory(settings.runs / str(settings.run_id))
+                with locked(run):  # from here on each region can be resumed
+                    keep_settings(run, settings)
+        except OSError as error:
+            raise Refused(f"{home} cannot be written: {error.strerror}") from None
     outcomes = []
     for settings in todo:
         with interruptible(f"interrupted; {_resume(settings)}"):
