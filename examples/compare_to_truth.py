@@ -1,0 +1,37 @@
+"""Repeat a run on synthetic data and compare its totals to the truth. Synthetic data charges no budget.
+
+python examples/compare_to_truth.py FOLDER 3
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+folder, runs = Path(sys.argv[1]), int(sys.argv[2])
+KEYS = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]
+
+
+def das(*words: object) -> None:
+    """Run a command of das, in silence."""
+    program = Path(sys.executable).with_name("das")
+    subprocess.run([program, *map(str, words), "--json"], check=True, stdout=subprocess.DEVNULL)
+
+
+def totals(release: Path) -> pd.DataFrame:
+    """The totals of all levels of all regions."""
+    return pd.concat(pd.read_parquet(path) for path in sorted(release.glob("*/parquet/t1/*.parquet")))
+
+
+das("synth", folder / "made")
+params, data = folder / "made/params", folder / "made/data"
+das("truth", params, data, folder / "truth")
+for number in range(runs):
+    das("run", params, data, folder / f"run-{number}", "--no-spine", "--state", folder / "state")
+    released = totals(folder / f"run-{number}")
+    both = released.merge(totals(folder / "truth"), on=KEYS, how="left", suffixes=("", "_TRUE"))
+    error = both.COUNT - both.COUNT_TRUE.fillna(0)  # a group that the truth does not list is empty
+    within = (error.abs() <= both.MOE).groupby(both.REGION_TYPE).mean()
+    print(f"run {number}: {len(both)} published groups, mean error {error.mean():+.2f}")
+    print("   within the stated margin:", ", ".join(f"{name} {share:.1%}" for name, share in within.items()))
