@@ -21,6 +21,7 @@ from tasks.findings import Finding
 DELIMITER = "|"
 PARSE_BYTES = 1 << 22  # text that the parser takes at a time; no line is as long
 HEADER_BYTES = 65536  # a header is shorter
+STRAY_RETURN = "a carriage return stands within a line, which only a newline ends"
 LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
 
 
@@ -52,6 +53,8 @@ def check_header(
 
     `show` tells whether the rule may hold the names that were found: a person file without a header has a person there.
     """
+    if any("\r" in name for name in header):
+        return [Finding(file, STRAY_RETURN, first=1)]
     found = []
     if missing := [name for name in columns if name not in header]:
         found.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
@@ -130,7 +133,7 @@ def _stray_returns(file: str, body: bytes) -> list[Finding]:
     if b"\r" not in body or body.count(b"\r") == body.count(b"\r\n"):
         return []
     bad = [line for line, text in enumerate(body.split(b"\n"), start=1) if b"\r" in text.removesuffix(b"\r")]
-    return [Finding(file, "a carriage return stands within a line", rows=len(bad), first=bad[0])] if bad else []
+    return [Finding(file, STRAY_RETURN, rows=len(bad), first=bad[0])] if bad else []
 
 
 def _unreadable(file: str, body: bytes) -> list[Finding]:
@@ -174,10 +177,10 @@ def read_table(
     except OSError as error:
         return None, [Finding(file, f"the file cannot be read: {error.strerror or type(error).__name__}")]
     header = split_header(start[:begin])
+    if start and (found := check_header(file, header, columns, more=more)):
+        return None, found
     if not body[:HEADER_BYTES].strip() and not body.strip():
         return None, [Finding(file, f"{file} is empty. This fails validation as records are expected.")]
-    if found := check_header(file, header, columns, more=more):
-        return None, found
     table, found = parse_rows(file, body, header, columns, dictionary=dictionary)
     if table is not None:
         table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table)), pa.int32()))

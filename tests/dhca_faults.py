@@ -195,6 +195,13 @@ TABLE_FAULTS = [
             "a carriage return stands within a line",
             first=lines,
         ),
+        _fault(
+            f"{file} has the line ends of an old Mac",
+            file,
+            lambda data: data.replace(b"\n", b"\r"),
+            "a carriage return stands within a line",
+            first=1,
+        ),
     )
 ]
 

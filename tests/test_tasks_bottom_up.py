@@ -213,8 +213,13 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     assert [finding.rule for finding in read_findings(run / "findings.json")] == ["a row does not have 3 columns"]
     other = RunDirectory(tmp_path / "runs" / "other")
     other.create()
-    for text, message in (("COUNTY,SEX\n", "no column GQ"), ("", "no column COUNTY, SEX, GQ")):
-        path.write_text(text)
+    old_mac = "COUNTY,SEX,GQ,NOTE\r44001,1,101,\r"  # without a newline all of it is a header
+    for text, message in (
+        ("COUNTY,SEX\n", "no column GQ"),
+        ("", "no column COUNTY, SEX, GQ"),
+        (old_mac, "a carriage return stands within a line"),
+    ):
+        path.write_text(text, newline="")
         with pytest.raises(Refused, match=message):
             tabulate(other, Here(), str(path), domain)
     with pytest.raises(Refused, match="cannot be read"):

@@ -151,9 +151,12 @@ def test_a_list_with_a_fault_is_refused(tmp_path: Path, rows: list[tuple[str, st
         found_sets(run, listed=listed(tmp_path, rows))
 
 
+LIST = "SET|REGION_TYPE|REGION_ID\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(None, "does not exist"), ("SET|REGION_ID\na|1\n", "Missing columns"), ("", "is empty"), ("SET|x\n", "is empty")],
+    [(None, "does not exist"), ("SET|REGION_ID\na|1\n", "Missing columns"), ("", "is empty"), (LIST, "is empty")],
 )
 def test_a_list_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
     run, path = validated(tmp_path, Inputs()), tmp_path / "sets.txt"

@@ -27,7 +27,7 @@ from tasks.errors import Refused
 from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
 from tasks.run_directory import RunDirectory, load_public, save_arrays, save_public, whole
 from tasks.synthetic import MARK_FILE, Mark, parse_mark
-from tasks.tables import Column, read_bytes
+from tasks.tables import STRAY_RETURN, Column, read_bytes
 from tasks.validation import digest_file
 from tasks.workers import Workers
 
@@ -110,6 +110,8 @@ def _open(table: str, domain: Domain) -> Source:
         raise Refused(f"{table} cannot be read: {error.strerror or type(error).__name__}") from None
     except pa.ArrowInvalid:
         raise Refused(f"{table} is not a Parquet file") from None
+    if any("\r" in name for name in header):
+        raise Refused(f"{table}: {STRAY_RETURN}")
     if missing := [name for name in domain.columns if name not in header]:
         raise Refused(f"{table} has no column {', '.join(missing)}")
     return Source(table, domain, header)
