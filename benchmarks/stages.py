@@ -127,7 +127,7 @@ def measure_run(run: RunDirectory, workers: Workers, params: str, data: str, reg
             "details": volume(run / "noisy", "*/totals/*/*.npy"),
             "tables": volume(run / "noisy", "*/sex_by_age/*/*.npy"),
             "published": volume(run / "noisy", "*/published/*/*.npy"),
-            "final": volume(run / "noisy", "*/final/*.npy"),
+            "final": volume(run / "noisy", "*/final/*/*.npy"),
             "release": volume(out, "**/*"),
         },
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -131,20 +131,19 @@ def _listed_pairs(
 
 @dataclass(frozen=True)
 class _Side:
-    """A level while coterminous groups are equated: its tables, its domain by iteration code, its regions' sets."""
+    """A level while coterminous groups are equated: its domain by iteration code, its regions' sets, and the published
+    groups of its coterminous regions, a small part of them all."""
 
     level: Level
-    published: Published
     codes: NDArray[np.str_]
     set_of: NDArray[np.int64]
+    coterminous: Published
 
     def records(self, place: int) -> pd.DataFrame:
         """The published groups of coterminous regions: set, code, place of the level, row."""
-        region, position = np.divmod(self.published.group, len(self.codes))
-        rows = np.flatnonzero(self.set_of[region] != NOWHERE)
-        return pd.DataFrame(
-            {"set": self.set_of[region[rows]], "code": self.codes[position[rows]], "donor": place, "row": rows}
-        )
+        region, position = np.divmod(self.coterminous.group, len(self.codes))
+        row = np.arange(len(region))
+        return pd.DataFrame({"set": self.set_of[region], "code": self.codes[position], "donor": place, "row": row})
 
     def members(self, place: int) -> pd.DataFrame:
         """The coterminous regions: set, place of the level, region."""
@@ -153,47 +152,71 @@ class _Side:
 
 
 def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
-    """Algorithm 4 for the levels of one iteration level; writes their final tables."""
+    """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece."""
     levels = [
         level for level in load_parameters(run).configuration.levels(region) if level.iteration_level == iteration_level
     ]
-    if all(final_folder(run, level).exists() for level in levels):
+    if all(folder.exists() for level in levels for folder in final_folders(run, level)):
         return
-    sets = load_public(run / "public/coterminous")
-    sides = []
-    for level in levels:
-        domain = load_domain(run, level)
-        nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
-        published = load_published(published_folders(run, level))
-        sides.append(
-            _Side(level, published, np.array(domain.iteration_codes, str), sets.get(level.region_type, nowhere))
-        )
-    for side, published in zip(sides, _equate(sides), strict=True):
-        once(final_folder(run, side.level), partial(save_arrays, final_folder(run, side.level), published.arrays()))
+    sides = [_side(run, level) for level in levels]
+    recipients = _recipients(sides)
+    for place, side in enumerate(sides):
+        given = _given(sides, recipients[recipients["place"] == place])
+        regions = load_domain(run, side.level).pieces()
+        sources, finals = published_folders(run, side.level), final_folders(run, side.level)
+        for (first, last), source, final in zip(regions, sources, finals, strict=True):
+            inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
+            once(final, partial(_write_final, source, final, given.take(inside)))
 
 
-def final_folder(run: RunDirectory, level: Level) -> Path:
-    """Where the tables of a level lie that will be released."""
-    return run / f"noisy/{level.slug}/final"
+def final_folders(run: RunDirectory, level: Level) -> list[Path]:
+    """Where the tables of a level lie that will be released, in the order of their groups."""
+    return [folder.parents[1] / "final" / folder.name for folder in published_folders(run, level)]
 
 
-def _equate(sides: list[_Side]) -> Iterable[Published]:
-    """Give every group of a set its donor's data: of the first level in the order R that published the iteration."""
+def load_final(run: RunDirectory, level: Level) -> Iterator[Published]:
+    """The tables of a level that will be released, a piece of its groups at a time."""
+    return (load_published([folder]) for folder in final_folders(run, level))
+
+
+def _side(run: RunDirectory, level: Level) -> _Side:
+    domain = load_domain(run, level)
+    nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
+    set_of = load_public(run / "public/coterminous").get(level.region_type, nowhere)
+    parts = [load_published([])]
+    for folder in published_folders(run, level):
+        piece = load_published([folder])
+        region = piece.group // len(domain.iterations)
+        parts.append(piece.take(np.flatnonzero(set_of[region] != NOWHERE)))
+    return _Side(level, np.array(domain.iteration_codes, str), set_of, Published.join(parts))
+
+
+def _recipients(sides: list[_Side]) -> pd.DataFrame:
+    """The groups that get another's data: of the first level, in the order R, that published their iteration in the set."""
     records = pd.concat([side.records(place) for place, side in enumerate(sides)])
     donors = records.drop_duplicates(["set", "code"])  # the levels stand in the order R
     members = pd.concat([side.members(place) for place, side in enumerate(sides)])
     recipients = donors.merge(members, on="set")
-    recipients = recipients[recipients["donor"] != recipients["place"]]
-    for place, side in enumerate(sides):
-        mine = recipients[recipients["place"] == place]
-        mine = mine[mine["code"].isin(side.codes)]  # a group enters no domain that it is not in
-        position = np.searchsorted(side.codes, mine["code"].to_numpy(str))
-        group = mine["region"].to_numpy() * len(side.codes) + position
-        kept = np.flatnonzero(~np.isin(side.published.group, group))
-        parts = [side.published.take(kept)]
-        for donor, other in enumerate(sides):
-            given = (mine["donor"] == donor).to_numpy()
-            data = other.published.take(mine["row"].to_numpy()[given])
-            parts.append(Published(group[given], data.detail, data.total, data.cells, data.noise_of))
-        joined = Published.join(parts)
-        yield joined.take(np.argsort(joined.group, kind="stable"))
+    return recipients[recipients["donor"] != recipients["place"]]
+
+
+def _given(sides: list[_Side], recipients: pd.DataFrame) -> Published:
+    """What the recipients of one level are given, sorted by group."""
+    parts = [load_published([])]
+    for donor, of_donor in recipients.groupby("donor"):
+        of_place = sides[of_donor["place"].iloc[0]]
+        mine = of_donor[of_donor["code"].isin(of_place.codes)]  # a group enters no domain that it is not in
+        position = np.searchsorted(of_place.codes, mine["code"].to_numpy(str))
+        group = mine["region"].to_numpy() * len(of_place.codes) + position
+        data = sides[int(donor)].coterminous.take(mine["row"].to_numpy())
+        parts.append(Published(group, data.detail, data.total, data.cells, data.noise_of))
+    joined = Published.join(parts)
+    return joined.take(np.argsort(joined.group, kind="stable"))
+
+
+def _write_final(source: Path, final: Path, given: Published) -> None:
+    """Write a piece of a level, what was given in the place of what it had."""
+    published = load_published([source])
+    kept = published.take(np.flatnonzero(~np.isin(published.group, given.group)))
+    joined = Published.join([kept, given])
+    save_arrays(final, joined.take(np.argsort(joined.group, kind="stable")).arrays())

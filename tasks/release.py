@@ -7,7 +7,7 @@ One file a population group level, its rows sorted by region, iteration, age and
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tasks.commit import clear_staging, drafts, staging
 from tasks.configuration import Level, Region
-from tasks.coterminous import final_folder
-from tasks.domain import AGE4, AGE9, AGE23, AGES, LAST_AGE, TOTAL, TOTAL_ONLY, WIDTHS, Domain, load_domain, load_queries
+from tasks.coterminous import load_final
+from tasks.domain import AGE4, AGE9, AGE23, AGES, DETAILS, LAST_AGE, WIDTHS, Domain, load_domain, load_queries
 from tasks.manifest import write_manifest
 from tasks.noise import is_truth
 from tasks.run_directory import RunDirectory
@@ -85,15 +85,15 @@ def write_level(run: RunDirectory, level: Level, out: Path) -> dict[str, int]:
 
     Returns the number of groups published at each detail, a function of the release.
     """
-    published = load_published([final_folder(run, level)])
     domain = load_domain(run, level)
     margins = load_margins(run, level)
     clip = not load_parameters(run).configuration.allow_negative_counts
-    _write(out, "t1", level, t1_tables(domain, published, margins, clip=clip))
-    _write(out, "t2", level, t2_tables(domain, published, margins, clip=clip))
-    counts = np.bincount(published.detail, minlength=len(WIDTHS))
-    names = ("total", "age4", "age9", "age23", "total_only")
-    return dict(zip(names, counts.tolist(), strict=True))
+    _write(out, "t1", level, t1_tables(domain, load_final(run, level), margins, clip=clip))
+    _write(out, "t2", level, t2_tables(domain, load_final(run, level), margins, clip=clip))
+    details = np.zeros(len(WIDTHS), np.int64)
+    for piece in load_final(run, level):
+        details += np.bincount(piece.detail, minlength=len(WIDTHS))
+    return dict(zip(DETAILS, details.tolist(), strict=True))
 
 
 def _write(out: Path, table: str, level: Level, batches: Iterator[pa.Table]) -> None:
@@ -126,18 +126,17 @@ def _drafted(out: Path, name: str) -> Iterator[Path]:
     os.replace(draft, path)
 
 
-def t1_tables(domain: Domain, published: Published, margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
-    """T1 in batches: every published group's total with its margin."""
+def t1_tables(domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
+    """T1 in batches: every published group's total with its margin. published: pieces of the level, in order."""
     for part in _batches(published):
         count = np.maximum(part.total, 0) if clip else part.total
         columns = _group_columns(domain, part.group)
         yield pa.table({**columns, "COUNT": count, "MOE": margins.total[part.noise_of, part.detail]})
 
 
-def t2_tables(domain: Domain, published: Published, margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
+def t2_tables(domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
     """T2 in batches: of every sex-by-age group the sums of each sex (AGESTART = AGEEND = *), then its cells by age."""
-    with_table = np.flatnonzero((published.detail != TOTAL) & (published.detail != TOTAL_ONLY))
-    for part in _batches(published.take(with_table)):
+    for part in _batches(piece.take(np.flatnonzero(piece.widths)) for piece in published):
         widths = part.widths
         rows = widths + 2
         ends = np.cumsum(rows)
@@ -188,7 +187,15 @@ def _group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Arr
     }
 
 
-def _batches(published: Published) -> Iterator[Published]:
-    """Parts of about GROUPS_AT_ONCE groups; one empty part where nothing is published, for the header."""
-    for start in range(0, max(len(published.group), 1), GROUPS_AT_ONCE):
-        yield published.take(np.arange(start, min(start + GROUPS_AT_ONCE, len(published.group))))
+def _batches(pieces: Iterable[Published]) -> Iterator[Published]:
+    """Parts of GROUPS_AT_ONCE groups, wherever the pieces are cut, and the rest; an empty one of no group at all."""
+    held, given = load_published([]), False
+    for piece in pieces:
+        held = Published.join([held, piece])
+        whole = len(held.group) // GROUPS_AT_ONCE * GROUPS_AT_ONCE
+        for start in range(0, whole, GROUPS_AT_ONCE):
+            yield held.take(np.arange(start, start + GROUPS_AT_ONCE))
+            given = True
+        held = held.take(np.arange(whole, len(held.group)))
+    if len(held.group) or not given:  # an empty table still has a header
+        yield held

@@ -29,7 +29,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.configuration import Level
-from tasks.coterminous import equate, equate_coterminous, final_folder, find_sets, is_water
+from tasks.coterminous import equate, equate_coterminous, final_folders, find_sets, is_water
 from tasks.domain import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, load_domain
 from tasks.errors import Refused
 from tasks.geography import load_geography
@@ -246,7 +246,7 @@ def read_tables(run: RunDirectory, region: str) -> tuple[Tables, dict[tuple[str,
     levels = load_parameters(run).configuration.levels(region)  # type: ignore[arg-type]
     for level in levels:
         domain = load_domain(run, level)
-        published = load_published([final_folder(run, level)])
+        published = load_published(final_folders(run, level))
         assert np.all(np.diff(published.group) > 0)
         ends = np.cumsum(published.widths)
         for number, group in enumerate(published.group.tolist()):
@@ -298,9 +298,9 @@ def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
     write_tables(run, "us", random_tables(Inputs(), "us", random.Random(1)))
     save_public(run / "public/coterminous", find_sets(run, "us"))
     equate(run, "us", 2)
-    first = {path: path.stat().st_mtime_ns for path in final_folder(run, Level("TRACT", 2)).iterdir()}
+    first = {path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2))[0].iterdir()}
     equate(run, "us", 2)
-    assert first == {path: path.stat().st_mtime_ns for path in final_folder(run, Level("TRACT", 2)).iterdir()}
+    assert first == {path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2))[0].iterdir()}
 
 
 def test_a_recipient_has_its_donors_margin(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from hypothesis import given, settings
 from privacy.error import coverage, margin_of_error
 from privacy.mechanisms import DiscreteGaussian, Law, TwoSidedGeometric
 from tasks.configuration import Level
-from tasks.coterminous import final_folder
+from tasks.coterminous import final_folders
 from tasks.domain import load_domain
 from tasks.manifest import read_manifest
 from tasks.release import load_margins, t1_tables, t2_tables
@@ -388,13 +388,13 @@ def test_negatives_are_clipped_after_all_sums(tmp_path: Path) -> None:
     run, place = stage_here(tmp_path, inputs, name="as-is")
     assert any(int(row[3]) < 0 for row in read_release(place, "t1"))
     for level in (Level("COUNTY", 2), Level("USA", 2), Level("TRACT", 1)):
-        published, margins = load_published([final_folder(run, level)]), load_margins(run, level)
+        published, margins = load_published(final_folders(run, level)), load_margins(run, level)
         for tables in (t1_tables, t2_tables):
             as_is, clipped = (
                 np.concatenate(
                     [
                         table["COUNT"].to_numpy()
-                        for table in tables(load_domain(run, level), published, margins, clip=clip)
+                        for table in tables(load_domain(run, level), [published], margins, clip=clip)
                     ]
                 )
                 for clip in (False, True)

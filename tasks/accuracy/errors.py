@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tasks.configuration import Level, Region
-from tasks.coterminous import final_folder
+from tasks.coterminous import final_folders
 from tasks.domain import AGE4, AGE9, AGE23, WIDTHS, Queries, load_domain
 from tasks.population_groups import ExactCounts, read_exact_counts
 from tasks.run_directory import RunDirectory, once, open_array, save_arrays
@@ -100,7 +100,7 @@ def errors_folder(run: RunDirectory, level: Level) -> Path:
 def _compare(run: RunDirectory, level: Level, folder: Path) -> None:
     domain = load_domain(run, level)
     width = len(domain.iterations)
-    final = load_published([final_folder(run, level)])
+    final = load_published(final_folders(run, level))
     clip = not load_parameters(run).configuration.allow_negative_counts
     tallies, groups = [], np.zeros(len(LARGEST), np.int64)
     sizes, absolute, squared = (np.zeros(len(final.group), np.int64) for _ in range(3))
