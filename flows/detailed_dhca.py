@@ -31,7 +31,7 @@ from tasks.commit import check_out, commit, end_run, finish_released, staging
 from tasks.confidential import guard
 from tasks.coterminous import equate_coterminous, save_sets
 from tasks.errors import Refused
-from tasks.noise import is_truth
+from tasks.noise import AUTHORIZATION, is_truth
 from tasks.population_groups import count_population_groups
 from tasks.release import stage_release
 from tasks.run_directory import RunDirectory, locked
@@ -73,8 +73,8 @@ RUNNER: Any = ThreadPoolTaskRunner(max_workers=TASKS_AT_ONCE)  # any: prefect's 
 def detailed_dhca(settings: RunSettings) -> str | None:
     """Run SafeTab-P over one region and release its tables; returns the release's path, None for a skipped region.
 
-    A region without a block is skipped and charges nothing. Retried or started again under the same run id, the flow
-    takes up its own run: the same noise, one charge, one release.
+    A region that has no block or that config.json switches off is skipped and charges nothing. Retried or started again
+    under the same run id, the flow takes up its own run: the same noise, one charge, one release.
     """
     run_id = settings.run_id or f"{runtime.flow_run.id}-{settings.region}"
     settings = settings.model_copy(update={"run_id": run_id, "out": settings.out.replace("{run}", run_id)})
@@ -93,9 +93,11 @@ def detailed_dhca(settings: RunSettings) -> str | None:
         with _workers(settings, run) as workers:
             released = _stages(settings, run, out, workers)
         if released is None:
+            if (run / AUTHORIZATION).exists():
+                raise Refused(f"run {run.id} was reserved, and its inputs now have nothing to release for its region")
             end_run(run)
     if released is None:
-        logger.warning("%s has no block: skipped, nothing charged", settings.region)
+        logger.warning("%s has no block, or config.json switches it off: skipped, nothing charged", settings.region)
         return None
     logger.info("released: %s", released)
     return str(released)

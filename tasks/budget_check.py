@@ -52,8 +52,8 @@ def region_spend(configuration: Configuration, region: Region) -> Spend:
 def foresee_budget(run: RunDirectory, params: str, data: str, region: Region, charging: Charging) -> None:
     """Refuse at once what the budget check would refuse later: an account that is missing or would be passed.
 
-    Charges nothing. Marked data needs no account; a run that has its row is past this; faulty parameters are told by
-    validation.
+    Charges nothing. Marked data needs no account, nor does a region that is switched off; a run that has its row is
+    past this; faulty parameters are told by validation.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def foresee_budget(run: RunDirectory, params: str, data: str, region: Region, ch
         as `check_budget` does.
     """
     parameters, _ = read_parameters(params)
-    if parameters is None or read_data_mark(data) is not None:
+    if parameters is None or region not in parameters.configuration.regions or read_data_mark(data) is not None:
         return
     request = _request(run, region, charging, parameters, input_digest="", configuration="")
     _check_named(request)

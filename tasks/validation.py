@@ -115,7 +115,7 @@ def find_person_file(data: str) -> str:
 def validate(run: RunDirectory, workers: Workers, params: str, data: str, region: Region) -> Validated | None:
     """Validate the input of one region and encode its persons into the run directory.
 
-    Returns None where the region has no block: such a run is skipped.
+    Returns None where config.json switches the region off or it has no block: such a run is skipped.
 
     Raises
     ------
@@ -129,6 +129,9 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     parameters, found = read_parameters(params)
     if parameters is None:
         _refuse(run, found + check_data_alone(data))
+    if region not in parameters.configuration.regions:  # nothing vouches for its levels
+        write_findings(run / "findings.json", gather(found))
+        return None
     geography, faults = read_geography(data, region, parameters.configuration.states(region))
     found += faults
     person_file, faults = _person_file(data, region, parameters)

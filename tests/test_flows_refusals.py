@@ -18,6 +18,9 @@ from dhca_inputs import Inputs, configuration, edit
 
 from flows.cli import main
 from privacy.ledger import Account, Ledger
+from tasks.errors import Refused
+from tasks.noise import AUTHORIZATION
+from tasks.run_directory import RunDirectory
 
 Das = Callable[..., tuple[int, str, str]]
 
@@ -341,6 +344,43 @@ def test_das_run_refuses_what_it_may_not_spend(
     assert code == 1
     assert message in last_line(err)
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+
+
+@pytest.mark.e2e
+def test_a_region_that_is_switched_off_is_charged_nothing(
+    tmp_path: Path, shared_cluster: None, prefect_server: None, state_home: Path
+) -> None:
+    """As a deployment starts it, which names its region itself."""
+    from flows.detailed_dhca import detailed_dhca
+    from flows.settings import RunSettings
+
+    inputs = good_inputs()
+    inputs.config["thresholds_p"] = {
+        key: value for key, value in inputs.config["thresholds_p"].items() if "PR-" not in key
+    }
+    params, data = inputs.write(tmp_path)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.open_account(Account("census", "zcdp", 1000))  # type: ignore[arg-type]
+    settings = RunSettings(
+        params=str(params),
+        data=str(data),
+        out=str(tmp_path / "out"),
+        region="pr",
+        account="census",
+        ledger=str(ledger.path),
+        run_id="switched-off-pr",
+        spine=False,
+    )
+    assert detailed_dhca(settings) is None
+    assert ledger.rows("census") == []
+    assert not (state_home / "runs/switched-off-pr").exists()
+    assert b"pr has no block, or config.json switches it off: skipped, nothing charged" in database_text()
+    reserved = RunDirectory(state_home / "runs/reserved-pr")
+    reserved.create()
+    (reserved / AUTHORIZATION).touch()
+    with pytest.raises(Refused, match="was reserved"):  # its secret is not thrown away
+        detailed_dhca(settings.model_copy(update={"run_id": reserved.id}))
+    assert (reserved / AUTHORIZATION).exists()
 
 
 @pytest.mark.e2e

@@ -33,6 +33,7 @@ from dhca_inputs import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tasks.budget_check import Charging, foresee_budget
 from tasks.digests import file_digest
 from tasks.errors import Refused
 from tasks.findings import Finding
@@ -291,6 +292,18 @@ def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
     validated, found = validate_here(new_run(tmp_path), params, data)
     assert validated is None
     assert errors(found) == []
+
+
+def test_a_region_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
+    """Its thresholds and the noise of its levels were never checked, so it may not get as far as a charge."""
+    thresholds = {key: value for key, value in configuration()["thresholds_p"].items() if "PR-" not in key}
+    params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
+    run = new_run(tmp_path, "run-pr")
+    foresee_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
+    validated, found = validate_here(run, params, data, "pr")
+    assert validated is None
+    assert errors(found) == []
+    assert not (run / "public/validated").exists()
 
 
 def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ class _Outcome:
         from tasks.manifest import read_manifest
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
-        state = "released" if self.release else "skipped: no block" if not self.problem else "not released"
+        state = (
+            "released" if self.release else "skipped: no block, or switched off" if not self.problem else "not released"
+        )
         problem = str(self.problem) if self.problem else None
         told: dict[str, Any] = {
             "run": run_id,
