@@ -3,9 +3,9 @@
     python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 1,3,10,30,100,331] [--memory-limit 6GiB]
 
 Makes synthetic nations in FOLDER (kept; about 80 bytes a person), runs `das run` over the US part of each, start-up
-included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons, thinly spread over the
-whole geography; but 1 means all of Rhode Island, which has few population groups, so that the model can tell persons from
-groups, and 331 is the whole country.
+included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons, spread thinly over the
+whole geography; but 1 means all of Rhode Island, which has few population groups, so that the model can tell persons
+from groups, and 331 is the whole country.
 The model: seconds = fixed + a * persons + b * population groups + c * released rows, each not negative.
 """
 

@@ -161,7 +161,7 @@ def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
     sides = [_side(run, level) for level in levels]
     recipients = _recipients(sides)
     for place, side in enumerate(sides):
-        given = _given(sides, recipients[recipients["place"] == place])
+        given = _given(sides, recipients[recipients["place"] == place], side.codes)
         regions = load_domain(run, side.level).pieces()
         sources, finals = published_folders(run, side.level), final_folders(run, side.level)
         for (first, last), source, final in zip(regions, sources, finals, strict=True):
@@ -192,7 +192,7 @@ def _side(run: RunDirectory, level: Level) -> _Side:
 
 
 def _recipients(sides: list[_Side]) -> pd.DataFrame:
-    """The groups that get another's data: of the first level, in the order R, that published their iteration in the set."""
+    """The groups that get another's data: that of the first level, in the order R, that published their iteration."""
     records = pd.concat([side.records(place) for place, side in enumerate(sides)])
     donors = records.drop_duplicates(["set", "code"])  # the levels stand in the order R
     members = pd.concat([side.members(place) for place, side in enumerate(sides)])
@@ -200,15 +200,14 @@ def _recipients(sides: list[_Side]) -> pd.DataFrame:
     return recipients[recipients["donor"] != recipients["place"]]
 
 
-def _given(sides: list[_Side], recipients: pd.DataFrame) -> Published:
-    """What the recipients of one level are given, sorted by group."""
+def _given(sides: list[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> Published:
+    """What the recipients of one level, whose iterations have these codes, are given; sorted by group."""
     parts = [load_published([])]
-    for donor, of_donor in recipients.groupby("donor"):
-        of_place = sides[of_donor["place"].iloc[0]]
-        mine = of_donor[of_donor["code"].isin(of_place.codes)]  # a group enters no domain that it is not in
-        position = np.searchsorted(of_place.codes, mine["code"].to_numpy(str))
-        group = mine["region"].to_numpy() * len(of_place.codes) + position
-        data = sides[int(donor)].coterminous.take(mine["row"].to_numpy())
+    recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in
+    for donor, side in enumerate(sides):
+        mine = recipients[recipients["donor"] == donor]
+        group = mine["region"].to_numpy() * len(codes) + np.searchsorted(codes, mine["code"].to_numpy(str))
+        data = side.coterminous.take(mine["row"].to_numpy())
         parts.append(Published(group, data.detail, data.total, data.cells, data.noise_of))
     joined = Published.join(parts)
     return joined.take(np.argsort(joined.group, kind="stable"))
