@@ -233,6 +233,36 @@ def test_a_run_id_stays_with_its_table(tmp_path, run):
         tabulate(run, Here(), write_table(tmp_path, parquet=True), domain)
 
 
+class Stopped(Here):
+    """Workers that die after the first piece of a stage."""
+
+    def map(self, stage, run, function, arguments):
+        super().map(stage, run, function, arguments[:1])
+        raise Failed("stopped here")
+
+
+def test_a_resumed_run_counts_one_version_of_the_table(tmp_path, run, monkeypatch):
+    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", 64)
+    domain = read_domain(write_domain(tmp_path))
+    with pytest.raises(Failed, match="stopped here"):
+        tabulate(run, Stopped(), write_table(tmp_path), domain)
+    table = write_table(tmp_path, ROWS[::-1])  # the same records in another order
+    resumed = tabulate(run, Here(), table, domain)
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+    fresh = RunDirectory(tmp_path / "runs" / "fresh")
+    fresh.create()
+    assert resumed == tabulate(fresh, Here(), table, domain)
+
+
+def test_a_corrected_table_is_read_again(tmp_path, run):
+    domain = read_domain(write_domain(tmp_path))
+    with pytest.raises(Refused, match="curator's report"):
+        tabulate(run, Here(), write_table(tmp_path, [*ROWS, ("44002", "1", "101")]), domain)
+    tabulate(run, Here(), write_table(tmp_path), domain)
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+    assert read_findings(run / "findings.json") == []
+
+
 def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 25.2, "grid": 0.5}))
     assert domain.mechanism(Fraction(1)).sensitivity == 51

@@ -8,6 +8,7 @@ it is confidential, and so are the findings.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -74,11 +75,12 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         read. The findings are in the run's findings.json, the message holds none of them.
     """
     source = _open(table, domain)
-    if (run / SOURCE).exists() and load_public(run / SOURCE) != source:
-        raise Refused(f"run {run.id} began with another table or domain; start a new run")
     if (run / TABULATED).exists():
+        if load_public(run / SOURCE) != source:
+            raise Refused(f"run {run.id} began with another table or domain; start a new run")
         done: Tabulated = load_public(run / TABULATED)
         return done
+    shutil.rmtree(run / "counts", ignore_errors=True)  # of a try that came to no end: the table may be another since
     save_public(run / SOURCE, source)
     partitions = _partitions(source)
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
