@@ -89,10 +89,8 @@ def disks(tmp_path: Path, client: Any, prefect_server: None, monkeypatch: pytest
     ("name", "stage", "trouble", "says"),
     [
         ("state", "validate", Disks.full, "validate: the disk is full"),
-        ("state", "check_budget", Disks.full, "budget check: the disk is full"),
         ("state", "measure_totals", Disks.full, "totals (USA, 1): the disk is full"),
         ("out", "stage_release", Disks.full, "release: the disk is full"),
-        ("out", "stage_release", Disks.read_only, "release: Read-only file system"),
         ("out", "commit", Disks.read_only, "commit: Read-only file system"),
         ("ledger", "check_budget", Disks.full, "budget check: the ledger {} cannot be used: database or disk is full"),
         ("ledger", "commit", Disks.full, "commit: the ledger {} cannot be used: database or disk is full"),
@@ -134,10 +132,9 @@ def test_a_run_goes_on_once_there_is_space(
     ("name", "trouble", "says"),
     [
         ("out", Disks.read_only, "{out} cannot be written"),
-        ("state", Disks.read_only, "cannot be written: Read-only file system"),
         ("state", Disks.full, "cannot be written: No space left on device"),
     ],
-    ids=["out", "state read-only", "state full"],
+    ids=["out", "state"],
 )
 def test_what_cannot_be_written_at_all_is_refused_at_once(
     disks: Disks,
