@@ -7,13 +7,10 @@ import io
 import json
 import math
 import sys
-from pathlib import Path
-
 import pytest
 
 from flows.cli import main
 
-PARAMS = Path(__file__).parents[1] / "../shared/data/params-2020-production"
 TABULATIONS = ("PH1_num", "PH1_denom", "PH2", "PH3", "PH4", "PH5_denom", "PH6", "PH7", "PH8_denom")
 
 
@@ -196,10 +193,10 @@ def test_bad_configurations_and_options_are_refused_in_one_line(das, tmp_path, c
     assert message in " ".join(err.split())
 
 
-@pytest.mark.skipif(not PARAMS.exists(), reason="the shared production parameters are not here")
-def test_production_parameters_and_a_person_by_codes(das):
+def test_production_parameters_and_a_person_by_codes(das, shared):
+    params = shared / "data/params-2020-production"
     persons = ("--person", "name=one,codes=1090,ethnicity=1000", "--person", "name=two,codes=1090 1100,ethnicity=1000")
-    code, out, _ = das("dhc-a", PARAMS, *persons, "--json")
+    code, out, _ = das("dhc-a", params, *persons, "--json")
     assert code == 0
     worst, one, two, *_ = json.loads(out)["losses"]
     total = {label: round(cell["loss"], 4) for label, cell in worst["levels"]["total"].items()}
@@ -212,5 +209,5 @@ def test_production_parameters_and_a_person_by_codes(das):
     assert loss["one"]["(COUNTY, 2)"] == pytest.approx(2 * each["(COUNTY, 2)"])  # Croatian alone, and in combination
     assert loss["two"]["(COUNTY, 2)"] == pytest.approx(2 * each["(COUNTY, 2)"])  # Croatian and Czech in combination
     assert loss["two"]["(COUNTY, 1)"] == pytest.approx(2 * each["(COUNTY, 1)"])  # European alone, and in combination
-    code, _, err = das("dhc-a", PARAMS, "--person", "name=A,codes=1090 77,ethnicity=1000")
+    code, _, err = das("dhc-a", params, "--person", "name=A,codes=1090 77,ethnicity=1000")
     assert (code, "unknown race or ethnicity codes 77" in err) == (1, True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from conftest import lacking
 
 from flows.tuning.page import page
 from flows.tuning.plan import Plan, first_plan
@@ -31,7 +32,7 @@ NATION, COUNTY = named_level("usa-2"), named_level("county-2")
 def browser(tmp_path_factory):
     """A browser on the page of production's plan."""
     if not all(map(shutil.which, BROWSER)):
-        pytest.skip("chromium and chromedriver are not installed")
+        lacking("chromium and chromedriver")
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
     folder = tmp_path_factory.mktemp("page")

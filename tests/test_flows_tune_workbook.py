@@ -11,6 +11,7 @@ from functools import cache
 
 import openpyxl
 import pytest
+from conftest import lacking
 
 from flows.tuning.plan import Plan, first_plan
 from flows.tuning.tuning import answers
@@ -30,7 +31,7 @@ AT = {name: number for number, name in enumerate(COLUMNS, 1)}
 def recalculated(content: bytes, folder, changes) -> openpyxl.Workbook:
     """The workbook after a spreadsheet program has changed these cells of the sheet "Tune" and computed all others."""
     if shutil.which("soffice") is None:
-        pytest.skip("LibreOffice is not installed")
+        lacking("LibreOffice")
     book = openpyxl.load_workbook(io.BytesIO(content))  # keeps formulas and drops their values
     for place, value in changes.items():
         book["Tune"][place] = value
