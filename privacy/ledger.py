@@ -17,6 +17,7 @@ from typing import Literal
 
 from privacy.conversions import pure_to_rho
 from privacy.mechanisms import Definition
+from privacy.states import check_states
 
 State = Literal["reserved", "sealed", "released", "abandoned"]
 _SCHEMA = """
@@ -66,7 +67,10 @@ class Account:
 
 @dataclass(frozen=True)
 class Request:
-    """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers."""
+    """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
+
+    `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
+    """
 
     run: str
     account: str
@@ -76,6 +80,12 @@ class Request:
     input_digest: str
     configuration_digest: str
     noise_scheme: int
+
+    def __post_init__(self) -> None:
+        try:
+            check_states(self.states)
+        except ValueError as error:
+            raise LedgerError(str(error)) from None
 
 
 @dataclass(frozen=True)

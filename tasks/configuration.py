@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, ValidationInfo, field_validator
 
 from privacy.mechanisms import Definition
+from privacy.states import STATES_PR, STATES_US
 from tasks.findings import Finding
 
 Region = Literal["us", "pr"]
@@ -19,8 +20,6 @@ REGION_TYPES: dict[Region, tuple[str, ...]] = {
 }
 NATION_STATE = frozenset({"USA", "STATE", "PR-STATE"})
 ITERATION_LEVELS = (1, 2)
-STATES_US = tuple(f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52))
-STATES_PR = ("72",)
 
 
 class Level(NamedTuple):

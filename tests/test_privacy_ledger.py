@@ -103,8 +103,8 @@ def test_a_run_is_charged_to_each_of_its_states(ledger: Ledger) -> None:
     row = ledger.reserve(request("a", "1.5"), secret)
     assert (row.state, row.states, row.amount, row.secret_digest) == ("reserved", TWO, Fraction(3, 2), secret())
     assert (row.release_digest, row.input_digest, row.noise_scheme) == (None, "1" * 64, 1)
-    ledger.reserve(request("b", "0.1", ("02", "03")), secret)
-    assert ledger.spent("census") == {"01": Fraction(3, 2), "02": Fraction(8, 5), "03": Fraction(1, 10)}
+    ledger.reserve(request("b", "0.1", ("02", "04")), secret)
+    assert ledger.spent("census") == {"01": Fraction(3, 2), "02": Fraction(8, 5), "04": Fraction(1, 10)}
     assert [row.run for row in ledger.rows("census")] == ["a", "b"]
     assert ledger.row("b") == ledger.rows("census")[1]
     assert ledger.row("c") is None
@@ -123,9 +123,9 @@ def test_the_total_may_be_spent_to_the_last(ledger: Ledger) -> None:
 def test_the_fullest_state_bounds_a_run(ledger: Ledger) -> None:
     ledger.reserve(request("a", "4", ("02",)), secret)
     with pytest.raises(LedgerError, match=r"charges rho 1, state 02 has 0.944 of 4.944 left"):
-        ledger.reserve(request("b", "1", ("01", "02", "03")), never)
-    ledger.reserve(request("c", "1", ("01", "03")), secret)
-    assert ledger.spent("census") == {"01": 1, "02": 4, "03": 1}
+        ledger.reserve(request("b", "1", ("01", "02", "04")), never)
+    ledger.reserve(request("c", "1", ("01", "04")), secret)
+    assert ledger.spent("census") == {"01": 1, "02": 4, "04": 1}
 
 
 def test_the_us_and_puerto_rico_share_an_account(ledger: Ledger) -> None:
@@ -180,6 +180,17 @@ def test_changed_data_under_the_same_name_is_said(ledger: Ledger) -> None:
 def test_a_run_charges_something(ledger: Ledger, changes: dict[str, Any]) -> None:
     with pytest.raises(LedgerError, match="positive amount to at least one state"):
         ledger.reserve(request(**changes), never)
+
+
+@pytest.mark.parametrize("state", ["RI", "rhode island", " 44", "44 ", "4", "044", "03", "60", "٤٤"])
+def test_a_state_has_one_name(state: str) -> None:
+    with pytest.raises(LedgerError, match="two-digit FIPS codes"):
+        request(states=("01", state))
+
+
+def test_a_state_is_charged_once_a_run() -> None:
+    with pytest.raises(LedgerError, match="stand twice: 44"):
+        request(states=("44", "01", "44"))
 
 
 def test_check_charges_nothing(ledger: Ledger) -> None:

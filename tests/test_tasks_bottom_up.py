@@ -102,6 +102,12 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
         ({"factors": {"A": []}}, "no levels"),
         ({"factors": {"A": ["x", "x"]}}, "twice"),
         ({"states": []}, "states"),
+        ({"states": ["44", "45", "RI"]}, "two-digit FIPS codes.* not 'RI'"),
+        ({"states": [" 44", "45", "46"]}, "not ' 44'"),
+        ({"states": ["44", "45", "46", "03"]}, "not '03'"),
+        ({"states": ["44", "45", "46", "44"]}, "twice: 44"),
+        ({"states": ["44", "45"]}, "STATE has levels that are not in states, .*: 46"),
+        ({"factors": {"State": ["44", "02"]}, "groups": {}, "structural_zeros": []}, "State has levels .*: 02"),
         ({"colour": 1}, "colour"),
         ({"groups": {"STATE": {"of": "TOWN", "first": 2}}}, "unknown factor 'TOWN'"),
         ({"groups": {"SEX": {"of": "COUNTY", "first": 2}}}, "a factor and a group"),
@@ -470,7 +476,7 @@ def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     one, two = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
     assert one.table.read_bytes() == two.table.read_bytes()
-    assert one.totals.read_text().splitlines()[4] == "04,"  # unpublished
+    assert one.totals.read_text().splitlines()[4] == "05,"  # unpublished
     table = pq.read_table(two.table).slice(1)
     pq.write_table(table, two.table)
     with pytest.raises(Refused, match="changed or replaced"):

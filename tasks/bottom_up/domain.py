@@ -11,7 +11,8 @@ A domain is a JSON document:
  "delimiter": ","}
 ```
 
-`states` are charged in the ledger; the rest but `factors` may be left out. A group is the leading characters of a
+`states` are charged in the ledger: two-digit FIPS codes of all the states that the table covers. A factor or group
+named STATE has no other levels. The rest but `factors` may be left out. A group is the leading characters of a
 factor's levels. Everything here is public.
 """
 
@@ -34,6 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from privacy.bottom_up import BottomUp
 from privacy.histogram import Factor, Histogram
+from privacy.states import check_states
 from tasks.errors import Refused
 
 
@@ -174,6 +176,8 @@ def read_domain(path: Path) -> Domain:
             domain.histogram.factor(group.of)
             if name in domain.factors:
                 raise ValueError(f"{name!r} is a factor and a group")
+        check_states(domain.states)
+        _check_covered(domain)
         if domain.weight and domain.weight.grid > domain.weight.most:
             raise ValueError("weight: grid is above most")
     except OSError as error:
@@ -185,6 +189,16 @@ def read_domain(path: Path) -> Domain:
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
     return domain
+
+
+def _check_covered(domain: Domain) -> None:
+    """Refuse a domain whose STATE has levels that would not be charged."""
+    for name in (name for name in (*domain.factors, *domain.groups) if name.upper() == "STATE"):
+        (levels,) = domain.grouping((name,)).levels
+        if uncharged := sorted(set(levels) - set(domain.states)):
+            raise ValueError(
+                f"{name} has levels that are not in states, the FIPS codes charged: {', '.join(uncharged)}"
+            )
 
 
 def _whole_numbers(raw: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from privacy.states import STATES_US
 from tasks.digests import file_digest
 from tasks.synthetic import MARK_FILE, Mark
 
@@ -41,9 +42,9 @@ def make_example(folder: Path, rows: int, *, states: int = 51, counties: int = 6
     """
     folder.mkdir(parents=True, exist_ok=True)
     made = Example(folder / TABLE, folder / DOMAIN, folder / TOTALS)
-    codes = [f"{state:02d}{2 * county + 1:03d}" for state in range(1, states + 1) for county in range(counties)]
+    names = STATES_US[:states]
+    codes = [f"{state}{2 * county + 1:03d}" for state in names for county in range(counties)]
     factors = {"COUNTY": codes, "SEX": SEXES, "GQ": QUARTERS, "AGE": AGES}
-    names = [f"{state:02d}" for state in range(1, states + 1)]
     declared = {"factors": factors, "states": names, "groups": {"STATE": {"of": "COUNTY", "first": 2}}}
     made.domain.write_text(json.dumps(declared, indent=1) + "\n")
 
