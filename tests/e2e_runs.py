@@ -21,6 +21,7 @@ from typing import Any
 
 import dask
 import pytest
+from dhca_inputs import Here
 
 from flows.settings import RunSettings, keep_settings
 from privacy.ledger import Account, Ledger
@@ -30,12 +31,13 @@ from tasks.budget_check import check_budget
 from tasks.commit import check_out, commit, finish_released
 from tasks.coterminous import equate_coterminous
 from tasks.errors import Refused
+from tasks.noise import SECRET
 from tasks.population_groups import count_population_groups
 from tasks.release import stage_release
 from tasks.run_directory import RunDirectory, load_public, locked
 from tasks.sex_by_age import measure_sex_by_age
 from tasks.suppression import suppress
-from tasks.synthetic import MARK_FILE
+from tasks.synthetic import MARK_FILE, write_mark
 from tasks.totals import measure_totals
 from tasks.validation import load_parameters, validate
 from tasks.workers import Workers
@@ -161,6 +163,20 @@ def das_process(*words: object, first: str = "", environment: dict[str, str] | N
         env=environment or here,
         start_new_session=True,
     )
+
+
+def prepared(example: Path, folder: Path, run_id: str) -> tuple[RunSettings, str]:
+    """A run of Puerto Rico with a secret, on synthetic data, and the digest of the release that it gives."""
+    real_data(example, folder)
+    reconfigure(folder / "params", run_us=False)
+    write_mark(folder / "data", generator="a test", version="1", seed=None)
+    settings = settings_for(folder, run_id, account=None)
+    for at in (settings, settings.model_copy(update={"state": str(folder / "aside"), "out": str(folder / "aside")})):
+        directory(at).create()
+        (directory(at) / SECRET).write_bytes(bytes(range(32)))
+    place = go(at, Here())  # type: ignore[arg-type]
+    assert place is not None
+    return settings, digest(place)
 
 
 @contextmanager

@@ -22,24 +22,21 @@ from typing import Any
 import httpx
 import pytest
 from dhca_inputs import Here
-from e2e_cluster import Cluster, tls_cluster
 from e2e_runs import (
     ACCOUNT,
     das_process,
     digest,
     directory,
-    go,
     open_account,
+    prepared,
     real_data,
     reconfigure,
-    settings_for,
 )
 
-from flows.settings import RunSettings
+from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 from privacy.ledger import Ledger
 from tasks.digests import file_digest
 from tasks.noise import SECRET
-from tasks.synthetic import write_mark
 from tasks.workers import Workers
 
 pytestmark = pytest.mark.e2e
@@ -292,7 +289,7 @@ import os, time
 from pathlib import Path
 from tasks import totals
 def _choose(*arguments, choose=totals._choose):
-    mode = Path(os.environ["DAS_TEST_MODE"]).read_text()
+    mode = Path(os.environ["{PRELOAD_FILE}"]).read_text()
     if mode == "leak":
         raise ValueError({ALARM!r})
     while mode == "hang":
@@ -312,32 +309,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def prepared(example: Path, folder: Path, run_id: str) -> tuple[RunSettings, str]:
-    """A run with a secret on synthetic data, and the digest of the release that it gives."""
-    real_data(example, folder)
-    reconfigure(folder / "params", run_us=False)
-    write_mark(folder / "data", generator="a test", version="1", seed=None)
-    settings = settings_for(folder, run_id, account=None)
-    for at in (settings, settings.model_copy(update={"state": str(folder / "aside"), "out": str(folder / "aside")})):
-        directory(at).create()
-        (directory(at) / SECRET).write_bytes(bytes(range(32)))
-    place = go(at, HERE)
-    assert place is not None
-    return settings, digest(place)
-
-
 def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:
     settings, expected = prepared(example, tmp_path, "tls-pr")
     words = (settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "tls", "--no-spine")
-    cluster.mode.write_text("leak")
+    cluster.note.write_text("leak")
     code, told = office.das("run", *words, *cluster.options)
     assert code == 3, told
     assert ALARM not in told + cluster.log.read_text() + office.log.read_text()
     errors = directory(settings) / "errors"
     assert any(ALARM in path.read_text() for path in errors.iterdir())
-    cluster.mode.write_text("")
+    cluster.note.write_text("")
     code, told = office.das("run", "--resume", "tls-pr", "--state", settings.state)
     assert code == 0, told
     assert digest(Path(settings.out) / "pr") == expected
@@ -349,7 +332,7 @@ def test_a_run_whose_cluster_dies_goes_on_elsewhere(
 ) -> None:
     settings, expected = prepared(example, tmp_path, "dies-pr")
     words = (settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "dies", "--no-spine")
-    cluster.mode.write_text("hang")
+    cluster.note.write_text("hang")
     impatient = "import flows.cluster as c\nc.QUIET['distributed.comm.timeouts.connect'] = '2s'"
     process = das_process("run", *words, *cluster.options, first=impatient, environment=office.environment)
     wait_for((directory(settings) / "authorization").exists, "the first draw")

@@ -1,0 +1,58 @@
+"""A run on two hosts, TLS between them: the bytes of its secret, made on both."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from e2e_runs import digest, prepared
+
+from benchmarks import two_hosts
+from benchmarks.two_hosts import LOOPBACK, Cluster, Host, NoNamespacesError, namespaces, tls_cluster
+
+pytestmark = pytest.mark.e2e
+PIECE_LOG = Path(two_hosts.__file__).with_name("piece_log.py")
+PATIENCE = 240  # seconds until a test gives up; nothing depends on it
+
+
+@pytest.fixture(scope="module", params=["loopback", "namespaces"])
+def hosts(request: pytest.FixtureRequest) -> Iterator[tuple[Host, Host]]:
+    """Two addresses of this machine, or two network namespaces with a cable between them."""
+    with ExitStack() as stack:
+        try:
+            yield LOOPBACK if request.param == "loopback" else stack.enter_context(namespaces())
+        except NoNamespacesError as why:
+            pytest.skip(str(why))
+
+
+@pytest.fixture
+def cluster(hosts: tuple[Host, Host], tmp_path: Path) -> Iterator[Cluster]:
+    """A scheduler and a worker on the first host, a worker on the second."""
+    (tmp_path / "cluster").mkdir()
+    with tls_cluster(tmp_path / "cluster", PIECE_LOG, hosts) as found:
+        yield found
+
+
+def test_a_run_gives_the_bytes_of_its_secret(
+    example: Path, tmp_path: Path, hosts: tuple[Host, Host], cluster: Cluster
+) -> None:
+    settings, expected = prepared(example, tmp_path, "run-pr")
+    words = [settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "run"]
+    das = [*hosts[0].enter, str(Path(sys.executable).with_name("das")), "run", *words, "--no-spine", "--blocks-each=1"]
+    environment = os.environ | {
+        "PREFECT_HOME": str(tmp_path.parent / "prefect")
+    }  # with a server of its own, on its host
+    done = subprocess.run([*das, *cluster.options], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert digest(Path(settings.out) / "pr") == expected
+    ran = [json.loads(line) for line in cluster.note.read_text().splitlines()]
+    assert {piece["host"] for piece in ran if piece["stage"] == "population groups"} == {host.address for host in hosts}
+    here = os.readlink("/proc/self/ns/net")
+    networks = {piece["network"] for piece in ran}
+    assert networks == {here} if hosts == LOOPBACK else len(networks - {here}) == 2
