@@ -7,6 +7,7 @@ import io
 import json
 import math
 import sys
+
 import pytest
 
 from flows.cli import main
