@@ -5,7 +5,8 @@ Columns are matched by the names in the header, in any order. Every fault is a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import fsspec
@@ -35,10 +36,57 @@ def locate(path: str) -> tuple[Any, str]:
 
 
 def read_bytes(path: str, start: int | None = None, stop: int | None = None) -> bytes:
-    """Read a byte range of a file by path or fsspec URL."""
+    """Read a byte range of a file by path or fsspec URL, no more of it than the file has.
+
+    Raises
+    ------
+    Refused
+        where another number of bytes comes: a web server may answer a range with the whole file, and fsspec takes it.
+    """
     filesystem, name = locate(path)
     data: bytes = filesystem.cat_file(name, start=start, end=stop)
+    begin = start or 0
+    if (begin or stop is not None) and (stop is None or len(data) != stop - begin):
+        size = filesystem.size(name)
+        if size is None:
+            raise Refused(f"{path}: its server does not tell its size")
+        wanted = max(0, (size if stop is None else min(stop, size)) - begin)
+        if len(data) > wanted:
+            raise Refused(f"{path}: more came than the part that was asked for; its server must serve byte ranges")
+        if len(data) < wanted:
+            raise Refused(f"{path}: fewer bytes came than the file has; it was cut short")
     return data
+
+
+def identity(path: str) -> dict[str, Any] | None:
+    """What tells a file from another that takes its place, None where there is none.
+
+    It is what its file system says of it without reading it: size, inode and times of a local file, size and tag or
+    time of one elsewhere. A server that tells the size alone leaves no more to compare.
+    """
+    filesystem, name = locate(path)
+    filesystem.invalidate_cache()
+    try:
+        told: dict[str, Any] = filesystem.info(name)
+    except OSError:  # the reader of the file says so
+        return None
+    return {key: value for key, value in told.items() if key != "url"}  # a signed address is new each time
+
+
+@contextmanager
+def unchanged(paths: Iterable[str]) -> Iterator[None]:
+    """Hold files to what they are while the block reads them, several times or in parts.
+
+    Raises
+    ------
+    Refused
+        where one is changed, replaced, added or gone when the block ends well: what was read is of no one version.
+    """
+    before = {path: identity(path) for path in paths}
+    yield
+    for path, known in before.items():
+        if identity(path) != known:
+            raise Refused(f"{path} changed while it was read")
 
 
 def split_header(line: bytes) -> list[str]:

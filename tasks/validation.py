@@ -29,7 +29,7 @@ from tasks.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_ite
 from tasks.persons import COLUMNS, PersonFile, chunk_count, digest_chunk, encode_chunk, read_report
 from tasks.run_directory import RunDirectory, load_public, save_public
 from tasks.synthetic import MARK_FILE, PERSON_FILES, Mark, parse_mark
-from tasks.tables import check_header, locate, read_bytes, split_header
+from tasks.tables import check_header, locate, read_bytes, split_header, unchanged
 from tasks.workers import Workers
 
 
@@ -57,7 +57,18 @@ class Validated:
 
 
 def read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
-    """Read config.json and the iteration files; None and findings where they have errors."""
+    """Read config.json and the iteration files; None and findings where they have errors.
+
+    Raises
+    ------
+    Refused
+        where one of them changes meanwhile: the digests are those of the files that were parsed.
+    """
+    with unchanged(f"{params.rstrip('/')}/{file}" for file in PARAMETER_FILES):
+        return _read_parameters(params)
+
+
+def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
     try:
         configuration, found = parse_configuration(read_bytes(f"{params.rstrip('/')}/config.json").decode("utf-8-sig"))
     except FileNotFoundError:
@@ -120,7 +131,8 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     Raises
     ------
     Refused
-        where a finding is an error. The findings are in the run's findings.json, the message holds none of them.
+        where a finding is an error, or a file changes while it is read. The findings are in the run's findings.json,
+        the message holds none of them.
     """
     if (run / "public/validated").exists():
         return _validated_before(run, workers, params, data)
@@ -132,8 +144,19 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     if region not in parameters.configuration.regions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(found))
         return None
+    with unchanged(f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *PERSON_FILES, MARK_FILE)):
+        validated = _validate_data(run, workers, parameters, found, data, region)
+    if validated is not None:
+        save_public(run / "public/validated", validated)
+    return validated
+
+
+def _validate_data(
+    run: RunDirectory, workers: Workers, parameters: Parameters, found: list[Finding], data: str, region: Region
+) -> Validated | None:
+    """Check and encode the data files, and digest them; `found` are the findings in the parameters."""
     geography, faults = read_geography(data, region, parameters.configuration.states(region))
-    found += faults
+    found = found + faults
     person_file, faults = _person_file(data, region, parameters)
     found += faults
     if geography is not None and not len(geography.blocks):
@@ -154,14 +177,12 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     mark = read_data_mark(data)
     if mark is not None:
         mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
-    validated = Validated(
+    return Validated(
         input_digest=_input_digest(person_digest, geography_digest),
         geography_digest=geography_digest,
         synthetic=mark is not None,
         blocks=len(geography.blocks),
     )
-    save_public(run / "public/validated", validated)
-    return validated
 
 
 def _input_digest(persons: str, geography: str) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -30,6 +33,7 @@ from dhca_inputs import (
     person,
     validate_here,
 )
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -546,6 +550,113 @@ def test_the_input_digest_is_of_the_very_bytes(tmp_path: Path) -> None:
         assert validated.input_digest == _input_digest(*files)
         digests.append(validated.input_digest)
     assert len(set(digests)) == 3
+
+
+class Meddler(Here):
+    """Workers in this process; somebody changes the files as soon as a stage's first or last piece has ended."""
+
+    def __init__(self, stage: str, change: Callable[[], object], after: int) -> None:
+        self.stage, self.change, self.after = stage, change, after
+
+    def map(self, stage: str, run: RunDirectory, function: Any, arguments: Any) -> list[Any]:
+        results = []
+        for number, each in enumerate(calls := list(arguments)):
+            results.append(function(run, *each))
+            if stage == self.stage and number == self.after % len(calls):
+                self.change()
+        return results
+
+
+def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -> None:
+    """Sixty persons are read; by the time that their file is digested, thirty synthetic ones lie there."""
+    _, marked = Inputs(persons=people(30)).write(tmp_path / "synthetic")
+    _as_parquet(marked, 1000)
+    write_mark(marked, generator="a test", version="1", seed=None)
+    params, data = Inputs().write(tmp_path / "real")
+    _as_parquet(data, 1000)
+    shutil.copy(marked / "SYNTHETIC.json", data)
+    name = "person-records.parquet"
+    workers: Any = Meddler("validate", lambda: shutil.copy(marked / name, data / name), -1)
+    run = new_run(tmp_path)
+    with pytest.raises(Refused, match=r"person-records\.parquet changed while it was read"):
+        validate(run, workers, str(params), str(data), "us")
+    assert not (run / "public/validated").exists()
+
+
+@pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
+def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for module in ("persons", "validation", "digests"):
+        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 1000)
+    params, data = Inputs().write(tmp_path)
+    path = data / name
+    reversed_rows = lambda text: "\n".join([*text.splitlines()[:1], *text.splitlines()[:0:-1]]) + "\n"  # noqa: E731
+    workers: Any = Meddler("validate", lambda: edit(path, reversed_rows), 0)
+    run = new_run(tmp_path)
+    with pytest.raises(Refused, match=f"{name} changed while it was read"):
+        validate(run, workers, str(params), str(data), "us")
+    assert not (run / "public/validated").exists()
+    validated, _ = validate_here(run, params, data)  # the same run, when nobody meddles
+    assert validated is not None
+    assert validated.input_digest == _input_digest(
+        *(file_digest(data / name) for name in ("person-records.txt", "GRF-C.txt"))
+    )
+
+
+@pytest.mark.parametrize("name", ["config.json", "race-and-ethnicity-codes.txt"])
+def test_a_parameter_file_that_changes_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    params, _ = Inputs().write(tmp_path)
+
+    def meddle(*_: object) -> list[Finding]:
+        edit(params / name, lambda text: text + "\n")
+        return []
+
+    monkeypatch.setattr("tasks.validation._check_levels", meddle)
+    with pytest.raises(Refused, match=f"{name} changed while it was read"):
+        read_parameters(str(params))
+
+
+# A server's answers
+
+
+class WholeFiles(MemoryFileSystem):
+    """A server that ignores the range that it is asked for."""
+
+    protocol = "whole"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        return bytes(super().cat_file(path))
+
+
+class CutShort(WholeFiles):
+    """A server whose answers end too soon."""
+
+    protocol = "short"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        return bytes(super().cat_file(path)[start:end][:-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [(WholeFiles, "byte ranges"), (CutShort, "fewer bytes came than the file has")]
+)
+def test_a_part_of_a_file_is_that_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[WholeFiles], words: str
+) -> None:
+    """Else each chunk would count everybody, or lose somebody."""
+    fsspec.register_implementation(kind.protocol, kind, clobber=True)
+    for module in ("persons", "validation", "digests"):
+        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 2000)
+    params, data = Inputs().write(tmp_path)
+    for path in data.iterdir():
+        kind().pipe_file(f"{kind.protocol}://data/{path.name}", path.read_bytes())
+    with pytest.raises(Refused, match=words):
+        validate(new_run(tmp_path), Here(), str(params), f"{kind.protocol}://data", "us")  # type: ignore[arg-type]
 
 
 # The mark of synthetic data
