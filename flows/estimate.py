@@ -14,7 +14,7 @@ from tasks.tables import locate
 from tasks.validation import load_parameters
 
 # Core-seconds a million, as benchmarks/stages.py measures them; what is left is told from their ratios alone.
-TEXT, PARQUET = 0.55, 0.40  # persons, from text or Parquet
+TEXT, PARQUET = 0.55, 0.52  # persons, from text or Parquet
 COUNTED = 0.14  # persons, counted by population group
 MEASURED = {"totals": 0.040, "sex by age": 0.060, "suppression": 0.035}  # population groups
 RELEASED = 0.01  # population groups, of which a part is written
