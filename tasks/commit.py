@@ -78,29 +78,45 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     """Bring the staged release to its place and end the run; returns the place.
 
     `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
+
+    Raises
+    ------
+    Refused
+        where the run was charged and its row is lost: nothing has moved then.
     """
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged is never without noise")
     place, staged = out / region, staging(run, out, region)
+    ledger = Ledger(charging.ledger)
+    row = ledger.row(run.id) if charged else None
+    if charged and row is None:
+        raise _row_lost(run, ledger)
     there = is_released(run, out, region)
     digest = release_digest(place if there else staged)
-    ledger = Ledger(charging.ledger) if charged else None
     if not there:
         drop_unnamed(staged)
         fsync_tree(staged)
         for folder in (out, *out.parents):
             with suppress(PermissionError):  # a parent that is not ours was there before
                 fsync(folder)
-    if ledger and (row := ledger.row(run.id)) and row.state != "released":
+    if row and row.state != "released":
         ledger.seal(run.id, digest)
     if not there:
         move_into_place(staged, place)
     fsync(out)
-    if ledger:
+    if row:
         ledger.release(run.id, digest)
     clear_staging(run, out, region)
     end_run(run)
     return place
+
+
+def _row_lost(run: RunDirectory, ledger: Ledger) -> Refused:
+    """The refusal of a run whose charge the ledger has forgotten."""
+    return Refused(
+        f"run {run.id} was charged, and {ledger.path} does not hold its row: put back the ledger that does, "
+        "for an older copy has forgotten what was spent"
+    )
 
 
 def move_into_place(staged: Path, place: Path) -> None:
@@ -140,12 +156,14 @@ def finish_released(run: RunDirectory, out: Path, region: str, charging: Chargin
     Raises
     ------
     Refused
-        where the ledger calls the run released, but its release is not at its place or is not what was sealed.
+        where the ledger calls the run released, but its release is not at its place or is not what was sealed; where
+        the run was charged and its row is lost.
     Failed
         where the ledger cannot be read now.
     """
+    ledger = Ledger(charging.ledger)
     try:
-        row = Ledger(charging.ledger).row(run.id)
+        row = ledger.row(run.id)
     except LedgerUnusable as error:
         raise Failed(f"commit: {error}") from None
     except LedgerError as error:  # no ledger: nothing was ever charged
@@ -153,6 +171,8 @@ def finish_released(run: RunDirectory, out: Path, region: str, charging: Chargin
             raise Failed(f"commit: {error}") from None
         row = None
     there = is_released(run, out, region)
+    if there and row is None and "SYNTHETIC" not in read_manifest(out / region):
+        raise _row_lost(run, ledger)
     if row is not None and row.state in ("sealed", "released"):
         there = there and release_digest(out / region) == row.release_digest
         if not there and row.state == "released":

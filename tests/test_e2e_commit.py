@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -168,6 +169,26 @@ def test_a_sealed_release_that_was_damaged_is_written_again(home: Home) -> None:
     edit(staged / "t1/usa-1.csv", lambda text: text[: len(text) // 2])
     assert home.go() == home.place
     assert digest(home.place) == expected
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["staged", "at its place"])
+def test_a_charged_run_whose_row_is_lost_gives_no_release(
+    home: Home, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    home.go(before="commit")
+    if moved:
+        os.rename(staging(home.run, home.place.parent, "us"), home.place)
+    kept = Path(home.settings.ledger).read_bytes()
+    lost_row(home, monkeypatch)
+    for goes_on in (lambda: bring_in(home.settings), home.go):
+        with pytest.raises(Refused, match=r"ledger\.sqlite does not"):
+            goes_on()
+        assert home.place.exists() == moved
+        assert (home.run / SECRET).exists()
+        assert home.ledger.rows(ACCOUNT) == []
+    Path(home.settings.ledger).write_bytes(kept)
+    assert home.go() == home.place
+    assert home.charges() == 1
 
 
 def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path: Path, prefect_server: None) -> None:
