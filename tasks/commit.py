@@ -82,7 +82,11 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     Raises
     ------
     Refused
-        where the run was charged and its row is lost: nothing has moved then.
+        where the run was charged and its row is lost, or its release stands damaged at its place.
+    Failed
+        where the staged release is not whole.
+
+    Nothing has moved then, and the secret that can draw the same release again is there.
     """
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged is never without noise")
@@ -92,6 +96,10 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     if charged and row is None:
         raise _row_lost(run, ledger)
     there = is_released(run, out, region)
+    if there and not is_whole(place):
+        raise Refused(f"{place} is not whole as run {run.id} made it: move it away and resume the run")
+    if not there and not is_whole(staged):
+        raise Failed("commit: the staged release is not whole; it is written again when the run is resumed")
     digest = release_digest(place if there else staged)
     if not there:
         drop_unnamed(staged)

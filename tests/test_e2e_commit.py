@@ -171,6 +171,37 @@ def test_a_sealed_release_that_was_damaged_is_written_again(home: Home) -> None:
     assert digest(home.place) == expected
 
 
+@pytest.mark.parametrize("missing", [False, True], ids=["changed", "missing"])
+def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: bool) -> None:
+    """Its row stays and its secret too, so that it is drawn again, the same."""
+
+    def damage(path: Path) -> None:
+        path.unlink() if missing else edit(path, lambda text: text[: len(text) // 2])
+
+    home.go(before="commit")
+    staged = staging(home.run, home.place.parent, "us")
+    expected = digest(staged)
+    damage(staged / "t1/usa-1.csv")
+    with pytest.raises(Failed, match="staged release is not whole"):
+        bring_in(home.settings)
+    row = home.ledger.row(home.run.id)
+    assert row is not None
+    assert row.state == "reserved"
+    home.go(before="commit")
+    home.ledger.seal(home.run.id, release_digest(staged))
+    os.rename(staged, home.place)
+    damage(home.place / "t1/usa-1.csv")
+    with pytest.raises(Refused, match="is not whole"):
+        home.go()
+    assert (home.run / SECRET).exists()
+    shutil.rmtree(home.place)
+    assert home.go() == home.place
+    assert digest(home.place) == expected
+    damage(home.place / "t1/usa-1.csv")
+    with pytest.raises(Refused, match="is not whole"):
+        home.go()
+
+
 @pytest.mark.parametrize("moved", [False, True], ids=["staged", "at its place"])
 def test_a_charged_run_whose_row_is_lost_gives_no_release(
     home: Home, monkeypatch: pytest.MonkeyPatch, moved: bool
