@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import ipaddress
 import logging
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 import dask
 from dask.utils import format_bytes, parse_bytes
 from distributed import Client, LocalCluster
+from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 from pydantic import BaseModel, ConfigDict, Field
@@ -93,16 +95,14 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     Raises
     ------
     Refused
-        where the settings name a TLS scheduler without certificates, another machine's scheduler without TLS, or a
-        memory limit that is no size or could not be kept.
+        where the settings name a TLS scheduler without certificates, a scheduler that others than this machine reach
+        without TLS (one that is there, or the cluster class's), or a memory limit that is no size or could not be kept.
     Failed
         where no cluster can be reached or started.
     """
     if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
         raise Refused("a tls:// scheduler needs certificates: --tls-ca, --tls-cert and --tls-key")
-    if settings.scheduler and not settings.scheduler.startswith(
-        ("tls:", "tcp://127.", "tcp://localhost", "tcp://[::1]")
-    ):
+    if settings.scheduler and not _is_closed(settings.scheduler):
         raise Refused("a scheduler on another machine is reached by tls:// only: who reaches its port runs code there")
     _check_memory_limit(settings.memory_limit)
     logging.getLogger("distributed").setLevel(logging.ERROR)
@@ -110,6 +110,8 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         try:
             with _ignoring_interrupts():
                 client = _connect(settings, scratch)
+        except Refused:
+            raise
         except Exception as error:
             raise Failed(f"cluster: no workers ({type(error).__name__})") from None
         try:
@@ -120,6 +122,18 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
             client.close(timeout=5)
             if cluster is not None:
                 cluster.close(timeout=10)
+
+
+def _is_closed(address: str) -> bool:
+    """True for an address that only this machine or the holder of a certificate reaches."""
+    scheme, place = parse_address(address)
+    if scheme != "tcp":
+        return scheme in ("tls", "inproc")
+    try:
+        host, _ = parse_host_port(place, default_port=0)
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which could be anyone's
+        return False
 
 
 def _check_memory_limit(limit: str) -> None:
@@ -146,22 +160,34 @@ def _ignoring_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def _security(settings: ClusterSettings) -> Security | None:
+    """One set of certificates for all who speak: client, scheduler and workers."""
+    if not settings.tls_ca:
+        return None
+    roles = ("client", "scheduler", "worker")
+    return Security(
+        tls_ca_file=settings.tls_ca,
+        require_encryption=True,
+        **{f"tls_{role}_cert": settings.tls_cert for role in roles},
+        **{f"tls_{role}_key": settings.tls_key for role in roles},
+    )
+
+
 def _connect(settings: ClusterSettings, scratch: Path) -> Client:
-    security = None
-    if settings.tls_ca:
-        security = Security(
-            tls_ca_file=settings.tls_ca,
-            tls_client_cert=settings.tls_cert,
-            tls_client_key=settings.tls_key,
-            require_encryption=True,
-        )
+    security = _security(settings)
     if settings.scheduler:
         client = Client(settings.scheduler, security=security, set_as_default=False)
         client.wait_for_workers(1, timeout=60)
         return client
     if settings.cluster_class:
         module, _, name = settings.cluster_class.partition(":")
-        cluster = getattr(importlib.import_module(module), name)(**settings.cluster_options)
+        secured = {"security": security} if security else {}
+        cluster = getattr(importlib.import_module(module), name)(**settings.cluster_options | secured)
+        if not _is_closed(cluster.scheduler_address):
+            cluster.close(timeout=10)
+            raise Refused(
+                f"{name} started a scheduler without TLS on the network: give --tls-ca, --tls-cert, --tls-key"
+            )
         client = Client(cluster, set_as_default=False)
         client.wait_for_workers(1)  # as long as its queue takes
         return client
