@@ -19,11 +19,12 @@ from flows.bottom_up_settings import BottomUpSettings
 from flows.cluster import open_cluster
 from flows.detailed_dhca import stage
 from flows.progress import report
+from flows.settings import keep_settings
 from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, check_budget, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
 from tasks.commit import check_out, commit, finish_released, staging
-from tasks.run_directory import BOTTOM_UP_SETTINGS, RunDirectory, load_public, locked, save_public, whole
+from tasks.run_directory import RunDirectory, load_public, locked, save_public
 from tasks.workers import Workers
 
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=1)  # @flow's type is invariant in the future of a task
@@ -44,9 +45,8 @@ def bottom_up(settings: BottomUpSettings) -> str:
         place = finish_released(run, out, settings.folder, settings.charging)
         if place is None:
             check_out(run, out, settings.folder)
+            keep_settings(run, settings.model_copy(update={"run_id": run_id}))
             save_public(run / PLAN, settings.plan())
-            with whole(run / BOTTOM_UP_SETTINGS, durable=True) as temporary:
-                temporary.write_text(settings.model_copy(update={"run_id": run_id}).model_dump_json())
             with open_cluster(settings.cluster, run / "dask") as client:
                 place = _stages(settings, run, out, Workers(client, report))
     logger.info("released: %s", place)

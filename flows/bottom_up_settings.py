@@ -6,16 +6,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from flows.cluster import ClusterSettings
-from flows.settings import RUN_ID, Location, state_home
+from flows.settings import RUN_ID, Location, Settings, state_home
 from privacy.calibration import Method
 from tasks.bottom_up.domain import read_domain, read_totals
 from tasks.bottom_up.measure import Plan, Sampler
 from tasks.budget_check import Charging
 from tasks.errors import Refused
-from tasks.run_directory import BOTTOM_UP_SETTINGS, RunDirectory
+from tasks.run_directory import BOTTOM_UP_SETTINGS
 
 
 def exact_number(text: str) -> str:
@@ -30,10 +30,11 @@ def exact_number(text: str) -> str:
 Exact = Annotated[str, AfterValidator(exact_number)]
 
 
-class BottomUpSettings(BaseModel):
+class BottomUpSettings(Settings):
     """What one bottom-up run reads, writes and may spend: paths and public numbers, as Prefect shows them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    FILE = BOTTOM_UP_SETTINGS
+    COMMAND = "das bottom-up run"
 
     table: Location = Field(description="The table: text or Parquet, by path or URL.")
     domain: Location = Field(description="The declared domain, a JSON file.")
@@ -98,9 +99,3 @@ def new_bottom_up_settings(**values: Any) -> BottomUpSettings:
     except ValidationError as error:
         first = error.errors()[0]
         raise Refused(f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}") from None
-
-
-def load_bottom_up_settings(run: RunDirectory) -> BottomUpSettings | None:
-    """The settings that a run was started with, None where it is no bottom-up run."""
-    path = run / BOTTOM_UP_SETTINGS
-    return BottomUpSettings.model_validate_json(path.read_text()) if path.exists() else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
 import shutil
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -42,10 +41,26 @@ def _absolute(path: str) -> str:
 Location = Annotated[str, AfterValidator(_absolute)]
 
 
-class RunSettings(BaseModel):
-    """What one run of the Detailed DHC-A reads, writes and may spend."""
+class Settings(BaseModel):
+    """The settings of a run of any kind, as they are kept in its directory for whoever takes it up."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    FILE: ClassVar[str]
+    COMMAND: ClassVar[str]
+
+    @classmethod
+    def load(cls, run: RunDirectory) -> Self | None:
+        """The settings a run was started with, None where it is of another kind, or no run (a validation, a truth)."""
+        path = run / cls.FILE
+        return cls.model_validate_json(path.read_text()) if path.exists() else None
+
+
+class RunSettings(Settings):
+    """What one run of the Detailed DHC-A reads, writes and may spend."""
+
+    FILE = SETTINGS
+    COMMAND = "das run"
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
@@ -101,21 +116,16 @@ def run_directory(home: Path, run_id: str) -> RunDirectory:
     return RunDirectory(home / "runs" / run_id)
 
 
-def load_settings(run: RunDirectory) -> RunSettings | None:
-    """The settings a run was started with, None where it has none (a validation, a truth)."""
-    path = run / SETTINGS
-    return RunSettings(**json.loads(path.read_text())) if path.exists() else None
-
-
-def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
+def keep_settings(run: RunDirectory, settings: Settings) -> None:
     """Write the settings that a run is resumed with. Raises Refused where it has a secret and began with others."""
-    earlier = load_settings(run)
-    names = RunSettings.model_fields.keys() - WHERE_IT_RUNS
+    earlier = settings.load(run)
+    names = type(settings).model_fields.keys() - WHERE_IT_RUNS
     differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))
     if differs and (run / SECRET).exists():
-        raise Refused(f"run {run.id} began with another {', '.join(differs)}: das run --resume {run.id} goes on")
+        again = f"{settings.COMMAND} --resume {run.id}"
+        raise Refused(f"run {run.id} began with another {', '.join(differs)}: {again} goes on")
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
         for name in STAGES:
             shutil.rmtree(run / name, ignore_errors=True)
-    with whole(run / SETTINGS, durable=True) as temporary:
+    with whole(run / settings.FILE, durable=True) as temporary:
         temporary.write_text(settings.model_dump_json())

@@ -186,7 +186,6 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(settings, monkeypatch):
     import flows.bottom_up as flow
-    from flows.bottom_up_settings import load_bottom_up_settings
     from tasks.run_directory import RunDirectory, open_array
 
     def stops(run, workers, staged):
@@ -200,12 +199,37 @@ def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(
     noisy = open_array(run / "noisy/final", "count").copy()
     reported = open_array(run / "noisy/final", "reported").copy()
     assert (Path(settings.state) / "runs/r1/secret").stat().st_mode & 0o777 == 0o600
-    assert load_bottom_up_settings(run) == settings
-    with pytest.raises(Refused, match="another configuration"):
+    with pytest.raises(Refused, match="began with another clip: das bottom-up run --resume r1 goes on"):
         flow.bottom_up(settings.model_copy(update={"clip": True}))
+    assert type(settings).load(run) == settings
     place = Path(flow.bottom_up(settings))
     assert pq.read_table(place / "parquet/histogram.parquet")["COUNT"].to_pylist() == noisy[reported].tolist()
     assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
+
+
+def test_the_settings_of_a_run_with_a_secret_stay(made, tmp_path):
+    from flows.bottom_up_settings import BottomUpSettings
+    from flows.cluster import ClusterSettings
+    from flows.settings import keep_settings
+    from tasks.run_directory import RunDirectory
+
+    run = RunDirectory(tmp_path / "runs" / "r1")
+    run.create()
+    files = {"table": str(made.table), "domain": str(made.domain), "out": str(tmp_path / "out")}
+    first = BottomUpSettings(**files, epsilon="1", run_id="r1")
+    keep_settings(run, first)
+    (run / "counts").mkdir()
+    half = first.model_copy(update={"epsilon": "1/2"})
+    keep_settings(run, half)  # nothing was drawn: it begins anew
+    assert BottomUpSettings.load(run) == half
+    assert not (run / "counts").exists()
+    (run / "secret").touch()
+    with pytest.raises(Refused, match="began with another epsilon"):
+        keep_settings(run, first)
+    assert BottomUpSettings.load(run) == half
+    moved = half.model_copy(update={"cluster": ClusterSettings(workers=7)})
+    keep_settings(run, moved)
+    assert BottomUpSettings.load(run) == moved
 
 
 @pytest.mark.e2e

@@ -71,14 +71,14 @@ def run(
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
-    from flows.bottom_up_settings import load_bottom_up_settings, new_bottom_up_settings
+    from flows.bottom_up_settings import BottomUpSettings, new_bottom_up_settings
     from flows.cluster import ClusterSettings
     from flows.curator import other_data_warning
     from flows.settings import new_run_id, run_directory, state_home
 
     home = state or state_home()
     if resume:
-        found = load_bottom_up_settings(run_directory(home, resume))
+        found = BottomUpSettings.load(run_directory(home, resume))
         if found is None:
             raise Refused(f"run {resume} has no confidential directory here, or is no bottom-up run")
         settings = found

@@ -61,7 +61,7 @@ def run(
     """
     from flows.cluster import ClusterSettings
     from flows.curator import run_directories
-    from flows.settings import RunSettings, keep_settings, load_settings, new_run_id, run_directory, state_home
+    from flows.settings import RunSettings, keep_settings, new_run_id, run_directory, state_home
     from tasks.commit import holds_other
     from tasks.run_directory import RunDirectory, locked
 
@@ -77,7 +77,7 @@ def run(
         tls_key=tls_key,
     )
     if resume is not None:
-        settings = load_settings(run_directory(home, resume))
+        settings = RunSettings.load(run_directory(home, resume))
         if settings is None:
             _say_state(resume, ledger or home / "ledger.sqlite")
             return

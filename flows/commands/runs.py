@@ -38,12 +38,12 @@ def list_runs(state: State = None, as_json: Json = False) -> None:
 
 def _kind(run: RunDirectory) -> tuple[str | None, RunSettings | BottomUpSettings | None]:
     """The flow that resumes a run, and its settings; neither for a validation or a truth."""
-    from flows.bottom_up_settings import load_bottom_up_settings
-    from flows.settings import load_settings
+    from flows.bottom_up_settings import BottomUpSettings
+    from flows.settings import RunSettings
 
-    if settings := load_settings(run):
+    if settings := RunSettings.load(run):
         return "detailed-dhca", settings
-    if bottom_up := load_bottom_up_settings(run):
+    if bottom_up := BottomUpSettings.load(run):
         return "bottom-up", bottom_up
     return None, None
 
