@@ -135,7 +135,13 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     sets = _submit(
         "coterminous sets",
         run,
-        partial(save_sets, region=region, enabled=settings.coterminous, listed=listed),
+        partial(
+            save_sets,
+            region=region,
+            enabled=settings.coterminous,
+            listed=listed,
+            digest=options["coterminous_list"],
+        ),
         validated,
     )
     gate = _submit(

@@ -18,8 +18,8 @@ from tasks.errors import Refused
 from tasks.geography import NOWHERE, Geography, load_geography
 from tasks.run_directory import RunDirectory, load_public, once, save_arrays, save_public
 from tasks.suppression import Published, load_published, published_folders
-from tasks.tables import read_table
-from tasks.validation import load_parameters
+from tasks.tables import read_table, unchanged
+from tasks.validation import digest_file, load_parameters
 from tasks.workers import Workers
 
 LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
@@ -30,14 +30,27 @@ def equate_coterminous(
     run: RunDirectory, workers: Workers, region: Region, *, enabled: bool, listed: str | None
 ) -> None:
     """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
-    save_sets(run, region, enabled=enabled, listed=listed)
+    once(run / "public/coterminous", lambda: save_sets(run, region, enabled=enabled, listed=listed))
     workers.map("coterminous", run, equate, [(region, iteration_level) for iteration_level in ITERATION_LEVELS])
 
 
-def save_sets(run: RunDirectory, region: Region, *, enabled: bool, listed: str | None) -> None:
-    """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing."""
-    folder = run / "public/coterminous"
-    once(folder, lambda: save_public(folder, find_sets(run, region, listed) if enabled else {}))
+def save_sets(run: RunDirectory, region: Region, *, enabled: bool, listed: str | None, digest: object = None) -> None:
+    """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing.
+
+    Found anew in each try, for the list may have changed since; once a run is reserved, the budget check refuses that.
+
+    Raises
+    ------
+    Refused
+        as `find_sets`, and where the list is not the one whose `digest` the release will name.
+    """
+    path = listed if enabled else None
+    with unchanged([path] if path else []):
+        found = find_sets(run, region, path) if enabled else {}
+        read = digest_file(path) if path else None
+    if path and digest not in (None, read):
+        raise Refused(f"{path} changed while it was read")
+    save_public(run / "public/coterminous", found)
 
 
 def find_sets(run: RunDirectory, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:

@@ -29,12 +29,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.configuration import Level
-from tasks.coterminous import equate, equate_coterminous, final_folders, find_sets, is_water
+from tasks.coterminous import equate, equate_coterminous, final_folders, find_sets, is_water, save_sets
+from tasks.digests import file_digest
 from tasks.domain import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, load_domain
 from tasks.errors import Refused
 from tasks.geography import load_geography
 from tasks.manifest import read_manifest
-from tasks.run_directory import RunDirectory, save_arrays, save_public
+from tasks.run_directory import RunDirectory, load_public, save_arrays, save_public
 from tasks.suppression import Published, load_published, published_folder
 from tasks.validation import load_parameters
 
@@ -301,6 +302,22 @@ def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
     first = {path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2))[0].iterdir()}
     equate(run, "us", 2)
     assert first == {path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2))[0].iterdir()}
+
+
+def test_the_sets_are_of_the_list_that_the_release_names(tmp_path: Path) -> None:
+    """A list edited before the budget check gives sets of its own; one edited after its digest was told is refused."""
+    run = validated(tmp_path, Inputs())
+    path = listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "COUNTY", "01001")])
+    first = file_digest(path)
+    save_sets(run, "us", enabled=True, listed=str(path), digest=first)
+    before = load_public(run / "public/coterminous")
+    listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "TRACT", "01001000200")])
+    with pytest.raises(Refused, match="changed while it was read"):
+        save_sets(run, "us", enabled=True, listed=str(path), digest=first)
+    save_sets(run, "us", enabled=True, listed=str(path), digest=file_digest(path))
+    after = load_public(run / "public/coterminous")
+    assert (before["PLACE"][0] == before["COUNTY"][0] >= 0, after["COUNTY"][0]) == (True, -1)
+    assert (before["TRACT"][1], after["PLACE"][0] == after["TRACT"][1] >= 0) == (-1, True)
 
 
 def test_a_recipient_has_its_donors_margin(tmp_path: Path) -> None:
