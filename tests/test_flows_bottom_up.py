@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -230,6 +231,49 @@ def test_the_settings_of_a_run_with_a_secret_stay(made, tmp_path):
     moved = half.model_copy(update={"cluster": ClusterSettings(workers=7)})
     keep_settings(run, moved)
     assert BottomUpSettings.load(run) == moved
+
+
+@pytest.mark.parametrize(
+    ("options", "cluster"),
+    [
+        ((), {"workers": 3}),
+        (("--workers", 7), {"workers": 7}),
+        (("--scheduler", "tcp://127.0.0.1:9"), {"scheduler": "tcp://127.0.0.1:9"}),
+    ],
+    ids=str,
+)
+def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, options, cluster):
+    import flows.bottom_up as flow
+    from flows.bottom_up_settings import BottomUpSettings
+    from flows.cluster import ClusterSettings
+
+    given: list[BottomUpSettings] = []
+
+    def stops(settings):
+        given.append(settings)
+        raise Refused("stopped here")
+
+    monkeypatch.setattr(flow, "bottom_up", stops)
+    at = ("--state", tmp_path / "state")
+    das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at)
+    assert das("run", "--resume", "r1", *options, *at)[0] == 1
+    first, second = given
+    assert first.cluster == ClusterSettings(workers=3)
+    assert second.cluster == ClusterSettings(**cluster)
+    assert second.model_copy(update={"cluster": first.cluster}) == first
+
+
+def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
+    state = tmp_path / "state"
+    arguments = ("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)
+    code = "import os, signal, sys, flows.bottom_up as flow\n"
+    code += "flow.bottom_up = lambda settings: os.kill(os.getpid(), signal.SIGTERM)\n"
+    code += "from flows.cli import main\nmain()"
+    command = [sys.executable, "-c", code, "bottom-up", *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 3
+    assert f"go on with: das bottom-up run --resume r1 --state {state}" in ended.stderr
+    assert (state / "runs/r1/bottom-up.json").is_file()
 
 
 @pytest.mark.e2e

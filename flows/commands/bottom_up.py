@@ -12,7 +12,7 @@ import typer
 
 from flows.commands.options import LedgerFile, MemoryLimit, Scheduler, State, TlsCa, TlsCert, TlsKey, WorkersOption
 from flows.formats import Format, FormatOption, TextTable, report
-from flows.terminal import Json, err, out, refusing, show, unforeseen
+from flows.terminal import Json, err, interruptible, out, refusing, show, unforeseen
 from tasks.errors import Failed, Refused
 
 if TYPE_CHECKING:
@@ -67,32 +67,37 @@ def run(
 ) -> None:
     """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
 
-    Without --resume the run's id is printed at the start; a run that stops is taken up by it without spending again.
+    A run that stops is taken up by --resume ID without spending again, elsewhere if options name another cluster; its
+    id is printed at the start.
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
     from flows.bottom_up_settings import BottomUpSettings, new_bottom_up_settings
     from flows.cluster import ClusterSettings
     from flows.curator import other_data_warning
-    from flows.settings import new_run_id, run_directory, state_home
+    from flows.settings import keep_settings, new_run_id, run_directory, state_home
+    from tasks.commit import check_out
+    from tasks.run_directory import RunDirectory, locked
 
     home = state or state_home()
-    if resume:
+    cluster = ClusterSettings(
+        workers=workers,
+        memory_limit=memory_limit,
+        scheduler=scheduler,
+        tls_ca=tls_ca,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+    )
+    if resume is not None:
         found = BottomUpSettings.load(run_directory(home, resume))
         if found is None:
             raise Refused(f"run {resume} has no confidential directory here, or is no bottom-up run")
-        settings = found
+        elsewhere = cluster != ClusterSettings()  # a lost cluster must not hold up a run
+        settings = found.model_copy(update={"cluster": cluster}) if elsewhere else found
+        _show_spend(settings)
     elif table is None or domain is None or release is None or epsilon is None:
         raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
     else:
-        cluster = ClusterSettings(
-            workers=workers,
-            memory_limit=memory_limit,
-            scheduler=scheduler,
-            tls_ca=tls_ca,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-        )
         settings = new_bottom_up_settings(
             table=table,
             domain=str(domain),
@@ -110,7 +115,17 @@ def run(
             run_id=run_id or new_run_id("bottom-up"),
             cluster=cluster,
         )
-    told = _run(settings)
+        _show_spend(settings)
+        kept = RunDirectory(settings.runs / str(settings.run_id))
+        check_out(kept, Path(settings.out), settings.folder)
+        try:
+            with locked(kept):  # from here on it can be resumed
+                keep_settings(kept, settings)
+        except OSError as error:
+            raise Refused(f"{home} cannot be written: {error.strerror}") from None
+    again = f"nothing is lost, go on with: das bottom-up run --resume {settings.run_id} --state {settings.state}"
+    with interruptible(f"interrupted; {again}"):
+        told = _run(settings, again)
     if told["other_data"]:
         err.print(other_data_warning(told["run"], told["other_data"]))
     show(told, lambda: _summary(told), as_json=as_json)
@@ -122,17 +137,19 @@ def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
     return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)
 
 
-def _run(settings: BottomUpSettings) -> dict[str, Any]:
+def _show_spend(settings: BottomUpSettings) -> None:
+    spend = settings.plan().mechanism.spend
+    unbounded, bounded = float(spend.unbounded), float(spend.bounded)
+    err.print(f"The run spends epsilon {unbounded:g} (add or remove one record), {bounded:g} (replace one).")
+
+
+def _run(settings: BottomUpSettings, again: str) -> dict[str, Any]:
     from flows.bottom_up import bottom_up
     from flows.curator import findings_table, load_findings, other_data
     from flows.progress import bars
     from tasks.manifest import read_manifest
     from tasks.run_directory import RunDirectory
 
-    mechanism = settings.plan().mechanism
-    unbounded, bounded = (float(amount) for amount in (mechanism.spend.unbounded, mechanism.spend.bounded))
-    err.print(f"The run spends epsilon {unbounded:g} (add or remove one record), {bounded:g} (replace one).")
-    again = f"nothing is lost, go on with: das bottom-up run --resume {settings.run_id} --state {settings.state}"
     try:
         with bars(f"Run {settings.run_id}"):
             place = bottom_up(settings)
@@ -142,8 +159,8 @@ def _run(settings: BottomUpSettings) -> dict[str, Any]:
             out.print(findings_table(found))
             err.print(f"The values are in the curator's report: {directory / 'findings.json'}")
         raise
-    except (Failed, KeyboardInterrupt) as failed:
-        raise Failed(f"{failed or 'interrupted'}; {again}") from None
+    except Failed as failed:
+        raise Failed(f"{failed}; {again}") from None
     except Exception as error:
         raise Failed(f"{unforeseen(error)}; {again}") from None
     manifest = read_manifest(Path(place))
