@@ -42,7 +42,7 @@ def bottom_up(settings: BottomUpSettings) -> str:
     logger = get_run_logger()
     logger.info("run %s", run.id)
     with locked(run):
-        place = finish_released(run, out, settings.folder, settings.charging)
+        place = finish_released(run, out, settings.folder, settings.charging, lambda: settings.plan().digest())
         if place is None:
             check_out(run, out, settings.folder)
             keep_settings(run, settings.model_copy(update={"run_id": run_id}))

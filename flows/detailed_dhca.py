@@ -39,7 +39,7 @@ from tasks.sex_by_age import measure_sex_by_age
 from tasks.spine.branch import build_spine
 from tasks.suppression import suppress
 from tasks.totals import measure_totals
-from tasks.validation import Validated, load_parameters, validate
+from tasks.validation import Validated, configuration_digest, digest_parameters, load_parameters, validate
 from tasks.workers import Workers
 
 TASKS_AT_ONCE = 4  # stages of different levels; the Dask workers behind them are the limit
@@ -83,11 +83,11 @@ def detailed_dhca(settings: RunSettings) -> str | None:
     logger = get_run_logger()
     logger.info("run %s", run.id)
     with locked(run):
-        if place := finish_released(run, out, settings.region, settings.charging):
-            logger.info("released already: %s", place)
-            return str(place)
         if is_truth(run):
             raise Refused(f"{run.id} is the directory of a das truth: it can never be released")
+        if place := finish_released(run, out, settings.region, settings.charging, lambda: _configuration(settings)):
+            logger.info("released already: %s", place)
+            return str(place)
         check_out(run, out, settings.region)
         keep_settings(run, settings)
         with _workers(settings, run) as workers:
@@ -101,6 +101,14 @@ def detailed_dhca(settings: RunSettings) -> str | None:
         return None
     logger.info("released: %s", released)
     return str(released)
+
+
+def _configuration(settings: RunSettings) -> str:
+    """The digest of all that shapes the release that is asked for, besides the data. Raises Refused."""
+    try:
+        return configuration_digest(digest_parameters(settings.params), settings.shaping_options)
+    except OSError as error:
+        raise Refused(f"{settings.params}: {error.strerror or 'a file cannot be read'}") from None
 
 
 @contextmanager

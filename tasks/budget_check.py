@@ -109,7 +109,7 @@ def check_budget(run: RunDirectory, region: Region, charging: Charging, options:
         return None
     parameters = load_parameters(run)
     validated: Validated = load_public(run / "public/validated")
-    configuration = configuration_digest(parameters, options)
+    configuration = configuration_digest(parameters.digests, options)
     request = _request(run, region, charging, parameters, validated.input_digest, configuration)
     authorize(run, charging, request, synthetic=validated.synthetic)
     return region_spend(parameters.configuration, region)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -158,14 +159,19 @@ def fsync_tree(folder: Path) -> None:
         fsync(path)
 
 
-def finish_released(run: RunDirectory, out: Path, region: str, charging: Charging) -> Path | None:
+def finish_released(
+    run: RunDirectory, out: Path, region: str, charging: Charging, configuration: Callable[[], str]
+) -> Path | None:
     """The release of a run that was sealed or has reached its place, its commit brought to an end; else None.
+
+    `configuration` gives the digest of all that shapes the release that is asked for, besides the data. It is called
+    only where there is a release. The data is not read again.
 
     Raises
     ------
     Refused
         where the ledger calls the run released, but its release is not at its place or is not what was sealed; where
-        the run was charged and its row is lost.
+        the run was charged and its row is lost; where another configuration is asked for.
     Failed
         where the ledger cannot be read now.
     """
@@ -178,13 +184,19 @@ def finish_released(run: RunDirectory, out: Path, region: str, charging: Chargin
         if charging.account and (run / SECRET).exists():
             raise Failed(f"commit: {error}") from None
         row = None
-    there = is_released(run, out, region)
+    there, staged = is_released(run, out, region), staging(run, out, region)
     if there and row is None and "SYNTHETIC" not in read_manifest(out / region):
         raise _row_lost(run, ledger)
     if row is not None and row.state in ("sealed", "released"):
         there = there and release_digest(out / region) == row.release_digest
         if not there and row.state == "released":
             raise Refused(f"run {run.id} is released, but its release is not at {out / region}")
-        staged = staging(run, out, region)
-        there = there or (is_whole(staged) and release_digest(staged) == row.release_digest)
-    return commit(run, out, region, charging, charged=row is not None) if there else None
+    sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
+    if not there and not sealed:
+        return None
+    made_with = read_manifest(out / region if there else staged).get("configuration_digest")
+    if there:  # what has reached its place is ended, whoever asks for it
+        commit(run, out, region, charging, charged=row is not None)
+    if configuration() != made_with:
+        raise Refused(f"run {run.id} gave its release with another configuration; a new run is a new spend")
+    return out / region if there else commit(run, out, region, charging, charged=True)

@@ -22,7 +22,7 @@ from tasks.noise import is_truth
 from tasks.report import write_report
 from tasks.run_directory import RunDirectory, load_public
 from tasks.suppression import suppression_threshold
-from tasks.validation import Parameters, Validated, load_parameters
+from tasks.validation import Parameters, Validated, configuration_digest, load_parameters
 
 MANIFEST = "manifest.json"
 DELTA = 1e-10
@@ -70,6 +70,7 @@ def write_manifest(
         "geography": _geography(run, region, validated),
         "coterminous_sets": _coterminous(run, region),
         "parameter_files": parameters.digests,
+        "configuration_digest": configuration_digest(parameters.digests, options),
         "noise_scheme": NOISE_SCHEME_VERSION,
         "versions": {
             "das-flows": version("das-flows"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import NoReturn
@@ -83,7 +83,7 @@ def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
         found += _check_levels(configuration, iterations)
     if has_errors(found) or configuration is None or iterations is None:
         return None, found
-    digests = {file: digest_file(f"{params.rstrip('/')}/{file}") for file in PARAMETER_FILES}
+    digests = digest_parameters(params)
     return Parameters(configuration, iterations, digests), found
 
 
@@ -193,8 +193,7 @@ def _validated_before(run: RunDirectory, workers: Workers, params: str, data: st
     """Take up a validated run: it goes on from its own encoded copy, if its input is what it was or is gone."""
     validated: Validated = load_public(run / "public/validated")
     file: PersonFile = load_public(run / "public/person_file")
-    digests = {name: digest_file(f"{params.rstrip('/')}/{name}") for name in PARAMETER_FILES}
-    if digests != load_parameters(run).digests:
+    if digest_parameters(params) != load_parameters(run).digests:
         raise Refused(f"the parameters of run {run.id} have changed; a new run is a new spend")
     try:
         persons = digest_persons(run, workers, find_person_file(data))
@@ -319,9 +318,14 @@ def read_data_mark(data: str) -> Mark | None:
         return None
 
 
-def configuration_digest(parameters: Parameters, options: dict[str, object]) -> str:
-    """One digest of all that shapes a release besides the data: parameter files and the run's options."""
-    text = json.dumps({"files": parameters.digests, "options": options}, sort_keys=True)
+def digest_parameters(params: str) -> dict[str, str]:
+    """The digest of each file of a parameters directory, by path or URL."""
+    return {file: digest_file(f"{params.rstrip('/')}/{file}") for file in PARAMETER_FILES}
+
+
+def configuration_digest(parameter_files: Mapping[str, str], options: Mapping[str, object]) -> str:
+    """One digest of all that shapes a release besides the data: parameter files, by their digests, and options."""
+    text = json.dumps({"files": parameter_files, "options": options}, sort_keys=True)
     return sha256(text.encode()).hexdigest()
 
 

@@ -39,7 +39,7 @@ from tasks.sex_by_age import measure_sex_by_age
 from tasks.suppression import suppress
 from tasks.synthetic import MARK_FILE, write_mark
 from tasks.totals import measure_totals
-from tasks.validation import load_parameters, validate
+from tasks.validation import configuration_digest, digest_parameters, load_parameters, validate
 from tasks.workers import Workers
 
 ACCOUNT = "census"
@@ -93,7 +93,7 @@ def go(settings: RunSettings, workers: Workers, before: str | None = None) -> Pa
     run, out = directory(settings), Path(settings.out)
     region, charging, options = settings.region, settings.charging, settings.shaping_options
     with locked(run):
-        if place := finish_released(run, out, region, charging):
+        if place := finish_released(run, out, region, charging, lambda: configured(settings)):
             return place
         check_out(run, out, region)
         keep_settings(run, settings)
@@ -103,6 +103,11 @@ def go(settings: RunSettings, workers: Workers, before: str | None = None) -> Pa
                 return None
             place = stages[name]()
         return place
+
+
+def configured(settings: RunSettings) -> str:
+    """The configuration digest of the release that settings ask for."""
+    return configuration_digest(digest_parameters(settings.params), settings.shaping_options)
 
 
 def _stages(

@@ -446,6 +446,40 @@ def test_a_released_run_gives_back_its_release(home: Home) -> None:
     assert home.charges() == 1
 
 
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("change", [other_parameters, lambda home, patch: None], ids=["parameters", "options"])
+def test_a_released_run_is_not_given_back_for_another_request(
+    home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None], ended: bool
+) -> None:
+    home.go(before=None if ended else "commit")
+    if not ended:
+        staged = staging(home.run, home.place.parent, "us")
+        home.ledger.seal(home.run.id, release_digest(staged))
+    before = (home.folder / "params/config.json").read_text()
+    change(home, monkeypatch)
+    options = {} if change is other_parameters else {"coterminous": False}
+    with pytest.raises(Refused, match="another configuration"):
+        home.go(settings=home.settings.model_copy(update=options))
+    assert home.place.exists() == ended
+    assert (home.run / SECRET).exists() != ended
+    (home.folder / "params/config.json").write_text(before)
+    assert home.go() == home.place
+    assert home.charges() == 1
+
+
+def test_what_has_reached_its_place_is_ended_whoever_asks(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No secret is left behind for parameters that have changed since."""
+    home.go(before="commit")
+    os.rename(staging(home.run, home.place.parent, "us"), home.place)
+    other_parameters(home, monkeypatch)
+    with pytest.raises(Refused, match="another configuration"):
+        home.go()
+    assert not (home.run / SECRET).exists()
+    row = home.ledger.row(home.run.id)
+    assert row is not None
+    assert row.state == "released"
+
+
 def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
     home: Home, prefect_server: None, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -153,6 +153,7 @@ def _manifest(run: RunDirectory, plan: Plan, out: Path) -> dict[str, Any]:
             "groups": load_public(run / CASES),
         },
         "clipped": plan.clip,
+        "configuration_digest": plan.digest(),
         "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in said},
         "noise_scheme": NOISE_SCHEME_VERSION,
         "versions": {
