@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from distributed import Client, Future, as_completed
@@ -62,11 +62,10 @@ class Workers:
         try:
             futures = [self.client.submit(guard, stage, run, function, *call, pure=False) for call in calls]
             place = {future: number for number, future in enumerate(futures)}
-            for done, (future, result) in enumerate(self._ended(futures), start=1):
-                if future.status == "finished":
-                    results[place[future]] = result
-                else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
-                    problems.append(result[1] if future.status == "error" else result)
+            for done, (future, result, problem) in enumerate(ended(self.client, futures), start=1):
+                results[place[future]] = result
+                if problem is not None:
+                    problems.append(problem)
                 self.progress(stage, done, len(calls))
         except Exception as error:  # the client lost its scheduler
             problems.append(error)
@@ -78,26 +77,31 @@ class Workers:
             raise Failed(f"{stage}: the workers were lost ({type(problems[0]).__name__})")
         return results
 
-    def _ended(self, futures: list[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]:
-        """Futures as they end, with what they gave. Raises ConnectionError where the cluster is gone for good.
 
-        A client without its scheduler never tells of its futures again, nor does a scheduler without its workers, so
-        nobody may wait for them blindly.
-        """
-        ended = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
-        asked = alive = time.monotonic()
-        while not ended.is_empty():
-            now = time.monotonic()
-            if ended.has_ready():
-                yield next(ended)
-                alive = now
-            elif self.client.status == "closed":
-                raise ConnectionError("the scheduler is gone")
-            elif now - asked > ASK_EACH:
-                asked = now
-                alive = now if self.client.nthreads() else alive
-                if now - alive > PATIENCE:
-                    raise ConnectionError("no worker is left")
-            else:
-                with ended.thread_condition:
-                    ended.thread_condition.wait(0.1)
+def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
+    """Futures as they end, each with what it gave and what went wrong with it.
+
+    A client without its scheduler never tells of its futures again, nor does a scheduler without its workers, so nobody
+    may wait for them blindly. Raises ConnectionError where the cluster is gone for good.
+    """
+    done = as_completed(futures, loop=client.loop, with_results=True, raise_errors=False)
+    asked = alive = time.monotonic()
+    while not done.is_empty():
+        now = time.monotonic()
+        if done.has_ready():
+            future, result = next(done)
+            if future.status == "finished":
+                yield future, result, None
+            else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
+                yield future, None, result[1] if future.status == "error" else result
+            alive = now
+        elif client.status == "closed":
+            raise ConnectionError("the scheduler is gone")
+        elif now - asked > ASK_EACH:
+            asked = now
+            alive = now if client.nthreads() else alive
+            if now - alive > PATIENCE:
+                raise ConnectionError("no worker is left")
+        else:
+            with done.thread_condition:
+                done.thread_condition.wait(0.1)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from distributed import Client, Future
+from distributed import Client, Future, LocalCluster
 
 from flows import cluster
 from flows.cluster import ClusterSettings, open_cluster
 from tasks import workers
 from tasks.errors import Failed, Refused
 from tasks.run_directory import RunDirectory
+from tasks.spine.optimize import on_client
 from tasks.workers import Workers
 
 pytestmark = pytest.mark.e2e
@@ -75,6 +79,42 @@ def test_a_cluster_without_workers_is_lost(run: RunDirectory, tmp_path: Path, mo
         client.retire_workers()
         with pytest.raises(Failed, match="a stage: the workers were lost"):
             Workers(client).map("a stage", run, piece, [(0, "")])
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[tuple[Client, subprocess.Popen[bytes]]]:
+    """A scheduler and one worker process that nothing starts again."""
+    quiet = {"n_workers": 0, "dashboard_address": None, "silence_logs": False}
+    with LocalCluster(**quiet) as alone, Client(alone, set_as_default=False) as client:
+        words = ["-m", "dask", "worker", alone.scheduler_address, "--no-nanny", "--no-dashboard", "--nthreads", "1"]
+        worker = subprocess.Popen(
+            [sys.executable, *words, "--local-directory", tmp_path],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            client.wait_for_workers(1, timeout=60)
+            yield client, worker
+        finally:
+            worker.kill()
+            worker.wait()
+
+
+def test_the_spine_gives_up_a_cluster_whose_workers_are_killed(
+    mortal: tuple[Client, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "ASK_EACH", 0.1)
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
+    client, worker = mortal
+    each = on_client(client, told=lambda _done, _total: worker.kill())
+    with pytest.raises(Failed, match="spine: the workers were lost"):
+        list(each(time.sleep, [(600,), (600,)]))
+
+
+def test_what_a_piece_of_the_spine_raises_comes_as_it_is(client: Client) -> None:
+    assert list(on_client(client)(divmod, [(7, 2), (9, 4)])) == [(3, 1), (2, 1)]
+    with pytest.raises(ZeroDivisionError):
+        on_client(client)(divmod, [(7, 2), (9, 0)])
 
 
 def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, as_completed
+from distributed import Client
 
 from spine.allocations import Allocation
 from spine.settings import SpineSettings
+from tasks.errors import Failed
 from tasks.spine.columns import GRFC, Columns, needed
 from tasks.spine.finish import Each, finish
 from tasks.spine.prepare import prepare
 from tasks.spine.state import survey
 from tasks.spine.summary import SpineSummary
+from tasks.workers import ended
 
 
 def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
@@ -72,15 +74,24 @@ def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) 
 def on_client(client: Client, told: Callable[[int, int], None] = lambda done, total: None) -> Each:
     """Call functions on a Dask client's workers; they must see the paths (a shared file system).
 
-    told: how many of a pass's states are done, and of how many.
+    told: how many of a pass's states are done, and of how many. What a call raises is raised when all have come to
+    their end; Failed where the cluster is lost.
     """
 
     def each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
         futures = [client.submit(function, *one, pure=False) for one in arguments]
         told(0, len(futures))
-        for done, _ in enumerate(as_completed(futures, loop=client.loop), start=1):
-            told(done, len(futures))
-        found: list[Any] = client.gather(futures)
-        return found
+        found: dict[Any, Any] = {}
+        problems = []
+        try:
+            for done, (future, result, problem) in enumerate(ended(client, futures), start=1):
+                found[future] = result
+                problems += [problem] if problem else []
+                told(done, len(futures))
+        except OSError as lost:  # of Dask's connections: what the calls raise is among the problems
+            raise Failed(f"spine: the workers were lost ({type(lost).__name__})") from None
+        if problems:
+            raise problems[0]
+        return [found[future] for future in futures]
 
     return each
