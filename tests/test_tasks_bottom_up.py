@@ -260,6 +260,22 @@ def test_a_resumed_run_counts_one_version_of_the_table(tmp_path, run, monkeypatc
     assert resumed == tabulate(fresh, Here(), table, domain)
 
 
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_table_replaced_while_it_is_read_is_refused(tmp_path, run, parquet):
+    class Replacing(Here):
+        def map(self, stage, run, function, arguments):
+            done = super().map(stage, run, function, arguments)
+            write_table(tmp_path, ROWS[::-1], parquet=parquet)
+            return done
+
+    domain = read_domain(write_domain(tmp_path))
+    table = write_table(tmp_path, parquet=parquet)
+    with pytest.raises(Refused, match="changed while it was read"):
+        tabulate(run, Replacing(), table, domain)
+    tabulate(run, Here(), table, domain)
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+
+
 def test_a_corrected_table_is_read_again(tmp_path, run):
     domain = read_domain(write_domain(tmp_path))
     with pytest.raises(Refused, match="curator's report"):

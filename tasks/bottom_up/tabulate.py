@@ -28,7 +28,7 @@ from tasks.errors import Refused
 from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
 from tasks.run_directory import RunDirectory, load_public, save_arrays, save_public, whole
 from tasks.synthetic import MARK_FILE, Mark, parse_mark
-from tasks.tables import STRAY_RETURN, Column, read_bytes
+from tasks.tables import STRAY_RETURN, Column, read_bytes, unchanged
 from tasks.validation import digest_file
 from tasks.workers import Workers
 
@@ -72,15 +72,21 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
     ------
     Refused
         where a record has an undeclared level, a structural zero's levels or a bad weight, or the table cannot be
-        read. The findings are in the run's findings.json, the message holds none of them.
+        read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
-    source = _open(table, domain)
     if (run / TABULATED).exists():
-        if load_public(run / SOURCE) != source:
+        if load_public(run / SOURCE) != _open(table, domain):
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
         done: Tabulated = load_public(run / TABULATED)
         return done
     shutil.rmtree(run / "counts", ignore_errors=True)  # of a try that came to no end: the table may be another since
+    with unchanged([table, _mark_path(table)]):
+        tabulated = _tabulate(run, workers, _open(table, domain))
+    save_public(run / TABULATED, tabulated)
+    return tabulated
+
+
+def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     save_public(run / SOURCE, source)
     partitions = _partitions(source)
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
@@ -91,13 +97,11 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
     write_findings(run / "findings.json", found)
     if has_errors(found):
         raise Refused(f"the table does not pass validation; the findings are in the curator's report of {run.id}")
-    digest = digest_file(table) if source.parquet else combine(bytes.fromhex(each["digest"]) for each in reports)
-    mark = _read_mark(table)
+    digest = digest_file(source.path) if source.parquet else combine(bytes.fromhex(each["digest"]) for each in reports)
+    mark = _read_mark(source.path)
     if mark is not None:
         mark.check({source.name: digest})
-    tabulated = Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), mark is not None, partitions)
-    save_public(run / TABULATED, tabulated)
-    return tabulated
+    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), mark is not None, partitions)
 
 
 def _open(table: str, domain: Domain) -> Source:
@@ -127,9 +131,15 @@ def _partitions(source: Source) -> int:
     return max(1, -(-int(filesystem.size(name)) // CHUNK_BYTES))
 
 
+def _mark_path(table: str) -> str:
+    """Where the mark of a table lies: beside it."""
+    folder, slash, _ = table.rpartition("/")
+    return f"{folder}{slash}{MARK_FILE}"
+
+
 def _read_mark(table: str) -> Mark | None:
     try:
-        return parse_mark(read_bytes(f"{table.rpartition('/')[0]}/{MARK_FILE}").decode("utf-8", "replace"))
+        return parse_mark(read_bytes(_mark_path(table)).decode("utf-8", "replace"))
     except FileNotFoundError:
         return None
 
