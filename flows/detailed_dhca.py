@@ -170,17 +170,19 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
         partial(equate_coterminous, workers=workers, region=region, enabled=settings.coterminous, listed=listed),
         *published,
     )
+    for future in (counted, sets, gate, *measured, equated):
+        future.result()  # what failed says why; the stages after it would only say that they never ran
+    spine = _line(built)  # asked for only now: a run that fails does not wait for it
     staged = _submit(
         "release",
         run,
-        partial(stage_release, workers=workers, region=region, out=out, options=options, spine=_line(built)),
+        partial(stage_release, workers=workers, region=region, out=out, options=options, spine=spine),
         equated,
     )
     done = _submit(
         "commit", run, partial(commit, out=out, region=region, charging=charging, charged=not checked.synthetic), staged
     )
-    for future in (counted, sets, gate, *measured, equated, staged):
-        future.result()  # what failed says why; the stages after it would only say that they never ran
+    staged.result()
     place: Path = done.result()
     return place
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
+from e2e_runs import open_account, settings_for
 from spine_cases import blocks_table, write_grfc
 from typer.testing import CliRunner
 
 from tasks.errors import Refused
+from tasks.workers import Workers
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +63,31 @@ def test_the_flow_alone_and_on_a_cluster(grfc: Path, tmp_path: Path, prefect_ser
     assert (tmp_path / "alone" / "entities.csv").read_bytes() == (tmp_path / "spread" / "entities.csv").read_bytes()
     with pytest.raises(Refused, match="is not empty"):
         geographic_spine(SpineRun(geography=str(grfc), out=str(tmp_path / "alone")))
+
+
+@pytest.mark.e2e
+def test_a_run_that_fails_does_not_wait_for_its_spine(
+    example: Path, tmp_path: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import detailed_dhca as run
+    from flows.cluster import ClusterSettings
+
+    ended: list[str] = []
+
+    def slow(workers: Workers, *_: object) -> str:
+        patience = time.monotonic() + 30
+        while workers.client.status == "running" and time.monotonic() < patience:
+            time.sleep(0.05)
+        ended.append(workers.client.status)
+        return "built"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Refused("a level fails")
+
+    monkeypatch.setattr(run, "build_spine", slow)
+    monkeypatch.setattr(run, "measure_totals", refuse)
+    open_account(tmp_path)
+    inputs = {"params": example / "params", "data": example / "data", "spine": True}
+    with pytest.raises(Refused, match="a level fails"):
+        run.detailed_dhca(settings_for(tmp_path, **inputs, cluster=ClusterSettings(workers=1)))
+    assert ended == ["closed"]  # by the end of the run, not the other way round
