@@ -38,7 +38,15 @@ def _absolute(path: str) -> str:
     return path if "://" in path else str(Path(path).absolute())
 
 
+def _folder(path: str) -> str:
+    """A release is renamed into its place: that takes a file system."""
+    if "://" in path:
+        raise ValueError("a URL; a release goes to a folder, on this machine or on a file system it mounts")
+    return path
+
+
 Location = Annotated[str, AfterValidator(_absolute)]
+Folder = Annotated[Location, AfterValidator(_folder)]
 
 
 class Settings(BaseModel):
@@ -64,7 +72,7 @@ class RunSettings(Settings):
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
-    out: Location = Field(description="Where the release goes, as OUT/us or OUT/pr; {run} in it is the run id.")
+    out: Folder = Field(description="Where the release goes, as OUT/us or OUT/pr; {run} in it is the run id.")
     region: Region = Field(description="us or pr.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))

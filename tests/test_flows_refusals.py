@@ -420,6 +420,108 @@ def test_usage(das: Das, arguments: list[str]) -> None:
     assert das(*arguments)[0] == 2
 
 
+@pytest.fixture
+def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., list[Any]]:
+    """Keep a run with these cluster settings; gives the settings that `das run --resume kept-us` goes on with."""
+    from flows.cluster import ClusterSettings
+    from flows.commands import run as command
+    from flows.settings import RunSettings, keep_settings
+
+    def keep(**cluster: Any) -> list[Any]:
+        run = RunDirectory(state_home / "runs/kept-us")
+        run.create()
+        settings = RunSettings(
+            params="p", data="d", out="out", region="us", run_id=run.id, cluster=ClusterSettings(**cluster)
+        )
+        keep_settings(run, settings)
+        return taken
+
+    def take(settings: Any) -> Any:
+        taken.append(settings)
+        return command._Outcome(settings)
+
+    taken: list[Any] = []
+    monkeypatch.setattr(command, "_run", take)
+    return keep
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--account", "other", "--no-coterminous"], ["--account", "--coterminous"]),
+        (["--no-spine"], ["--spine"]),
+        (["--blocks-each", "7"], ["--blocks-each"]),
+        (["--ledger", "other.sqlite"], ["--ledger"]),
+        (["params", "data", "elsewhere"], ["PARAMS", "DATA", "OUT"]),
+    ],
+)
+def test_what_resume_would_not_heed_is_a_usage_error(
+    das: Das, resumed: Callable[..., list[Any]], options: list[str], named: list[str]
+) -> None:
+    taken = resumed()
+    code, _, err = das("run", *options, "--resume", "kept-us")
+    assert code == 2
+    assert all(name in err for name in named)
+    assert taken == []
+
+
+REMOTE = {"scheduler": "tls://host:8786", "tls_ca": "ca", "tls_cert": "cert", "tls_key": "key"}
+
+
+@pytest.mark.parametrize(
+    ("saved", "options", "expected"),
+    [
+        ({"workers": 3, "threads_per_worker": 2}, [], {"workers": 3, "threads_per_worker": 2}),
+        (
+            {"workers": 3, "threads_per_worker": 2},
+            ["--memory-limit", "6GiB"],
+            {"workers": 3, "threads_per_worker": 2, "memory_limit": "6GiB"},
+        ),
+        ({"memory_limit": "6GiB"}, ["--workers", "2"], {"memory_limit": "6GiB", "workers": 2}),
+        (REMOTE, [], REMOTE),
+        (REMOTE, ["--tls-key", "new"], REMOTE | {"tls_key": "new"}),
+        (REMOTE, ["--workers", "2", "--memory-limit", "6GiB"], {"workers": 2, "memory_limit": "6GiB"}),
+        (REMOTE, ["--scheduler", "tcp://127.0.0.1:1"], {"scheduler": "tcp://127.0.0.1:1"}),
+        ({"cluster_class": "a:B"}, ["--memory-limit", "6GiB"], None),
+        (REMOTE, ["--memory-limit", "6GiB"], None),
+    ],
+)
+def test_a_resumed_run_goes_on_where_it_was_but_for_what_is_said(
+    das: Das,
+    resumed: Callable[..., list[Any]],
+    saved: dict[str, Any],
+    options: list[str],
+    expected: dict[str, Any] | None,
+) -> None:
+    taken = resumed(**saved)
+    code, _, err = das("run", "--resume", "kept-us", *options)
+    if expected is None:
+        assert code == 2
+        assert "--memory-limit" in err
+        assert taken == []
+    else:
+        assert code == 0
+        (settings,) = taken
+        assert settings.cluster.model_dump(exclude_defaults=True) == expected
+
+
+@pytest.mark.parametrize("command", ["run", "truth"])
+def test_a_release_does_not_go_to_a_url(
+    tmp_path: Path, das: Das, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    from pydantic import ValidationError
+
+    from flows.settings import RunSettings
+
+    monkeypatch.chdir(tmp_path)
+    code, _, err = das(command, "params", "data", "s3://b/out")
+    assert code == 1
+    assert "a release goes to a folder" in last_line(err)
+    assert not (tmp_path / "s3:").exists()
+    with pytest.raises(ValidationError, match="a release goes to a folder"):  # as a deployment gives it
+        RunSettings(params="p", data="d", out="s3://b/{run}", region="us")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flows.terminal import given_state
+from tasks.errors import Refused
+
+
+def folder(path: Path | None) -> Path | None:
+    """Refuse a URL where a folder is asked for, as an argument's callback: it would name a folder `s3:` here."""
+    if path is not None and re.fullmatch(r"[A-Za-z][\w+.-]*:", next(iter(path.parts), "")):
+        raise Refused(f"{path} is a URL; a release goes to a folder, on this machine or on a file system it mounts")
+    return path
+
 
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]

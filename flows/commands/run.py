@@ -20,7 +20,9 @@ from flows.commands.options import (
     TlsCert,
     TlsKey,
     WorkersOption,
+    folder,
 )
+from flows.commands.resume import check_resume, cluster_of_resumed, refuse
 from flows.terminal import Json, err, interruptible, out, show, unforeseen
 from tasks.errors import Failed, Refused
 
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
 
 
 def run(
+    context: typer.Context,
     params: Annotated[str | None, typer.Argument(help="Parameters directory (path or URL).")] = None,
     data: Annotated[str | None, typer.Argument(help="Data directory (path or URL).")] = None,
     release: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us and OUT/pr.")
+        Path | None,
+        typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us and OUT/pr.", callback=folder),
     ] = None,
     account: Annotated[str | None, typer.Option(help="The account that is charged; none for synthetic data.")] = None,
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Go on with a run that stopped.")] = None,
@@ -54,7 +58,8 @@ def run(
     """Run SafeTab-P over the regions that config.json asks for, and release their tables.
 
     What a run will spend is shown before any noise is drawn. A run that stops is taken up by `das run --resume ID`
-    without spending again, elsewhere if options name another cluster; its id is printed at the start.
+    without spending again, elsewhere if options name another cluster; its id is printed at the start. Beside --resume
+    stand only --state, --ledger and --json, --workers and --memory-limit, --scheduler and its certificates.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
     `das run params/ data/ out/ --account census-2020`
@@ -65,27 +70,30 @@ def run(
     from tasks.commit import holds_other
     from tasks.run_directory import RunDirectory, locked
 
+    if resume is not None:
+        check_resume(context)
     home = state or state_home()
     if left := run_directories(home):
         err.print(f"Confidential directories of earlier runs in {home / 'runs'}: {', '.join(run.id for run in left)}")
-    cluster = ClusterSettings(
-        workers=workers,
-        memory_limit=memory_limit,
-        scheduler=scheduler,
-        tls_ca=tls_ca,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-    )
     if resume is not None:
         settings = RunSettings.load(run_directory(home, resume))
         if settings is None:
             _say_state(resume, ledger or home / "ledger.sqlite")
             return
-        elsewhere = cluster != ClusterSettings()  # a lost cluster must not hold up a run
-        todo = [settings.model_copy(update={"cluster": cluster}) if elsewhere else settings]
+        if ledger and str(ledger.absolute()) != settings.ledger:
+            refuse(context, ["ledger"], f"the run is charged in {settings.ledger}")
+        todo = [settings.model_copy(update={"cluster": cluster_of_resumed(context, settings.cluster)})]
     else:
         if params is None or data is None or release is None:
             raise typer.BadParameter("PARAMS, DATA and OUT are needed, or --resume ID")
+        cluster = ClusterSettings(
+            workers=workers,
+            memory_limit=memory_limit,
+            scheduler=scheduler,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+        )
         base = run_id or new_run_id()
         run_directory(home, base)
         if release.exists() and (not release.is_dir() or holds_other(release, base)):

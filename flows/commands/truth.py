@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption, folder
 from flows.terminal import Json, err, out, show
 from tasks.errors import Refused
 
@@ -15,7 +15,9 @@ from tasks.errors import Refused
 def truth(
     params: Params,
     data: Data,
-    release: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go, as OUT/us and OUT/pr.")],
+    release: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Where the tables go, as OUT/us and OUT/pr.", callback=folder)
+    ],
     curator: Annotated[
         bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
     ] = False,
