@@ -22,20 +22,21 @@ from tasks.run_directory import RunDirectory
 def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call `function(run, *arguments)`; whatever it raises becomes `Failed(stage and rule)`.
 
-    The arguments are paths and indices, for Dask logs those of a call that fails. `Refused` and `Failed` pass: their
-    messages are public by contract.
+    The arguments are paths and indices, for Dask logs those of a call that fails. `Refused` and `Failed` pass with
+    their messages, which are public by contract, and with nothing else: Dask sends an exception with its context, also
+    one that `from None` hides, so what goes out is made anew and raised outside of any handler.
     """
     try:
         return function(run, *arguments)
-    except (Refused, Failed):
-        raise
+    except (Refused, Failed) as error:
+        told = type(error)(*error.args)
     except Exception as error:
-        rule = _rule(error)
+        told = Failed(f"{stage}: {_rule(error)}")
         with suppress(OSError):  # a full disk must not hide the failure itself
             errors = run / "errors"
             errors.mkdir(mode=0o700, exist_ok=True)
             (errors / f"{stage.replace(' ', '-')}-{uuid4().hex[:8]}.txt").write_text(traceback.format_exc())
-    raise Failed(f"{stage}: {rule}")  # outside the handler: the original does not travel as its context
+    raise told
 
 
 def _rule(error: Exception) -> str:

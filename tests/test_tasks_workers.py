@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from distributed import Client, Future, LocalCluster
+from distributed.core import error_message
 
 from flows import cluster
 from flows.cluster import ClusterSettings, open_cluster
 from tasks import workers
+from tasks.confidential import guard
 from tasks.errors import Failed, Refused
 from tasks.run_directory import RunDirectory
 from tasks.spine.optimize import on_client
@@ -54,6 +58,33 @@ def test_a_failure_is_stage_and_rule_and_comes_when_all_pieces_have_ended(client
     assert ALARM not in "".join(traceback.format_exception(failed.value))
     assert [ALARM in path.read_text() for path in (run / "errors").iterdir()] == [True]
     assert {path.name for path in run.path.iterdir()} >= {"1", "2", "3"}
+
+
+@pytest.mark.parametrize("kind", [Refused, Failed])
+def test_what_is_told_brings_nothing_of_what_it_was_told_for(
+    client: Client, run: RunDirectory, kind: type[Exception]
+) -> None:
+    """Workers pickle an exception with its context, also one that `from None` hides."""
+
+    def reworded(_run: RunDirectory) -> None:
+        try:
+            raise ValueError(ALARM)
+        except ValueError:
+            raise kind("a row is not as it should be") from None
+
+    def sent(function: Callable[..., object]) -> bytes:
+        try:
+            function(run)
+        except Exception as error:
+            message = error_message(error)
+            return pickle.dumps(message["exception"].data) + pickle.dumps(message["traceback"].data)
+        raise AssertionError("nothing was raised")
+
+    assert ALARM.encode() in sent(reworded)  # so one does see it
+    assert ALARM.encode() not in sent(partial(guard, "a stage", function=reworded))
+    with pytest.raises(kind, match="a row is not") as told:
+        Workers(client).map("a stage", run, reworded, [()])
+    assert told.value.__context__ is None
 
 
 def test_a_refusal_passes_before_any_failure(client: Client, run: RunDirectory) -> None:
