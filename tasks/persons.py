@@ -24,7 +24,7 @@ from tasks.digests import CHUNK_BYTES, chunk_digest
 from tasks.findings import SHOWN_VALUES, Finding
 from tasks.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, load_geography
 from tasks.run_directory import RunDirectory, load_public, once, save_arrays, whole
-from tasks.tables import Column, count_newlines, line_numbers, locate, parse_rows, read_bytes
+from tasks.tables import Column, line_numbers, locate, parse_rows, read_bytes, read_lines
 
 RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
 COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")
@@ -131,24 +131,15 @@ class Chunk:
 
 def _read_text(file: PersonFile, number: int) -> Chunk:
     """Read the lines that begin in the chunk, the chunk's digest over its own bytes."""
-    start = number * CHUNK_BYTES
-    before = read_bytes(file.path, start - 1, start) if start else b""
-    own = read_bytes(file.path, start, start + CHUNK_BYTES)
-    digest = chunk_digest(own).hex()
-    end = start + len(own)
-    body = own[0 if before == b"\n" else own.find(b"\n") + 1 or len(own) :]  # less a header, or an earlier line's end
-    del own
-    while body and not body.endswith(b"\n") and (more := read_bytes(file.path, end, end + 65536)):
-        cut = more.find(b"\n") + 1 or len(more)
-        body, end = body + more[:cut], end + cut
-    lines = count_newlines(body) + (not body.endswith(b"\n") if body else 0)
+    lines = read_lines(file.path, number, CHUNK_BYTES)
+    body = lines.body
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
     if _begins_outside(file, body) and body.isascii():  # then its states alone may tell that nobody here counts
         states, found = parse_rows(file.name, body, file.header, ["TABBLKST"], dictionary=True)
         if states is not None and _all_outside(file, states["TABBLKST"]):
-            return Chunk(None, lines, digest, place, found, outside=len(states))
+            return Chunk(None, lines.count, lines.digest, place, found, outside=len(states))
     table, found = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
-    return Chunk(table, lines, digest, place, found)
+    return Chunk(table, lines.count, lines.digest, place, found)
 
 
 def _begins_outside(file: PersonFile, body: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Pipe-delimited text tables: UTF-8, one header row, no quoting (specs/safetab-p.md section 2).
+"""Text tables, pipe-delimited unless told: UTF-8, one header row, no quoting (specs/safetab-p.md section 2).
 
 Columns are matched by the names in the header, in any order. Every fault is a finding with the line it stands in.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import fsspec
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from tasks.digests import chunk_digest
 from tasks.errors import Refused
 from tasks.findings import Finding
 
@@ -89,9 +91,33 @@ def unchanged(paths: Iterable[str]) -> Iterator[None]:
             raise Refused(f"{path} changed while it was read")
 
 
-def split_header(line: bytes) -> list[str]:
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a text file that begin in a chunk, less the header; `digest` is of the chunk's own bytes."""
+
+    body: bytes
+    count: int
+    digest: str
+
+
+def read_lines(path: str, number: int, chunk_bytes: int) -> Lines:
+    """Read the lines that begin in a chunk, to their ends: every line of a file is in one chunk."""
+    start = number * chunk_bytes
+    before = read_bytes(path, start - 1, start) if start else b""
+    own = read_bytes(path, start, start + chunk_bytes)
+    digest = chunk_digest(own).hex()
+    end = start + len(own)
+    body = own[0 if before == b"\n" else own.find(b"\n") + 1 or len(own) :]  # less a header, or an earlier line's end
+    del own
+    while body and not body.endswith(b"\n") and (more := read_bytes(path, end, end + 65536)):
+        cut = more.find(b"\n") + 1 or len(more)
+        body, end = body + more[:cut], end + cut
+    return Lines(body, count_newlines(body) + (not body.endswith(b"\n") if body else 0), digest)
+
+
+def split_header(line: bytes, delimiter: str = DELIMITER) -> list[str]:
     """Return the column names of a header line; a byte order mark and a carriage return are taken off."""
-    return line.decode("utf-8", "replace").removeprefix("\ufeff").strip("\r\n").split(DELIMITER)
+    return line.decode("utf-8", "replace").removeprefix("\ufeff").strip("\r\n").split(delimiter)
 
 
 def check_header(
@@ -115,7 +141,13 @@ def check_header(
 
 
 def parse_rows(
-    file: str, body: bytes, header: Sequence[str], columns: Sequence[str], *, dictionary: bool = False
+    file: str,
+    body: bytes,
+    header: Sequence[str],
+    columns: Sequence[str],
+    *,
+    dictionary: bool = False,
+    delimiter: str = DELIMITER,
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Parse the rows below a header into text columns (dictionary-encoded where told).
 
@@ -138,7 +170,7 @@ def parse_rows(
             pa.BufferReader(body),
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=PARSE_BYTES, column_names=list(header)),
             parse_options=pa.csv.ParseOptions(
-                delimiter=DELIMITER, quote_char=False, invalid_row_handler=keep_out, ignore_empty_lines=True
+                delimiter=delimiter, quote_char=False, invalid_row_handler=keep_out, ignore_empty_lines=True
             ),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, text), include_columns=list(columns), strings_can_be_null=False
@@ -147,7 +179,7 @@ def parse_rows(
     except pa.ArrowInvalid:
         return None, _unreadable(file, body)
     if bad_rows:
-        first = next(line for line, text in _lines(body) if not _fits(text, len(header)))
+        first = next(line for line, text in _lines(body) if not _fits(text, len(header), delimiter))
         found.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
     return table.unify_dictionaries().combine_chunks(), found
 
@@ -172,8 +204,8 @@ def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, text
 
 
-def _fits(text: bytes, width: int) -> bool:
-    return text.count(DELIMITER.encode()) == width - 1
+def _fits(text: bytes, width: int, delimiter: str = DELIMITER) -> bool:
+    return text.count(delimiter.encode()) == width - 1
 
 
 def _stray_returns(file: str, body: bytes) -> list[Finding]:
@@ -193,7 +225,7 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
             bad.append(line)
     if bad:
         return [Finding(file, "is not UTF-8 text", rows=len(bad), first=bad[0])]
-    return [Finding(file, "cannot be parsed as a pipe-delimited table")]
+    return [Finding(file, "cannot be parsed as a delimited table")]
 
 
 class Column:

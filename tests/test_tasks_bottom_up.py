@@ -216,13 +216,15 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     path.write_text(path.read_text() + "44001,1\n")
     with pytest.raises(Refused, match="curator's report"):
         tabulate(run, Here(), str(path), domain)
-    assert [finding.rule for finding in read_findings(run / "findings.json")] == ["a row does not have 3 columns"]
+    (finding,) = read_findings(run / "findings.json")
+    assert (finding.rule, finding.rows, finding.first) == ("a row does not have 3 columns", 1, len(ROWS) + 2)
     other = RunDirectory(tmp_path / "runs" / "other")
     other.create()
     old_mac = "COUNTY,SEX,GQ,NOTE\r44001,1,101,\r"  # without a newline all of it is a header
     for text, message in (
         ("COUNTY,SEX\n", "no column GQ"),
         ("", "no column COUNTY, SEX, GQ"),
+        ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", "column SEX stands twice"),
         (old_mac, "a carriage return stands within a line"),
     ):
         path.write_text(text, newline="")
@@ -230,6 +232,37 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
             tabulate(other, Here(), str(path), domain)
     with pytest.raises(Refused, match="cannot be read"):
         tabulate(other, Here(), str(tmp_path / "nowhere.csv"), domain)
+
+
+@pytest.mark.parametrize("chunk", [32, 1 << 26])
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (b"44001,1,101\r44001,1,101", "a carriage return stands within a line, which only a newline ends"),
+        (b"44001,1", "a row does not have 3 columns"),
+        (b"44001,1,101,", "a row does not have 3 columns"),
+        (b"44001,1,\xff", "is not UTF-8 text"),
+    ],
+)
+def test_a_line_that_is_no_row_is_a_finding_with_its_place(tmp_path, run, monkeypatch, chunk, line, rule):
+    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", chunk)
+    path = Path(write_table(tmp_path))
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*lines[:7], line, *lines[7:]]))
+    with pytest.raises(Refused, match="curator's report"):
+        tabulate(run, Here(), str(path), read_domain(write_domain(tmp_path)))
+    (finding,) = read_findings(run / "findings.json")
+    assert (finding.rule, finding.rows, finding.first) == (rule, 1, 8)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "\r\n\n\n\n"], ids=repr)
+def test_a_table_without_a_record_is_counted_as_none(tmp_path, run, monkeypatch, text):
+    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", 3)
+    path = tmp_path / "table.csv"
+    path.write_bytes(f"COUNTY,SEX,GQ\n{text}".encode())
+    domain = read_domain(write_domain(tmp_path))
+    tabulate(run, Here(), str(path), domain)
+    assert not exact_counts(run, 0, domain.histogram.cells).any()
 
 
 def test_a_run_id_stays_with_its_table(tmp_path, run):

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
+from typing import Any
 
 import fsspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.digests import CHUNK_BYTES, chunk_digest, combine
+from tasks.digests import CHUNK_BYTES, combine
 from tasks.errors import Refused
 from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
 from tasks.run_directory import RunDirectory, load_public, save_arrays, save_public, whole
 from tasks.synthetic import MARK_FILE, Mark, parse_mark
-from tasks.tables import STRAY_RETURN, Column, read_bytes, unchanged
+from tasks.tables import STRAY_RETURN, Column, parse_rows, read_bytes, read_lines, split_header, unchanged
 from tasks.validation import digest_file
 from tasks.workers import Workers
 
@@ -91,9 +91,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     partitions = _partitions(source)
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
     reports = [json.loads((run / f"counts/{number:05d}.json").read_text()) for number in range(partitions)]
-    found = gather(
-        Finding(**{**item, "values": tuple(item["values"])}) for each in reports for item in each["findings"]
-    )
+    found = gather(_findings(reports))
     write_findings(run / "findings.json", found)
     if has_errors(found):
         raise Refused(f"the table does not pass validation; the findings are in the curator's report of {run.id}")
@@ -104,6 +102,16 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), mark is not None, partitions)
 
 
+def _findings(reports: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """The findings of all partitions, by lines of the whole file."""
+    line = 1  # the header
+    for report in reports:
+        for item in report["findings"]:
+            first = item["first"] and item["first"] + line
+            yield Finding(**{**item, "first": first, "values": tuple(item["values"])})
+        line += report["lines"]
+
+
 def _open(table: str, domain: Domain) -> Source:
     try:
         if table.endswith(".parquet"):
@@ -111,7 +119,7 @@ def _open(table: str, domain: Domain) -> Source:
                 header = tuple(pq.read_schema(stream).names)
         else:
             first = read_bytes(table, 0, 1 << 20).partition(b"\n")[0]
-            header = tuple(first.decode("utf-8", "replace").removeprefix("\ufeff").strip("\r").split(domain.delimiter))
+            header = tuple(split_header(first, domain.delimiter))
     except OSError as error:
         raise Refused(f"{table} cannot be read: {error.strerror or type(error).__name__}") from None
     except pa.ArrowInvalid:
@@ -120,6 +128,8 @@ def _open(table: str, domain: Domain) -> Source:
         raise Refused(f"{table}: {STRAY_RETURN}")
     if missing := [name for name in domain.columns if name not in header]:
         raise Refused(f"{table} has no column {', '.join(missing)}")
+    if doubled := [name for name in domain.columns if header.count(name) > 1]:
+        raise Refused(f"{table}: column {', '.join(doubled)} stands twice")
     return Source(table, domain, header)
 
 
@@ -150,13 +160,15 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
     if report.exists():
         return
     source: Source = load_public(run / SOURCE)
-    table, digest, found = (_read_row_group if source.parquet else _read_text)(source, number)
-    if table is not None:
-        cells, steps, faults = count(source, table)
-        found += faults
+    read = (_read_row_group if source.parquet else _read_text)(source, number)
+    found = read.found
+    if read.table is not None:
+        cells, steps, faults = count(source, read.table)
+        found = found + faults
         save_arrays(run / f"counts/{number:05d}", {"cell": cells, "steps": steps})
     with whole(report) as temporary:
-        temporary.write_text(json.dumps({"digest": digest, "findings": [asdict(finding) for finding in found]}))
+        findings = [asdict(finding) for finding in found]
+        temporary.write_text(json.dumps({"digest": read.digest, "lines": read.lines, "findings": findings}))
 
 
 def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Finding]]:
@@ -204,50 +216,31 @@ def weight_steps(weight: Weight, text: str) -> int:
     return round(value / weight.grid) if 0 <= value <= weight.most else NO_WEIGHT
 
 
-Read = tuple[pa.Table | None, str, list[Finding]]
+@dataclass(frozen=True)
+class Read:
+    """A partition as read: no table where it has no row or cannot be parsed; no line and digest for Parquet."""
+
+    table: pa.Table | None
+    found: list[Finding]
+    lines: int = 0
+    digest: str = ""
 
 
 def _read_text(source: Source, number: int) -> Read:
-    """The rows that begin in the chunk; the digest is of the chunk's own bytes."""
-    start = number * CHUNK_BYTES
-    before = read_bytes(source.path, start - 1, start) if start else b""
-    own = read_bytes(source.path, start, start + CHUNK_BYTES)
-    digest = chunk_digest(own).hex()
-    skip = 0 if before == b"\n" else own.find(b"\n") + 1 or len(own)  # the header, or the end of an earlier line
-    body, end = own[skip:], start + len(own)
-    while body and not body.endswith(b"\n") and (more := read_bytes(source.path, end, end + 65536)):
-        cut = more.find(b"\n") + 1 or len(more)
-        body, end = body + more[:cut], end + cut
-    if not body.strip():
-        return None, digest, []
-    wrong: list[int] = []
-
-    def keep_out(row: pa.csv.InvalidRow) -> str:
-        wrong.append(row.number)
-        return "skip"
-
-    text = pa.dictionary(pa.int32(), pa.string())
-    try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(body),
-            read_options=pa.csv.ReadOptions(use_threads=False, block_size=len(body), column_names=list(source.header)),
-            parse_options=pa.csv.ParseOptions(
-                delimiter=source.domain.delimiter, quote_char=False, invalid_row_handler=keep_out
-            ),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(source.header, text),
-                include_columns=list(source.domain.columns),
-                strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowInvalid:
-        return None, digest, [Finding(source.name, "cannot be parsed as a delimited table of UTF-8 text")]
-    rule = f"a row does not have {len(source.header)} columns"
-    return table, digest, [Finding(source.name, rule, rows=len(wrong))] if wrong else []
+    lines = read_lines(source.path, number, CHUNK_BYTES)
+    table, found = parse_rows(
+        source.name,
+        lines.body if lines.body.strip() else b"",
+        source.header,
+        source.domain.columns,
+        dictionary=True,
+        delimiter=source.domain.delimiter,
+    )
+    return Read(table, found, lines.count, lines.digest)
 
 
 def _read_row_group(source: Source, number: int) -> Read:
     with fsspec.open(source.path) as stream:
         table = pq.ParquetFile(stream).read_row_group(number, columns=list(source.domain.columns))
     text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in table.column_names}
-    return pa.table(text), "", []
+    return Read(pa.table(text), [])
