@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
@@ -17,7 +16,7 @@ from tasks.budget_check import Charging
 from tasks.configuration import Region
 from tasks.errors import Refused
 from tasks.noise import SECRET
-from tasks.run_directory import SETTINGS, STAGES, RunDirectory, whole
+from tasks.run_directory import SETTINGS, RunDirectory, whole
 from tasks.validation import digest_file
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -133,7 +132,6 @@ def keep_settings(run: RunDirectory, settings: Settings) -> None:
         again = f"{settings.COMMAND} --resume {run.id}"
         raise Refused(f"run {run.id} began with another {', '.join(differs)}: {again} goes on")
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
-        for name in STAGES:
-            shutil.rmtree(run / name, ignore_errors=True)
+        run.drop_stages()
     with whole(run / settings.FILE, durable=True) as temporary:
         temporary.write_text(settings.model_dump_json())

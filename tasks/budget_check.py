@@ -16,7 +16,7 @@ from privacy.randomness import NOISE_SCHEME_VERSION, RunSecret
 from tasks.configuration import Configuration, Region
 from tasks.errors import Failed, Refused
 from tasks.noise import AUTHORIZATION, SECRET, Authorization, is_truth
-from tasks.run_directory import RunDirectory, fsync, load_public, save_public
+from tasks.run_directory import RunDirectory, fsync_up, load_public, save_public
 from tasks.validation import (
     Parameters,
     Validated,
@@ -190,7 +190,7 @@ def _make_secret(run: RunDirectory) -> str:
         os.fsync(handle)
     finally:
         os.close(handle)
-    fsync(run.path)
+    fsync_up(run.path)
     return secret.digest()
 
 

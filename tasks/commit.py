@@ -12,7 +12,6 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from privacy.ledger import Ledger, LedgerError, LedgerUnusable
@@ -21,7 +20,7 @@ from tasks.configuration import REGION_TYPES
 from tasks.errors import Failed, Refused
 from tasks.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
 from tasks.noise import SECRET, is_truth
-from tasks.run_directory import BOTTOM_UP_SETTINGS, SETTINGS, RunDirectory, fsync
+from tasks.run_directory import BOTTOM_UP_SETTINGS, SETTINGS, RunDirectory, fsync, fsync_up
 
 
 def staging(run: RunDirectory, out: Path, region: str) -> Path:
@@ -105,9 +104,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     if not there:
         drop_unnamed(staged)
         fsync_tree(staged)
-        for folder in (out, *out.parents):
-            with suppress(PermissionError):  # a parent that is not ours was there before
-                fsync(folder)
+        fsync_up(out)
     if row and row.state != "released":
         ledger.seal(run.id, digest)
     if not there:

@@ -19,6 +19,7 @@ resumed run may skip it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pickle
@@ -64,17 +65,20 @@ class RunDirectory:
         self.path.mkdir(mode=0o700, exist_ok=True)
 
     def drop_unflushed(self) -> None:
-        """After a reboot, remove what stages have written.
+        """Remove what stages have written, unless it is known to be of this boot of the machine.
 
         What stages have written is renamed but not flushed, so it outlives a killed process but not a crashed machine:
         it is made again, the same from the same secret. Call it under the run's lock.
         """
-        boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
-        with suppress(FileNotFoundError):
-            if (self / "boot").read_text() != boot:
-                for name in STAGES:
-                    shutil.rmtree(self / name, ignore_errors=True)
-        (self / "boot").write_text(boot)
+        boot, of = BOOT_ID.read_text() if BOOT_ID.exists() else "", self / "boot"
+        if not of.exists() or of.read_text() != boot:
+            self.drop_stages()
+        of.write_text(boot)
+
+    def drop_stages(self) -> None:
+        """Remove what stages have written; they write it again."""
+        for name in STAGES:
+            remove(self / name)
 
 
 @contextmanager
@@ -94,7 +98,7 @@ def locked(run: RunDirectory) -> Iterator[None]:
 def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it.
 
-    `durable` flushes a file, so that it outlives a crash of the machine too.
+    `durable` flushes a file and its entry in the folder, so that it outlives a crash of the machine too.
     """
     _make_folder(path.parent)
     temporary = path.parent / f".{path.name}.{uuid4().hex}"
@@ -104,9 +108,11 @@ def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
             fsync(temporary)
         try:
             os.replace(temporary, path)
-        except OSError:
-            if not path.is_dir():  # a folder that a twin of this task has put there already holds the same
+        except OSError as error:  # a folder that a twin of this task has put there already holds the same
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
+        if durable:
+            fsync(path.parent)
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)
@@ -123,6 +129,18 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
 
 
+def remove(path: Path) -> None:
+    """Remove a folder, if it is there: it loses its name first, so that no rest of it is ever taken for the whole.
+
+    What cannot be deleted stays under a temporary name, to go with the run directory. Raises OSError where even the
+    name cannot be taken from it.
+    """
+    aside = path.with_name(f".{path.name}.{uuid4().hex}")
+    with suppress(FileNotFoundError):
+        os.rename(path, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
 def fsync(path: Path) -> None:
     """Flush a file, or the entries of a folder."""
     handle = os.open(path, os.O_RDONLY)
@@ -130,6 +148,13 @@ def fsync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def fsync_up(folder: Path) -> None:
+    """Flush the entries of a folder and of all above it, some of which were perhaps made just now."""
+    for above in (folder, *folder.parents):
+        with suppress(PermissionError):  # one that is not ours was there before
+            fsync(above)
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -27,7 +27,7 @@ from tasks.findings import Finding, gather, has_errors, write_findings
 from tasks.geography import GRF_FILE, Geography, read_geography, save_geography
 from tasks.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 from tasks.persons import COLUMNS, PersonFile, chunk_count, digest_chunk, encode_chunk, read_report
-from tasks.run_directory import RunDirectory, load_public, save_public
+from tasks.run_directory import RunDirectory, load_public, remove, save_public
 from tasks.synthetic import MARK_FILE, PERSON_FILES, Mark, parse_mark
 from tasks.tables import check_header, locate, read_bytes, split_header, unchanged
 from tasks.workers import Workers
@@ -137,7 +137,7 @@ def validate(run: RunDirectory, workers: Workers, params: str, data: str, region
     if (run / "public/validated").exists():
         return _validated_before(run, workers, params, data)
     for name in ("public", "persons"):  # of a try that came to no end: the files may have been corrected since
-        shutil.rmtree(run / name, ignore_errors=True)
+        remove(run / name)
     parameters, found = read_parameters(params)
     if parameters is None:
         _refuse(run, found + check_data_alone(data))

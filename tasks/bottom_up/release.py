@@ -27,7 +27,7 @@ from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.digests import file_digest
 from tasks.manifest import LIBRARIES, MANIFEST, STATEMENTS, SYNTHETIC, released_files
 from tasks.release import WRITE
-from tasks.run_directory import RunDirectory, load_public, open_array, whole
+from tasks.run_directory import RunDirectory, load_public, open_array, remove, whole
 from tasks.workers import Workers
 
 ROWS_AT_ONCE = 1 << 20
@@ -46,7 +46,8 @@ STATEMENTS_BOTTOM_UP = {
 
 def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
     """Write the release into its staging folder, whole or not at all: a worker given up for lost cannot touch it."""
-    for left in (staged, *staged.parent.glob(f".{staged.name}.*")):  # of a try that was killed; nothing sealed
+    remove(staged)  # of a try that was killed; nothing sealed
+    for left in staged.parent.glob(f".{staged.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
     workers.map("release", run, write_release, [(staged,)])
 
