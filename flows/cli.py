@@ -18,6 +18,7 @@ from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
 from flows.terminal import err, unforeseen
+from tasks.core_dumps import no_core_dumps
 from tasks.errors import Failed, Refused
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
@@ -52,6 +53,7 @@ def _group() -> None:
 
 def main() -> None:
     """Run `das` and leave with 0 done, 1 refused, 2 usage, 3 failed and resumable; never with a traceback."""
+    no_core_dumps()  # of persons and the run's secret
     try:
         app()
     except SystemExit as done:

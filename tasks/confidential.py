@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from privacy.ledger import LedgerError
+from tasks.core_dumps import no_core_dumps
 from tasks.errors import Failed, Refused
 from tasks.run_directory import RunDirectory
 
@@ -25,7 +26,10 @@ def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *argument
     The arguments are paths and indices, for Dask logs those of a call that fails. `Refused` and `Failed` pass with
     their messages, which are public by contract, and with nothing else: Dask sends an exception with its context, also
     one that `from None` hides, so what goes out is made anew and raised outside of any handler.
+
+    Whatever process this is, and however it was started, from here on it leaves no core dump.
     """
+    no_core_dumps()
     try:
         return function(run, *arguments)
     except (Refused, Failed) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from distributed import Client, Future, LocalCluster
 from distributed.core import error_message
+from e2e_runs import das
 
 from flows import cluster
 from flows.cluster import ClusterSettings, open_cluster
@@ -122,6 +124,7 @@ def mortal(tmp_path: Path) -> Iterator[tuple[Client, subprocess.Popen[bytes]]]:
             [sys.executable, *words, "--local-directory", tmp_path],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
         )
         try:
             client.wait_for_workers(1, timeout=60)
@@ -129,6 +132,31 @@ def mortal(tmp_path: Path) -> Iterator[tuple[Client, subprocess.Popen[bytes]]]:
         finally:
             worker.kill()
             worker.wait()
+
+
+def cores(_run: object = None) -> int:
+    return resource.getrlimit(resource.RLIMIT_CORE)[0]
+
+
+def allow_cores() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+
+
+def test_no_worker_leaves_a_core_dump_however_it_was_started(
+    mortal: tuple[Client, subprocess.Popen[bytes]], run: RunDirectory
+) -> None:
+    client, _ = mortal
+    client.run(allow_cores)
+    if set(client.run(cores).values()) == {0}:
+        pytest.skip("nothing here may leave core dumps")
+    assert Workers(client).map("a stage", run, cores, [()]) == [0]
+
+
+def test_no_command_leaves_a_core_dump(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    limits = []
+    monkeypatch.setattr(resource, "setrlimit", lambda *limit: limits.append(limit))
+    assert das("--help") == 0
+    assert [(kind, soft) for kind, (soft, _) in limits] == [(resource.RLIMIT_CORE, 0)]
 
 
 def test_the_spine_gives_up_a_cluster_whose_workers_are_killed(
