@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationError
 
 from flows.cluster import ClusterSettings
-from flows.settings import RUN_ID, Location, Settings, state_home
+from flows.settings import RUN_ID, Folder, Location, Settings, state_home
 from privacy.calibration import Method
 from tasks.bottom_up.domain import read_domain, read_totals
 from tasks.bottom_up.measure import Plan, Sampler
@@ -38,7 +38,7 @@ class BottomUpSettings(Settings):
 
     table: Location = Field(description="The table: text or Parquet, by path or URL.")
     domain: Location = Field(description="The declared domain, a JSON file.")
-    out: Location = Field(description="Where the release goes, as OUT/bottom-up.")
+    out: Folder = Field(description="Where the release goes, as OUT/bottom-up.")
     epsilon: Exact = Field(description="Privacy-loss budget of the histogram, exact.")
     sampler: Sampler = "exact"
     totals: Location | None = Field(default=None, description="Published totals to calibrate to.")

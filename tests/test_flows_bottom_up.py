@@ -121,6 +121,11 @@ def test_bad_options_of_a_run_are_refused_before_it_starts(das, made, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
+def test_a_release_goes_to_a_folder(das, made):
+    code, _, err = das("run", made.table, made.domain, "s3://bucket/out", "--epsilon", "1")
+    assert (code, "is a URL" in err) == (1, True)
+
+
 def test_usage_is_exit_2(das):
     assert das("run", "table.csv")[0] == 2
     assert das("curve")[0] == 2
@@ -261,6 +266,10 @@ def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, o
     assert first.cluster == ClusterSettings(workers=3)
     assert second.cluster == ClusterSettings(**cluster)
     assert second.model_copy(update={"cluster": first.cluster}) == first
+    code, _, err = das("run", "--resume", "r1", "--epsilon", "2", *at)
+    assert (code, "--epsilon: a run that is resumed goes on" in " ".join(err.split())) == (2, True)
+    assert das("run", "--resume", "r1", "--ledger", tmp_path / "other.sqlite", *at)[0] == 2
+    assert len(given) == 2
 
 
 def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):

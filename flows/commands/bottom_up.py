@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.options import LedgerFile, MemoryLimit, Scheduler, State, TlsCa, TlsCert, TlsKey, WorkersOption
+from flows.commands.options import (
+    LedgerFile,
+    MemoryLimit,
+    Scheduler,
+    State,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    WorkersOption,
+    folder,
+)
+from flows.commands.resume import check_resume, cluster_of_resumed, refuse
 from flows.formats import Format, FormatOption, TextTable, report
 from flows.terminal import Json, err, interruptible, out, refusing, show, unforeseen
 from tasks.errors import Failed, Refused
@@ -36,10 +47,11 @@ STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")
 
 @app.command("run")
 def run(
+    context: typer.Context,
     table: TableArgument = None,
     domain: DomainArgument = None,
     release: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, OUT/bottom-up.")
+        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, OUT/bottom-up.", callback=folder)
     ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
@@ -68,7 +80,8 @@ def run(
     """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
 
     A run that stops is taken up by --resume ID without spending again, elsewhere if options name another cluster; its
-    id is printed at the start.
+    id is printed at the start. Beside --resume stand only --state, --ledger and --json, --workers and --memory-limit,
+    --scheduler and its certificates.
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
@@ -80,24 +93,26 @@ def run(
     from tasks.run_directory import RunDirectory, locked
 
     home = state or state_home()
-    cluster = ClusterSettings(
-        workers=workers,
-        memory_limit=memory_limit,
-        scheduler=scheduler,
-        tls_ca=tls_ca,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-    )
     if resume is not None:
+        check_resume(context)
         found = BottomUpSettings.load(run_directory(home, resume))
         if found is None:
             raise Refused(f"run {resume} has no confidential directory here, or is no bottom-up run")
-        elsewhere = cluster != ClusterSettings()  # a lost cluster must not hold up a run
-        settings = found.model_copy(update={"cluster": cluster}) if elsewhere else found
+        if ledger and str(ledger.absolute()) != found.ledger:
+            refuse(context, ["ledger"], f"the run is charged in {found.ledger}")
+        settings = found.model_copy(update={"cluster": cluster_of_resumed(context, found.cluster)})
         _show_spend(settings)
     elif table is None or domain is None or release is None or epsilon is None:
         raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
     else:
+        cluster = ClusterSettings(
+            workers=workers,
+            memory_limit=memory_limit,
+            scheduler=scheduler,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+        )
         settings = new_bottom_up_settings(
             table=table,
             domain=str(domain),
