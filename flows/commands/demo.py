@@ -11,6 +11,7 @@ from flows.terminal import Json, err
 
 
 def demo(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where data and release go.")] = Path("out"),
     as_json: Json = False,
 ) -> None:
@@ -25,4 +26,4 @@ def demo(
     run_id = new_run_id("demo")
     made = synthesize_example(folder / run_id, Options())
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
-    run(str(made.params), str(made.data), folder / run_id / "release", run_id=run_id, as_json=as_json)
+    run(context, str(made.params), str(made.data), folder / run_id / "release", run_id=run_id, as_json=as_json)
