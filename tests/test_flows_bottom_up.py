@@ -183,6 +183,8 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
     manifest = (place / "manifest.json").read_text()
     assert Path(bottom_up(settings)) == place  # started again: the release that is there, and no second charge
     assert (place / "manifest.json").read_text() == manifest
+    with pytest.raises(Refused, match="another configuration"):
+        bottom_up(settings.model_copy(update={"clip": True}))
     assert book.spent("long-form")["01"] == row.amount
     with pytest.raises(Refused, match="holds something already"):
         bottom_up(settings.model_copy(update={"run_id": "r2"}))
