@@ -14,6 +14,7 @@ from privacy.calibration import Method
 from tasks.bottom_up.domain import read_domain, read_totals
 from tasks.bottom_up.measure import Plan, Sampler
 from tasks.budget_check import Charging
+from tasks.configuration import exact_number as parse_number
 from tasks.errors import Refused
 from tasks.run_directory import BOTTOM_UP_SETTINGS
 
@@ -21,9 +22,9 @@ from tasks.run_directory import BOTTOM_UP_SETTINGS
 def exact_number(text: str) -> str:
     """Check a number that is kept as it was written, `0.5` or `1/2`. Raises ValueError."""
     try:
-        Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{text!r} is not a number") from None
+        parse_number(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} {error}") from None
     return text
 
 

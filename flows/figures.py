@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor, log10
 
+from tasks.configuration import exact_number
 from tasks.errors import Refused
 
 
@@ -18,8 +19,8 @@ def fraction(text: str, name: str, *, below: Fraction | None = None) -> Fraction
     """
     wanted = "a positive number" if below is None else f"a number strictly between 0 and {below}"
     try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        value = exact_number(text)
+    except ValueError:
         raise Refused(f"{name} is {wanted}, not {text!r}") from None
     if value <= 0 or (below is not None and value >= below):
         raise Refused(f"{name} is {wanted}, not {text}")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -264,6 +265,14 @@ def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def shown(amount: Fraction) -> str:
+    """An amount in decimals, to six digits, for a person to read; also one that passes every float."""
+    try:
+        return f"{float(amount):g}"
+    except OverflowError:
+        return f"{Decimal(amount.numerator) / amount.denominator:.5e}"
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -311,7 +320,7 @@ def _charge(database: sqlite3.Connection, request: Request) -> Fraction:
     if amount > left:
         unit = "rho" if account.definition == "zcdp" else "epsilon"
         raise LedgerError(
-            f"account {account.name} would be passed: the run charges {unit} {float(amount):g}, "
-            f"state {fullest} has {float(left):g} of {float(account.total):g} left"
+            f"account {account.name} would be passed: the run charges {unit} {shown(amount)}, "
+            f"state {fullest} has {shown(left)} of {shown(account.total)} left"
         )
     return amount

@@ -190,9 +190,23 @@ def _number(value: Any) -> Budget:
         return "Infinity"
     if value in ("NaN", "-Infinity"):
         raise ValueError(f"must not be {value}")
-    if len(value) > LONGEST_NUMBER or abs(int(value.lower().partition("e")[2] or 0)) > LARGEST_EXPONENT:
-        raise ValueError(f"must have at most {LONGEST_NUMBER} digits and an exponent to {LARGEST_EXPONENT}")
-    return Fraction(value)
+    return exact_number(value)
+
+
+def exact_number(text: str) -> Fraction:
+    """The exact value of a number as it was written, `4.944`, `1e-3` or `618/125`, where it is one to reckon with.
+
+    Raises
+    ------
+    ValueError
+        with what is to be said of the text.
+    """
+    try:
+        if len(text) <= LONGEST_NUMBER and abs(int(text.lower().partition("e")[2] or 0)) <= LARGEST_EXPONENT:
+            return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError("is not a number") from None
+    raise ValueError(f"must have at most {LONGEST_NUMBER} digits and an exponent to {LARGEST_EXPONENT}")
 
 
 def _three(name: str, numbers: Any) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -529,6 +530,8 @@ def test_a_release_does_not_go_to_a_url(
         (["ledger", "open", "a", "--definition", "zcdp", "--total", "much"], "--total much is not a number"),
         (["ledger", "open", "a", "--definition", "zcdp", "--total", "1/0"], "--total 1/0 is not a number"),
         (["ledger", "open", "a", "--definition", "zcdp", "--total", "-1"], "total must be positive"),
+        (["ledger", "open", "a", "--definition", "zcdp", "--total", "1e400"], "--total 1e400 must have at most 100"),
+        (["ledger", "open", "a", "--definition", "zcdp", "--total", "1e999999999"], "and an exponent to 100"),
         (["ledger", "open", "a", "--definition", "rho", "--total", "1"], "neither zcdp nor puredp"),
         (["runs", "discard", "no-such-run"], "has no confidential directory"),
         (["run", "--resume", "no-such-run"], "has no confidential directory"),
@@ -541,6 +544,16 @@ def test_other_refusals(das: Das, arguments: list[str], message: str) -> None:
     code, _, err = das(*arguments)
     assert code == 1
     assert message in last_line(err)
+
+
+def test_a_ledger_with_a_total_that_passes_every_float_is_shown(tmp_path: Path, das: Das) -> None:
+    path = tmp_path / "ledger.sqlite"
+    Ledger(path).open_account(Account("huge", "zcdp", Fraction(10) ** 400))
+    assert das("ledger", "open", "large", "--definition", "zcdp", "--total", "1e100", "--ledger", path)[0] == 0
+    code, out, _ = das("ledger", "show", "--ledger", path)
+    assert code == 0
+    assert "Account huge: rho 1.00000e+400 in all, 1.00000e+400 left" in out
+    assert "Account large: rho 1e+100 in all, 1e+100 left" in out
 
 
 def test_a_ledger_that_is_none(tmp_path: Path, das: Das) -> None:

@@ -29,16 +29,15 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from fractions import Fraction
-
     from flows.settings import state_home
-    from privacy.ledger import Account, Ledger
+    from privacy.ledger import Account, Ledger, shown
+    from tasks.configuration import exact_number
     from tasks.errors import Refused
 
     try:
-        amount = Fraction(total)
-    except (ValueError, ZeroDivisionError):
-        raise Refused(f"--total {total} is not a number") from None
+        amount = exact_number(total)
+    except ValueError as error:
+        raise Refused(f"--total {total} {error}") from None
     if definition not in ("zcdp", "puredp"):
         raise Refused(f"--definition {definition} is neither zcdp nor puredp")
     path = ledger or state_home() / "ledger.sqlite"
@@ -46,7 +45,7 @@ def open_account(
         Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
     unit = "rho" if definition == "zcdp" else "epsilon"
     told = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
-    show(told, lambda: f"account {name} is open with {unit} {float(amount):g} in {path}", as_json=as_json)
+    show(told, lambda: f"account {name} is open with {unit} {shown(amount)} in {path}", as_json=as_json)
 
 
 @app.command(name="show")
@@ -99,19 +98,21 @@ def _runs(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _tables(told: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
+    from privacy.ledger import shown
+
     tables = []
     for account in told:
         unit = "rho" if account["definition"] == "zcdp" else "epsilon"
         most = max(account["spent"].values(), default=0)
         title = (
-            f"Account {account['account']}: {unit} {float(account['total']):g} in all, "
-            f"{float(account['total'] - most):g} left in the state charged most"
+            f"Account {account['account']}: {unit} {shown(account['total'])} in all, "
+            f"{shown(account['total'] - most)} left in the state charged most"
         )
         table = Table("run", unit, "states", "data", "state of the run", "reserved", title=title, title_justify="left")
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
             data = f"{run['data']}{' [yellow]changed[/]' * bool(run['other_data'])}"
-            table.add_row(run["run"], f"{float(run['amount']):g}", listed, data, run["state"], run["at"])
+            table.add_row(run["run"], shown(run["amount"]), listed, data, run["state"], run["at"])
         tables.append(table)
     return Group(*tables) if tables else "no account is open"
