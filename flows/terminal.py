@@ -65,18 +65,20 @@ def given_state(state: Path | None) -> Path | None:
 def unforeseen(error: Exception) -> Failed:
     """Keep the traceback of an error that nobody foresaw where only the curator reads: it may hold a person's value."""
     import traceback
+    from tempfile import mkstemp
 
     from flows.settings import state_home
 
     if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
-    path = (_state or state_home()) / "errors" / f"{datetime.now():%Y%m%d-%H%M%S}.txt"
+    folder = (_state or state_home()) / "errors"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text("".join(traceback.format_exception(error)))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, path = mkstemp(".txt", f"{datetime.now():%Y%m%d-%H%M%S}-", folder)  # its owner's alone
+        with open(handle, "w") as copy:
+            copy.write("".join(traceback.format_exception(error)))
     except OSError:
-        return Failed(f"an unforeseen {type(error).__name__}, of which no copy could be kept in {path.parent}")
+        return Failed(f"an unforeseen {type(error).__name__}, of which no copy could be kept in {folder}")
     return Failed(f"an unforeseen {type(error).__name__}; the curator's copy of it is {path}")
 
 
