@@ -8,7 +8,6 @@ it is confidential, and so are the findings.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -26,7 +25,7 @@ from tasks.bottom_up.domain import Domain, Weight
 from tasks.digests import CHUNK_BYTES, combine
 from tasks.errors import Refused
 from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
-from tasks.run_directory import RunDirectory, load_public, save_arrays, save_public, whole
+from tasks.run_directory import RunDirectory, load_public, remove, save_arrays, save_public, whole
 from tasks.synthetic import MARK_FILE, Mark, parse_mark
 from tasks.tables import STRAY_RETURN, Column, parse_rows, read_bytes, read_lines, split_header, unchanged
 from tasks.validation import digest_file
@@ -79,7 +78,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
         done: Tabulated = load_public(run / TABULATED)
         return done
-    shutil.rmtree(run / "counts", ignore_errors=True)  # of a try that came to no end: the table may be another since
+    remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, _mark_path(table)]):
         tabulated = _tabulate(run, workers, _open(table, domain))
     save_public(run / TABULATED, tabulated)
