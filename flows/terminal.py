@@ -83,8 +83,8 @@ def unforeseen(error: Exception) -> Failed:
 
 
 @contextmanager
-def interruptible(message: str) -> Iterator[None]:
-    """Leave at once with exit code 3 at Ctrl-C or a plain kill; `message` says how to go on.
+def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Iterator[None]:
+    """Leave at once with exit code 3 at Ctrl-C or a plain kill; `message` says how to go on, `tidy` removes files.
 
     A run may be killed at any moment, while tidying up would talk to workers and servers that the same Ctrl-C ended.
     """
@@ -96,6 +96,8 @@ def interruptible(message: str) -> Iterator[None]:
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 child.kill()
+        if tidy:
+            tidy()
         os._exit(3)
 
     signals = (signal.SIGINT, signal.SIGTERM)

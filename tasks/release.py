@@ -76,6 +76,9 @@ def stage_release(
     levels = load_parameters(run).configuration.levels(region)
     staged = staging(run, out, region)
     clear_staging(run, out, region, but=SPINE if spine.endswith(SEE_SPINE) else None)
+    if is_truth(run):  # exact counts: their owner's only, as the release will be that the folder becomes
+        for folder in (staged, drafts(staged)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     published = workers.map("release", run, write_level, [(level, staged) for level in levels])
     write_manifest(run, region, staged, dict(zip(levels, published, strict=True)), options, spine)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 from tasks.budget_check import Charging
-from tasks.commit import check_out, commit
+from tasks.commit import check_out, clear_staging, commit
 from tasks.configuration import Region
 from tasks.coterminous import equate_coterminous
 from tasks.errors import Refused
 from tasks.noise import AUTHORIZATION, SECRET, TRUTH
 from tasks.population_groups import count_population_groups
 from tasks.release import stage_release
-from tasks.run_directory import RunDirectory
+from tasks.run_directory import RunDirectory, whole
 from tasks.sex_by_age import measure_sex_by_age
 from tasks.suppression import suppress
 from tasks.totals import measure_totals
@@ -33,6 +35,8 @@ def release_truth(
 ) -> Path | None:
     """Release exact counts, marked NOT PRIVATE, to OUT/us or OUT/pr; None where the region has no block.
 
+    The release is open to its owner only, as is OUT where it is made here.
+
     Raises
     ------
     Refused
@@ -41,7 +45,8 @@ def release_truth(
     check_out(run, out, region)
     if (run / SECRET).exists() or (run / AUTHORIZATION).exists():
         raise Refused(f"run {run.id} may draw noise: its directory is not one for a truth")
-    (run / TRUTH).touch()
+    with whole(run / TRUTH) as temporary:
+        temporary.write_text(json.dumps({"out": str(out), "region": region}))
     validated = validate(run, workers, params, data, region)
     if validated is None:
         return None
@@ -53,6 +58,20 @@ def release_truth(
         measure_sex_by_age(run, workers, level)
         suppress(run, workers, level)
     equate_coterminous(run, workers, region, enabled=coterminous, listed=None)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.mkdir(mode=0o700, exist_ok=True)
     options = {"region": region, "coterminous": coterminous}
     stage_release(run, workers, region, out, options, "das truth builds no spine")
     return commit(run, out, region, Charging(None, Path()), charged=False)
+
+
+def end_truth(run: RunDirectory) -> None:
+    """Remove a truth's confidential directory and what it staged in OUT: exact counts stay where they were asked for.
+
+    Does nothing to a directory that is none of a truth's but remove it.
+    """
+    if (run / TRUTH).exists():
+        noted = json.loads((run / TRUTH).read_text() or "{}")
+        if noted:
+            clear_staging(run, Path(noted["out"]), noted["region"])
+    shutil.rmtree(run.path, ignore_errors=True)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from dhca_faults import CANARY, FAULTS, PERSONS, Fault, field, good_inputs, headless
 from dhca_inputs import Inputs, configuration, edit
+from e2e_runs import das_process
 
 from flows.cli import main
 from privacy.ledger import Account, Ledger
@@ -223,6 +224,40 @@ def test_das_truth_loses_nothing_that_is_there(tmp_path: Path, das: Das, shared_
     code, _, err = das("truth", params, data, file, "--i-am-the-curator")
     assert code == 1
     assert file.read_text() == "mine"
+
+
+def test_exact_counts_are_their_owners_only(tmp_path: Path, das: Das, shared_cluster: None) -> None:
+    params, data = good_inputs().write(tmp_path)
+    out = tmp_path / "out"
+    assert das("truth", params, data, out, "--i-am-the-curator")[0] == 0
+    assert [folder.stat().st_mode & 0o777 for folder in (out, out / "us")] == [0o700, 0o700]
+    assert [path.name for path in out.iterdir()] == ["us"]
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o755)
+    assert das("truth", params, data, theirs, "--i-am-the-curator")[0] == 0
+    assert (theirs / "us").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.e2e
+def test_a_truth_that_is_killed_leaves_no_exact_counts(tmp_path: Path, das: Das, state_home: Path) -> None:
+    """A plain kill clears up at once, a hard one leaves what `das runs discard` clears."""
+    params, data = good_inputs().write(tmp_path)
+    out = tmp_path / "out"
+    for number in ("SIGTERM", "SIGKILL"):
+        dies = (
+            "import os, signal, tasks.truth\n"
+            f"tasks.truth.commit = lambda *_, **__: os.kill(os.getpid(), signal.{number})\n"
+        )
+        process = das_process("truth", params, data, out, "--i-am-the-curator", "--workers", 1, first=dies)
+        process.communicate(timeout=120)
+        if number == "SIGTERM":
+            assert process.returncode == 3
+        else:
+            (left,) = [path.name for path in (state_home / "runs").iterdir() if path.is_dir()]
+            assert any((out / f".us-{left}.partial").rglob("*.csv"))
+            assert das("runs", "discard", left)[0] == 0
+        assert list(out.iterdir()) == []
+        assert [path for path in (state_home / "runs").iterdir() if path.is_dir()] == []
 
 
 # das run

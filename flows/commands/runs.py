@@ -78,8 +78,9 @@ def discard(
     from privacy.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.commit import clear_staging, end_run, is_released
     from tasks.errors import Failed
-    from tasks.noise import SECRET
+    from tasks.noise import SECRET, is_truth
     from tasks.run_directory import locked
+    from tasks.truth import end_truth
 
     home = state or state_home()
     run = run_directory(home, run_id)
@@ -101,6 +102,8 @@ def discard(
             charged = False
         if settings:
             clear_staging(run, Path(settings.out), settings.folder)
+        if is_truth(run):
+            end_truth(run)
         end_run(run)
     kept = "; its charge stays" if charged else ""
     show({"run": run_id, "charged": charged}, lambda: f"run {run_id} is discarded{kept}", as_json=as_json)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption, folder
-from flows.terminal import Json, err, out, show
+from flows.terminal import Json, err, interruptible, out, show
 from tasks.errors import Refused
 
 
@@ -27,20 +28,19 @@ def truth(
     memory_limit: MemoryLimit = "auto",
     as_json: Json = False,
 ) -> None:
-    """Write the release that a run would give with its noise switched off. NOT PRIVATE.
+    """Write the release that a run would give with its noise switched off. NOT PRIVATE: its owner alone may read it.
+
+    One that was killed is cleared away, with what it had written beside OUT's tables, by `das runs discard ID`.
 
     **Example:** `das truth params/ data/ truth/`
     """
-    import shutil
-
     from flows.cluster import ClusterSettings, open_cluster
     from flows.curator import findings_table, load_findings
     from flows.progress import bars, report
     from flows.settings import new_run_id, state_home
-    from tasks.commit import clear_staging
     from tasks.findings import gather, has_errors
     from tasks.run_directory import RunDirectory, locked
-    from tasks.truth import release_truth
+    from tasks.truth import end_truth, release_truth
     from tasks.validation import check_data_alone, read_parameters
     from tasks.workers import Workers
 
@@ -54,8 +54,14 @@ def truth(
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions:
         run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
+        stopped = interruptible(f"interrupted; of {region.upper()} nothing is left", partial(end_truth, run))
         try:
-            with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Truth of {region.upper()}"):
+            with (
+                stopped,
+                locked(run),
+                open_cluster(settings, run / "dask") as client,
+                bars(f"Truth of {region.upper()}"),
+            ):
                 made[region] = release_truth(
                     run,
                     Workers(client, report),
@@ -71,8 +77,7 @@ def truth(
                 out.print(findings_table(findings))
             raise
         finally:  # exact counts stay nowhere but where they were asked for
-            clear_staging(run, release.absolute(), region)
-            shutil.rmtree(run.path, ignore_errors=True)
+            end_truth(run)
     err.print("[bold red]NOT PRIVATE:[/] these are exact counts. Never publish them.")
     show(
         {"NOT_PRIVATE": True, "releases": made},
