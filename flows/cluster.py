@@ -10,7 +10,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 from pydantic import BaseModel, ConfigDict, Field
 
+from tasks.code import code_digest
 from tasks.errors import Failed, Refused
 
 # What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
@@ -53,8 +53,6 @@ KEEP_MEMORY = {
 }
 # Even without a dashboard Dask serves pages of call stacks and exceptions; these take them away.
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-
-DISTRIBUTION = "das-flows"
 
 
 class ClusterSettings(BaseModel):
@@ -115,7 +113,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         except Exception as error:
             raise Failed(f"cluster: no workers ({type(error).__name__})") from None
         try:
-            _check_versions(client)
+            _check_code(client)
             yield client
         finally:
             cluster = client.cluster
@@ -205,18 +203,14 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
     return Client(cluster, set_as_default=False)
 
 
-def _check_versions(client: Client) -> None:
+def _check_code(client: Client) -> None:
     """Refuse workers that lack our code, for they would die of the first task one after the other, or have other code.
 
     Raises
     ------
     Failed
-        where a worker has no das-flows or another version of it.
+        where a worker has no das-flows or not the very same.
     """
-    ours = version(DISTRIBUTION)
-    try:
-        theirs = set(client.run(version, DISTRIBUTION).values())
-    except PackageNotFoundError:
-        raise Failed(f"cluster: a worker has no {DISTRIBUTION}") from None
-    if others := sorted(theirs - {ours}):
-        raise Failed(f"cluster: workers have {DISTRIBUTION} {', '.join(others)}, this is {ours}")
+    theirs = client.run(code_digest, on_error="return").values()  # a digest, or why there is none
+    if any(of != code_digest() for of in theirs):
+        raise Failed("cluster: a worker has no das-flows, or another than this one; give all the same")

@@ -5,7 +5,8 @@ RUN/            0700
   run.json        the settings it was started with; of a bottom-up run, bottom-up.json
   secret          0600, made with the ledger's row (tasks/budget_check.py), gone when the release is committed
   authorization   what the noise depends on besides the secret
-  lock, boot      one process a run; the boot of the machine that wrote it
+  lock            one process a run
+  boot, code      the boot of the machine and the code (tasks/code.py) that wrote what follows
   public/         geography and iterations, encoded
   persons/        encoded person records           confidential
   counts/         exact counts                     confidential
@@ -35,6 +36,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.code import code_digest
 from tasks.errors import Refused
 
 SETTINGS = "run.json"
@@ -64,16 +66,18 @@ class RunDirectory:
         (self.path.parent / RUNS_HERE).touch()
         self.path.mkdir(mode=0o700, exist_ok=True)
 
-    def drop_unflushed(self) -> None:
-        """Remove what stages have written, unless it is known to be of this boot of the machine.
+    def drop_stale(self) -> None:
+        """Remove what stages have written, unless it is known to be of this boot of the machine and of this code.
 
-        What stages have written is renamed but not flushed, so it outlives a killed process but not a crashed machine:
-        it is made again, the same from the same secret. Call it under the run's lock.
+        What stages have written is renamed but not flushed, so it outlives a killed process but not a crashed machine;
+        and two versions of the code may understand it differently. It is made again, with the same secret. Call it
+        under the run's lock.
         """
-        boot, of = BOOT_ID.read_text() if BOOT_ID.exists() else "", self / "boot"
-        if not of.exists() or of.read_text() != boot:
+        now = {"boot": BOOT_ID.read_text() if BOOT_ID.exists() else "", "code": code_digest()}
+        if any(not (self / name).exists() or (self / name).read_text() != of for name, of in now.items()):
             self.drop_stages()
-        of.write_text(boot)
+        for name, of in now.items():
+            (self / name).write_text(of)
 
     def drop_stages(self) -> None:
         """Remove what stages have written; they write it again."""
@@ -90,7 +94,7 @@ def locked(run: RunDirectory) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(f"run {run.id} is being worked on by another process") from None
-        run.drop_unflushed()
+        run.drop_stale()
         yield
 
 

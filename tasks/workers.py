@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from distributed import Client, Future, as_completed
 
+from tasks.code import code_digest, with_code
 from tasks.confidential import guard
 from tasks.errors import Failed, Refused
 from tasks.run_directory import RunDirectory
@@ -60,7 +61,7 @@ class Workers:
         problems: list[BaseException] = []
         self.progress(stage, 0, len(calls))
         try:
-            futures = [self.client.submit(guard, stage, run, function, *call, pure=False) for call in calls]
+            futures = [submit(self.client, guard, stage, run, function, *call) for call in calls]
             place = {future: number for number, future in enumerate(futures)}
             for done, (future, result, problem) in enumerate(ended(self.client, futures), start=1):
                 results[place[future]] = result
@@ -76,6 +77,11 @@ class Workers:
         if problems:  # KilledWorker, CancelledError, a broken connection: nothing of ours in it
             raise Failed(f"{stage}: the workers were lost ({type(problems[0]).__name__})")
         return results
+
+
+def submit(client: Client, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Have a worker call a function; it fails in one whose code is not this process's."""
+    return client.submit(with_code, code_digest(), function, *arguments, pure=False)
 
 
 def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:

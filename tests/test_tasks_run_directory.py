@@ -30,14 +30,15 @@ def stages_left(run: RunDirectory) -> set[str]:
     return {path.name for path in run.path.iterdir() if path.is_dir()}
 
 
-@pytest.mark.parametrize("boot", ["same", "another", "missing", "empty"])
-def test_what_is_not_of_this_boot_is_dropped(run: RunDirectory, boot: str) -> None:
-    if boot == "missing":
-        (run / "boot").unlink()
-    elif boot != "same":
-        (run / "boot").write_text("of another boot" if boot == "another" else "")
+@pytest.mark.parametrize("mark", ["boot", "code"])
+@pytest.mark.parametrize("of", ["same", "another", "missing", "empty"])
+def test_what_is_not_of_this_boot_and_code_is_dropped(run: RunDirectory, mark: str, of: str) -> None:
+    if of == "missing":
+        (run / mark).unlink()
+    elif of != "same":
+        (run / mark).write_text(f"of another {mark}" if of == "another" else "")
     with locked(run):
-        assert stages_left(run) == (set(STAGES) if boot == "same" else set())
+        assert stages_left(run) == (set(STAGES) if of == "same" else set())
     (run / "noisy").mkdir(exist_ok=True)
     with locked(run):
         assert "noisy" in stages_left(run), "dropped twice"

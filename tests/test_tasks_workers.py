@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from distributed import Client, Future, LocalCluster
@@ -20,7 +21,7 @@ from e2e_runs import das
 
 from flows import cluster
 from flows.cluster import ClusterSettings, open_cluster
-from tasks import workers
+from tasks import code, workers
 from tasks.confidential import guard
 from tasks.errors import Failed, Refused
 from tasks.run_directory import RunDirectory
@@ -177,7 +178,39 @@ def test_what_a_piece_of_the_spine_raises_comes_as_it_is(client: Client) -> None
 
 
 def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster._check_versions(client)
-    monkeypatch.setattr(cluster, "version", lambda _name: f"0.{os.getpid()}")
-    with pytest.raises(Failed, match="workers have das-flows 0"):
-        cluster._check_versions(client)
+    cluster._check_code(client)
+    monkeypatch.setattr(cluster, "code_digest", os.getpid)  # stands for what differs between processes
+    with pytest.raises(Failed, match="no das-flows, or another"):
+        cluster._check_code(client)
+    here_alone = ModuleType("here_alone")
+    exec("def code_digest(): return ''", here_alone.__dict__)
+    monkeypatch.setitem(sys.modules, "here_alone", here_alone)
+    monkeypatch.setattr(cluster, "code_digest", here_alone.code_digest)
+    with pytest.raises(Failed, match="no das-flows, or another"):
+        cluster._check_code(client)
+
+
+def test_code_is_told_by_the_names_and_bytes_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "HOME", tmp_path)
+    (tmp_path / "tasks/spine").mkdir(parents=True)
+    file = tmp_path / "tasks/spine/state.py"
+    seen = set()
+    for text in ("x = 1", "x = 2"):
+        file.write_text(text)
+        seen.add(code.code_digest.__wrapped__())
+    file.rename(tmp_path / "tasks/state.py")
+    seen.add(code.code_digest.__wrapped__())
+    assert len(seen) == 3
+    (tmp_path / "tasks/notes.txt").touch()
+    assert code.code_digest.__wrapped__() in seen
+
+
+def test_a_worker_that_comes_later_with_other_code_does_nothing(
+    client: Client, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "code_digest", lambda: "of another checkout")
+    with pytest.raises(Failed, match="another das-flows"):
+        Workers(client).map("a stage", run, piece, [(0, "")])
+    assert not (run / "0").exists()
+    with pytest.raises(Failed, match="another das-flows"):
+        on_client(client)(divmod, [(7, 2)])

@@ -20,7 +20,7 @@ from tasks.spine.finish import Each, finish
 from tasks.spine.prepare import prepare
 from tasks.spine.state import survey
 from tasks.spine.summary import SpineSummary
-from tasks.workers import ended
+from tasks.workers import ended, submit
 
 
 def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
@@ -79,7 +79,7 @@ def on_client(client: Client, told: Callable[[int, int], None] = lambda done, to
     """
 
     def each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-        futures = [client.submit(function, *one, pure=False) for one in arguments]
+        futures = [submit(client, function, *one) for one in arguments]
         told(0, len(futures))
         found: dict[Any, Any] = {}
         problems = []
