@@ -8,6 +8,7 @@ import resource
 def no_core_dumps() -> None:
     """Allow this process, and what it starts, no core dump.
 
-    A handler that the kernel pipes dumps to (systemd-coredump, apport) is told of the limit and keeps nothing either.
+    The kernel then writes none. A handler that it pipes dumps to is not bound by the limit (core(5)): systemd-coredump
+    heeds it, others may not, and are to be switched off where real persons are (docs/privacy.md).
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
