@@ -128,6 +128,7 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         for deployment in office.deployments().values():
             schedule = [{"active": True, "schedule": {"interval": 86_400, "anchor_date": soon}}]
             office.post(f"deployments/{deployment}/schedules", schedule)
+            office.post(f"deployments/{deployment}/schedule", {})  # or the server may look at it too late, in a minute
         yield office
 
 
@@ -153,7 +154,7 @@ def wait_for(happens: Callable[[], Any], what: str) -> None:
     until = time.monotonic() + PATIENCE
     while not happens():
         assert time.monotonic() < until, f"waited for {what}"
-        time.sleep(0.1)
+        time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")

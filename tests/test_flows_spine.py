@@ -90,4 +90,4 @@ def test_a_run_that_fails_does_not_wait_for_its_spine(
     inputs = {"params": example / "params", "data": example / "data", "spine": True}
     with pytest.raises(Refused, match="a level fails"):
         run.detailed_dhca(settings_for(tmp_path, **inputs, cluster=ClusterSettings(workers=1)))
-    assert ended == ["closed"]  # by the end of the run, not the other way round
+    assert ended[0] in ("closing", "closed")  # by the end of the run, not the other way round
