@@ -145,7 +145,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End a process, the hard way if need be."""
     process.terminate()
     try:
-        process.wait(20)
+        process.wait(5)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
