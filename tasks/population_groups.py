@@ -146,17 +146,19 @@ class ExactCounts:
 
     Attributes
     ----------
-    group, cell : int64 arrays, one per entry
-        Group number relative to the first group of the run of regions; sex-by-age23 cell.
-    count : int64 array, one per entry
+    group : int64 array, one per entry
+        Group number relative to the first group of the run of regions.
+    cell : uint8 array, one per entry
+        Sex-by-age23 cell.
+    count : int32 array, one per entry
         Persons; a group and cell may have several entries.
     groups : int
         The number of groups in the run of regions.
     """
 
     group: NDArray[np.int64]
-    cell: NDArray[np.int64]
-    count: NDArray[np.int64]
+    cell: NDArray[np.uint8]
+    count: NDArray[np.int32]
     groups: int
 
     def totals(self) -> NDArray[np.int64]:
@@ -175,7 +177,7 @@ class ExactCounts:
         return np.add.reduceat(by_sex, bins, axis=2).reshape(len(chosen), 2 * len(bins))
 
 
-def _add_up(place: NDArray[np.int64], count: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _add_up(place: NDArray[np.int64], count: NDArray[np.int32], size: int) -> NDArray[np.int64]:
     """Sum counts by place; exact, for a float holds every integer below 2^53."""
     return np.bincount(place, weights=count, minlength=size).astype(np.int64)
 
@@ -186,27 +188,29 @@ def read_exact_counts(run: RunDirectory, level: Level, first: int, last: int) ->
     width = len(domain.iterations)
     position = np.full(len(load_parameters(run).iterations.granularity(level).codes), -1, np.int64)
     position[domain.iterations] = np.arange(width)
-    groups, cells, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for row, iteration, count in _entries(run, level.region_type, first, last):
-        of_level = position[iteration] >= 0  # the other iteration level lies in the same matrix
-        region, cell = np.divmod(row[of_level], CELLS)
-        groups.append(region * width + position[iteration[of_level]])
-        cells.append(cell)
-        counts.append(count[of_level].astype(np.int64))
+    groups, cells, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
+    for region, cell, iteration, count in _entries(run, level.region_type, first, last):
+        place = position[iteration]
+        of_level = np.flatnonzero(place >= 0)  # the other iteration level lies in the same matrix
+        groups.append(region[of_level] * width + place[of_level])
+        cells.append(cell[of_level])
+        counts.append(count[of_level])
     return ExactCounts(np.concatenate(groups), np.concatenate(cells), np.concatenate(counts), (last - first) * width)
 
 
 def _entries(
     run: RunDirectory, region_type: str, first: int, last: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int32]]]:
-    """(row, iteration, count) of the entries of each partition in these regions; rows count from `first`."""
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.int32]]]:
+    """(region, cell, iteration, count) of the entries of each partition in these regions; `first` is region 0."""
     for number, partition in enumerate(load_partitions(run)):
         low, high = partition.regions[region_type]
         start, stop = max(low, first), min(high, last)
         if start >= stop:
             continue
         folder = _counts_folder(run, region_type, number)
-        indptr = open_array(folder, "indptr")[(start - low) * CELLS : (stop - low) * CELLS + 1]
-        entries = slice(int(indptr[0]), int(indptr[-1]))
-        row = np.repeat(np.arange(len(indptr) - 1) + (start - first) * CELLS, np.diff(indptr))
-        yield row, open_array(folder, "indices")[entries], open_array(folder, "data")[entries]
+        indptr = np.asarray(open_array(folder, "indptr")[(start - low) * CELLS : (stop - low) * CELLS + 1])
+        entries, lengths = slice(int(indptr[0]), int(indptr[-1])), np.diff(indptr)
+        region = np.repeat(np.repeat(np.arange(start - first, stop - first), CELLS), lengths)
+        cell = np.repeat(np.tile(np.arange(CELLS, dtype=np.uint8), stop - start), lengths)
+        iteration, count = (np.asarray(open_array(folder, name)[entries]) for name in ("indices", "data"))
+        yield region, cell, iteration, count
