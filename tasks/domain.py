@@ -18,6 +18,7 @@ from privacy.error import margin_of_error, suppression_threshold
 from privacy.mechanisms import Definition, Law, law
 from tasks.configuration import Level
 from tasks.geography import load_geography
+from tasks.persons import AGE23_BINS
 from tasks.run_directory import RunDirectory, stamp
 from tasks.validation import load_parameters
 
@@ -30,7 +31,7 @@ WIDTHS = np.array([1, 8, 18, 46, 1])  # cells that are measured
 AGES = {
     AGE4: (0, 18, 45, 65),
     AGE9: (0, 5, 18, 25, 35, 45, 55, 65, 75),
-    AGE23: (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85),
+    AGE23: AGE23_BINS,
 }
 LAST_AGE = 115
 

@@ -28,7 +28,7 @@ from tasks.tables import Column, line_numbers, locate, parse_rows, read_bytes, r
 
 RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
 COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")
-AGE23 = np.array([0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85])
+AGE23_BINS = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85)  # first ages
 CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
 PATTERNS = {
     "QAGE": r"0*([0-9]|[1-9][0-9]|10[0-9]|11[0-5])",
@@ -240,7 +240,7 @@ def check_and_encode(
     encoded = {
         "block": row.astype(np.int32),
         "cell": (23 * (columns["QSEX"].where(_integer, np.int64) - 1)).astype(np.uint8)
-        + columns["QAGE"].where(lambda age: np.searchsorted(AGE23, _integer(age), "right") - 1, np.uint8),
+        + columns["QAGE"].where(lambda age: np.searchsorted(AGE23_BINS, _integer(age), "right") - 1, np.uint8),
     }
     encoded["combination"], combinations = distinct_columns(codes)
     if not good.all():

@@ -83,9 +83,10 @@ def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("noise", "--epsilon", "-1"), "epsilon must be positive"),
-        (("noise", "--epsilon", "0"), "epsilon must be positive"),
-        (("noise", "--epsilon", "nan"), "Invalid literal"),
+        (("noise", "--epsilon", "-1"), "--epsilon is a positive number, not -1"),
+        (("noise", "--epsilon", "0"), "--epsilon is a positive number, not 0"),
+        (("noise", "--epsilon", "nan"), "--epsilon is a positive number, not 'nan'"),
+        (("curve", *COUNTS, "--epsilon", "1e999999999"), "--epsilon is a positive number"),
         (("noise", "--sampling-rate", "0"), "sampling rate"),
         (("curve", "--counts", "1,x"), "whole numbers"),
         (("curve", "--counts", "1,-2"), "not negative"),

@@ -127,9 +127,10 @@ def test_bad_domains_are_refused_in_one_line(tmp_path, changes, message):
 def test_domains_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(Refused, match="cannot be read"):
         read_domain(tmp_path / "nowhere.json")
-    (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(Refused, match=r"broken\.json"):
-        read_domain(tmp_path / "broken.json")
+    for text in ("{", '{"weight": {"column": "W", "most": 1e999999999}}'):
+        (tmp_path / "broken.json").write_text(text)
+        with pytest.raises(Refused, match=r"broken\.json"):
+            read_domain(tmp_path / "broken.json")
 
 
 @pytest.mark.parametrize(
@@ -327,9 +328,9 @@ def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
     other = RunDirectory(tmp_path / "runs" / "other")
     other.create()
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(other, Here(), write_table(tmp_path, rows, weights=["1", "25.3", "-1", "heavy"]), domain)
+        tabulate(other, Here(), write_table(tmp_path, rows, weights=["1e999999999", "25.3", "-1", "heavy"]), domain)
     (finding,) = read_findings(other / "findings.json")
-    assert (finding.rows, finding.values) == (3, ("-1", "25.3", "heavy"))
+    assert (finding.rows, finding.values) == (4, ("-1", "1e999999999", "25.3", "heavy"))
 
 
 # Budget, noise, calibration, release.

@@ -42,7 +42,7 @@ from tasks.digests import file_digest
 from tasks.errors import Refused
 from tasks.findings import Finding
 from tasks.geography import load_geography
-from tasks.persons import AGE23, PATTERNS, encoded_chunks
+from tasks.persons import AGE23_BINS, PATTERNS, encoded_chunks
 from tasks.run_directory import RunDirectory, load_public, open_array
 from tasks.synthetic import write_mark
 from tasks.validation import _input_digest, load_parameters, read_parameters, validate
@@ -80,7 +80,7 @@ def expected(persons: list[dict[str, str]], states: tuple[str, ...] = ("01", "02
     return Counter(
         (
             int("".join(one[name] for name in BLOCK)),
-            23 * (int(one["QSEX"]) - 1) + sum(int(one["QAGE"]) >= age for age in AGE23) - 1,
+            23 * (int(one["QSEX"]) - 1) + sum(int(one["QAGE"]) >= age for age in AGE23_BINS) - 1,
             tuple(one[name] for name in (*RACES, "QSPAN")),
         )
         for one in persons

@@ -269,10 +269,9 @@ def noise(
 
 
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
-    from privacy.bottom_up import BottomUp
+    from flows.figures import fraction
 
-    with refusing(ValueError, ZeroDivisionError):
-        return [BottomUp(Fraction(text)).epsilon for text in texts or STANDARD]
+    return [fraction(text, "--epsilon") for text in texts or STANDARD]
 
 
 def _short(value: Fraction) -> str:

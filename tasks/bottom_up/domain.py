@@ -36,6 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from privacy.bottom_up import BottomUp
 from privacy.histogram import Factor, Histogram
 from privacy.states import check_states
+from tasks.configuration import exact_number
 from tasks.errors import Refused
 
 
@@ -170,7 +171,7 @@ class Grouping:
 def read_domain(path: Path) -> Domain:
     """Read a declared domain. Raises Refused with the first fault, in one line."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=Fraction, parse_int=Fraction)
+        raw = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=exact_number, parse_int=exact_number)
         domain = Domain.model_validate(_whole_numbers(raw))
         for name, group in domain.groups.items():
             domain.histogram.factor(group.of)
@@ -252,9 +253,9 @@ def read_totals(path: Path, domain: Domain) -> Totals:
 
 def _steps(text: str, grid: Fraction, line: int) -> int:
     try:
-        steps = Fraction(text.strip()) / grid
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"line {line}: {text!r} is not a number") from None
+        steps = exact_number(text.strip()) / grid
+    except ValueError as error:
+        raise ValueError(f"line {line}: {text[:20]!r} {error}") from None
     if steps < 0 or steps.denominator != 1:
         raise ValueError(f"line {line}: a total is not negative and a multiple of the grid, {grid}; not {text}")
     return int(steps)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
+from tasks.configuration import exact_number
 from tasks.digests import CHUNK_BYTES, combine
 from tasks.errors import Refused
 from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
@@ -209,8 +209,8 @@ def _number(numbers: Mapping[str, int], level: str) -> int:
 def weight_steps(weight: Weight, text: str) -> int:
     """A weight in steps of the grid, to the nearest, ties to even; NO_WEIGHT where it is no number from 0 to `most`."""
     try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        value = exact_number(text)
+    except ValueError:
         return NO_WEIGHT
     return round(value / weight.grid) if 0 <= value <= weight.most else NO_WEIGHT
 
