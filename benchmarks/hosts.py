@@ -119,7 +119,8 @@ def main() -> None:
     rows |= {"first piece to last": (one["working"], two["working"]), "das run": (one["seconds"], two["seconds"])}
     for name, (first, second) in rows.items():
         print(f"{name:<24}{first:>8.2f} s{second:>9.2f} s{first / second if second else float('nan'):>8.2f}")
-    print(f"busy on two hosts: {', '.join(f'{host} {seconds:.2f} s' for host, seconds in two['busy'].items())}")
+    for name, of in (("one host", one), ("two hosts", two)):
+        print(f"work on {name}: {' and '.join(f'{seconds:.2f} s' for seconds in of['busy'].values())}")
     print(f"the same bytes: {'yes' if told['same_bytes'] else 'NO'}")
 
 

@@ -19,13 +19,20 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
 from measure import measure
 from scipy.optimize import nnls
 
+from flows.charts import BLUE, ORANGE, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 ONE_STATE = "44"  # Rhode Island, 1,097,379 persons
+SECONDS = (15, 30, 60, 120, 240)  # ticks of the chart
 
 
 def make(folder: Path, millions: int, params: Path) -> Path:
@@ -93,28 +100,30 @@ def fit(points: list[dict]) -> dict[str, float]:
     }
 
 
-def draw(told: dict, path: Path) -> None:
+def draw(told: dict) -> Figure:
     """Seconds and peak memory over persons, and what the model says of the seconds."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
     points = sorted(told["points"], key=lambda point: point["persons"])
     persons = [point["persons"] / 1e6 for point in points]
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
-    left.plot(persons, [point["seconds"] for point in points], "o", label="measured")
+    figure = Figure(figsize=(9, 3.6))
+    left, right = figure.subplots(1, 2)
     if "model" in told:
-        left.plot(persons, [point["modelled_seconds"] for point in points], "-", label="model")
-        left.legend()
-    left.set(xscale="log", yscale="log", xlabel="persons (millions)", title="seconds, start-up included")
-    right.plot(persons, [point["peak_bytes"] / 2**30 for point in points], "o-", color="tab:orange")
-    right.set(xscale="log", xlabel="persons (millions)", title="peak memory of all processes (GiB)", ylim=(0, None))
+        left.plot(persons, [point["modelled_seconds"] for point in points], color=ORANGE, label="model")
+    left.plot(persons, [point["seconds"] for point in points], "o", color=BLUE, label="measured")
+    left.legend()
+    left.set(yscale="log", title="seconds, start-up included")
+    left.set_yticks(SECONDS, [str(tick) for tick in SECONDS])
+    right.plot(persons, [point["peak_bytes"] / 2**30 for point in points], "o-", color=BLUE)
+    right.set(title="peak memory of all processes (GiB)", ylim=(0, None))
     for axes in (left, right):
-        axes.grid(alpha=0.3)
+        axes.set(xscale="log", xlabel="persons (millions)")
+        axes.set_xticks(persons, [f"{millions:.0f}" for millions in persons])
+        axes.xaxis.set_minor_locator(NullLocator())
+    left.yaxis.set_minor_locator(NullLocator())
     figure.suptitle(f"das run from text, {told['machine']}")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
 def line(point: dict) -> str:
@@ -146,7 +155,7 @@ def main() -> None:
         told["model"] = fit(points)
         print(json.dumps(told["model"], indent=1))
     (chosen.folder / "scale.json").write_text(json.dumps(told, indent=1))
-    draw(told, chosen.folder / "scale.svg")
+    save(lambda: draw(told), chosen.folder / "scale.svg")
 
 
 if __name__ == "__main__":
