@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: setup run test lint lock clean
+.PHONY: setup run test test-slow lint lock clean
 
 setup: .venv/.installed
 
@@ -15,8 +15,14 @@ setup: .venv/.installed
 run: setup
 	$(BIN)/das demo
 
+# Files go to processes in their own order: the end-to-end ones come first, so that none is left over at the end.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 test: setup
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(PYTEST) -m "not slow"
+
+test-slow: setup
+	$(PYTEST) -m slow
 
 lint: setup
 	$(BIN)/ruff check .

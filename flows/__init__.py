@@ -2,10 +2,11 @@
 
 import os
 
-# Quiet and offline, unless the environment says otherwise; read when prefect and distributed are imported.
+# Quiet, offline and patient, unless the environment says otherwise; read when prefect and distributed are imported.
 for _name, _value in (
     ("PREFECT_SERVER_ANALYTICS_ENABLED", "false"),
     ("DO_NOT_TRACK", "1"),
+    ("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120"),  # its 20 are too few on a machine that is at work
     ("DASK_DISTRIBUTED__VERSION__CHECK", "false"),
 ):
     os.environ.setdefault(_name, _value)

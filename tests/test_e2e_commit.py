@@ -91,6 +91,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_of_the_reservation_a_run_is_charged_once_and_keeps_its_secret(home: Home) -> None:
     home.go(before="budget check")
     home.keep()
@@ -117,6 +118,7 @@ def test_killed_at_any_step_of_the_reservation_a_run_is_charged_once_and_keeps_i
     assert met >= {(False, False, False), (False, True, False), (True, True, False)}
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home) -> None:
     home.go(before="commit")
     home.keep()

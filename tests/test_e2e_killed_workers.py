@@ -36,7 +36,7 @@ from tasks.release import SEE_SPINE
 from tasks.spine.branch import build_spine
 from tasks.workers import Workers
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]
 WRITES = {  # every stage that maps its work onto the workers, and where in the run or the release its pieces write
     "validate": "persons",

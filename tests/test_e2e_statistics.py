@@ -33,7 +33,7 @@ from tasks.synthetic import write_mark
 from tasks.validation import load_parameters
 from tasks.workers import Workers
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]
 RUNS = 20
 DEVIATIONS = 5

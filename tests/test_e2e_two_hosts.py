@@ -16,7 +16,7 @@ from e2e_runs import digest, prepared
 from benchmarks import two_hosts
 from benchmarks.two_hosts import LOOPBACK, Cluster, Host, NoNamespacesError, namespaces, tls_cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 PIECE_LOG = Path(two_hosts.__file__).with_name("piece_log.py")
 PATIENCE = 240  # seconds until a test gives up; nothing depends on it
 
