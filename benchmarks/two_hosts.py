@@ -132,13 +132,20 @@ def tls_cluster(folder: Path, preload: Path, hosts: Sequence[Host] = LOOPBACK) -
             )
             for place, host in enumerate(hosts)
         )
-        while not found.exists():
+        while not (address := _address(found)):
             if scheduler.poll() is not None:
                 raise RuntimeError(log.read_text())
             time.sleep(0.05)
-        address = json.loads(found.read_text())["address"]
         certificates = (f"--tls-{name}={path}" for name, path in files.items())
         yield Cluster(("--scheduler", address, *certificates), scheduler, workers, log, note)
+
+
+def _address(file: Path) -> str | None:
+    """The address in a scheduler file, once it is there as a whole: Dask does not rename it into place."""
+    try:
+        return str(json.loads(file.read_text())["address"])
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
