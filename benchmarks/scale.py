@@ -1,11 +1,12 @@
 """The series of whole runs up to the nation, and the cost model that it fits.
 
-    python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 1,3,10,30,100,331] [--memory-limit 6GiB]
+    python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 1,3,10,30,30all,100,331] [--memory-limit 6GiB]
 
 Makes synthetic nations in FOLDER (kept; about 80 bytes a person), runs `das run` over the US part of each, start-up
 included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons, spread thinly over the
 whole geography; but 1 means all of Rhode Island, which has few population groups, so that the model can tell persons
-from groups, and 331 is the whole country.
+from groups, and 331 is the whole country. `all` after a size: nothing is suppressed, so that it can tell persons
+from rows; 30all takes 20 GB more for the run.
 The model: seconds = fixed + a * persons + b * population groups + c * released rows, each not negative.
 """
 
@@ -32,25 +33,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ONE_STATE = "44"  # Rhode Island, 1,097,379 persons
+ALL = "all"
+SUPPRESSION = "zero_suppression_chance"
 SECONDS = (15, 30, 60, 120, 240)  # ticks of the chart
 
 
-def make(folder: Path, millions: int, params: Path) -> Path:
+def make(folder: Path, size: str, params: Path) -> Path:
     """The synthetic nation of a size, made once."""
+    millions = int(size.removesuffix(ALL))
     out = folder / f"nation-{millions}"
     if not out.exists():
         part = {1: ["--states", ONE_STATE], 331: []}.get(millions, ["--persons", str(millions * 1_000_000)])
         command = [_das(), "synth", "nation", str(out), "--params", str(params), *part]
         subprocess.run(command, check=True)
-        _only_us(out / "params/config.json")
+    settings = json.loads((out / "params/config.json").read_text())
+    settings["run_pr"] = False  # a run of its own, of little size
+    settings.pop(SUPPRESSION, None)
+    if not size.endswith(ALL):
+        settings[SUPPRESSION] = json.loads((params / "config.json").read_text())[SUPPRESSION]
+    (out / "params/config.json").write_text(json.dumps(settings, indent=1))
     return out
-
-
-def _only_us(config: Path) -> None:
-    """Switch Puerto Rico off: a run of its own, of little size."""
-    settings = json.loads(config.read_text())
-    settings["run_pr"] = False
-    config.write_text(json.dumps(settings, indent=1))
 
 
 def run(folder: Path, nation: Path, memory_limit: str) -> dict:
@@ -105,7 +107,8 @@ def draw(told: dict) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    points = sorted(told["points"], key=lambda point: point["persons"])
+    series = [point for point in told["points"] if not point["size"].endswith(ALL)]
+    points = sorted(series, key=lambda point: point["persons"])
     persons = [point["persons"] / 1e6 for point in points]
     figure = Figure(figsize=(9, 3.6))
     left, right = figure.subplots(1, 2)
@@ -141,14 +144,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--params", type=Path, default=Path("../shared/data/params-2020-production"))
-    parser.add_argument("--persons", default="1,3,10", help="millions, as 1,3,10,30,100,331")
+    parser.add_argument(
+        "--persons",
+        default="1,3,10",
+        help="millions, as 1,3,10,30,30all,100,331; default 1,3,10, too few for the model",
+    )
     parser.add_argument("--memory-limit", default="auto")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     points = []
-    for millions in (int(text) for text in chosen.persons.split(",")):
-        point = run(chosen.folder, make(chosen.folder, millions, chosen.params), chosen.memory_limit)
-        points.append(point)
+    for size in chosen.persons.split(","):
+        point = run(chosen.folder, make(chosen.folder, size, chosen.params), chosen.memory_limit)
+        points.append({"size": size, **point})
         print(line(point), flush=True)
     told = {"machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.release()}", "points": points}
     if len(points) > 4:  # as many points as coefficients would fit anything

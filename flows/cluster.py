@@ -102,7 +102,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         raise Refused("a tls:// scheduler needs certificates: --tls-ca, --tls-cert and --tls-key")
     if settings.scheduler and not _is_closed(settings.scheduler):
         raise Refused("a scheduler on another machine is reached by tls:// only: who reaches its port runs code there")
-    _check_memory_limit(settings.memory_limit)
+    check_memory_limit(settings.memory_limit)
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with dask.config.set(QUIET | KEEP_MEMORY | ({} if settings.dashboard else NO_PAGES)):
         try:
@@ -134,7 +134,7 @@ def _is_closed(address: str) -> bool:
         return False
 
 
-def _check_memory_limit(limit: str) -> None:
+def check_memory_limit(limit: str) -> None:
     """Refuse a limit that is no size, or one that a run could not keep."""
     try:
         enough = limit == "auto" or parse_bytes(limit) >= COORDINATOR + WORKER
@@ -142,7 +142,7 @@ def _check_memory_limit(limit: str) -> None:
         raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
     if not enough:
         least = format_bytes(COORDINATOR + WORKER)
-        raise Refused(f"--memory-limit {limit} could not be kept: a run takes up to {least}, with one worker")
+        raise Refused(f"--memory-limit {limit} could not be kept: a run needs {least}, with one worker")
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from tasks.validation import (
     Validated,
     configuration_digest,
     load_parameters,
+    missing_data,
     read_data_mark,
     read_parameters,
 )
@@ -53,7 +54,7 @@ def foresee_budget(run: RunDirectory, params: str, data: str, region: Region, ch
     """Refuse at once what the budget check would refuse later: an account that is missing or would be passed.
 
     Charges nothing. Marked data needs no account, nor does a region that is switched off; a run that has its row is
-    past this; faulty parameters are told by validation.
+    past this; faulty parameters and missing data are told by validation.
 
     Raises
     ------
@@ -61,7 +62,9 @@ def foresee_budget(run: RunDirectory, params: str, data: str, region: Region, ch
         as `check_budget` does.
     """
     parameters, _ = read_parameters(params)
-    if parameters is None or region not in parameters.configuration.regions or read_data_mark(data) is not None:
+    if parameters is None or region not in parameters.configuration.regions:
+        return
+    if read_data_mark(data) is not None or missing_data(data):
         return
     request = _request(run, region, charging, parameters, input_digest="", configuration="")
     _check_named(request)

@@ -30,9 +30,9 @@ LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")
 STATEMENTS = {
     "guarantee": "The noise words come from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the "
     "operating system, which is deleted with this release: the guarantee is computational.",
-    "margins": "A margin of error is the smallest m with P(|noise| > m) <= 0.05 for the noise that was added to the "
-    "published count, before suppression and clipping. It is not conditional on publication: suppression biases the "
-    "small counts that remain upwards.",
+    "margins": "Beside each count of the Parquet files stands its margin of error, the smallest m with "
+    "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before suppression and clipping. It "
+    "is not conditional on publication: suppression biases the small counts that remain upwards.",
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a T1 count "
     "may differ from the sum of its T2 cells.",
 }

@@ -221,6 +221,16 @@ def _refuse(run: RunDirectory, found: Sequence[Finding]) -> NoReturn:
     raise Refused(f"the input does not pass validation; the findings are in the curator's report of {run.id}")
 
 
+def missing_data(data: str) -> bool:
+    """True where one of the data files does not exist."""
+    try:
+        find_person_file(data)
+    except FileNotFoundError:
+        return True
+    filesystem, name = locate(f"{data.rstrip('/')}/{GRF_FILE}")
+    return not filesystem.exists(name)
+
+
 def check_data_alone(data: str) -> list[Finding]:
     """What the data files show where faulty parameters leave nothing to check their rows against.
 

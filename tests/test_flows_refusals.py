@@ -383,6 +383,26 @@ def test_das_run_refuses_what_it_may_not_spend(
 
 
 @pytest.mark.e2e
+def test_a_mistyped_data_folder_is_not_taken_for_data_without_an_account(tmp_path: Path, run: Das) -> None:
+    params, _ = good_inputs().write(tmp_path)
+    code, out, err = run(params, tmp_path / "nowhere", tmp_path / "out")
+    assert code == 1
+    assert out.count("the file does not exist") == 2
+    assert "account" not in last_line(err)
+
+
+def test_a_limit_that_could_not_be_kept_is_refused_before_a_run_is_made(
+    tmp_path: Path, das: Das, state_home: Path
+) -> None:
+    params, data = good_inputs().write(tmp_path)
+    for command in ("run", "truth"):
+        code, _, err = das(command, params, data, tmp_path / "out", "--memory-limit", "6")
+        assert code == 1
+        assert "a run needs 3.00 GiB" in last_line(err)
+    assert not state_home.exists()
+
+
+@pytest.mark.e2e
 def test_a_region_that_is_switched_off_is_charged_nothing(
     tmp_path: Path, shared_cluster: None, prefect_server: None, state_home: Path
 ) -> None:

@@ -19,6 +19,15 @@ def folder(path: Path | None) -> Path | None:
     return path
 
 
+def _memory_limit(limit: str) -> str:
+    """Refuse a limit that could not be kept, before a run is made."""
+    if limit != "auto":
+        from flows.cluster import check_memory_limit
+
+        check_memory_limit(limit)
+    return limit
+
+
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
 Out = Annotated[Path, typer.Argument(help="Where the release goes, as OUT/us and OUT/pr.")]
@@ -36,7 +45,9 @@ LedgerFile = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Worker processes on this machine.", show_default="cores")
 ]
-MemoryLimit = Annotated[str, typer.Option(help="Memory of all processes together, as 6GiB.")]
+MemoryLimit = Annotated[
+    str, typer.Option(help="Memory of all processes together, as 6GiB.", callback=_memory_limit)
+]
 Scheduler = Annotated[str | None, typer.Option(help="Use the Dask scheduler at this address instead.")]
 TlsCa = Annotated[str | None, typer.Option(help="Certificate authority of the scheduler (PEM).")]
 TlsCert = Annotated[str | None, typer.Option(help="Our certificate (PEM).")]

@@ -74,7 +74,8 @@ def run(
         check_resume(context)
     home = state or state_home()
     if left := run_directories(home):
-        err.print(f"Confidential directories of earlier runs in {home / 'runs'}: {', '.join(run.id for run in left)}")
+        ids = ", ".join(run.id for run in left)
+        err.print(f"Confidential directories of earlier runs in {home / 'runs'}: {ids} (das runs list tells of them)")
     if resume is not None:
         settings = RunSettings.load(run_directory(home, resume))
         if settings is None:

@@ -7,6 +7,7 @@ householder out.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -64,7 +65,10 @@ def _ended(column: np.ndarray, mark: bytes) -> np.ndarray:
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
     rows = len(pieces[0])
-    matrix = np.hstack([np.ascontiguousarray(piece).view(np.uint8).reshape(rows, -1) for piece in pieces])
+    widths = [piece.itemsize * math.prod(piece.shape[1:]) for piece in pieces]  # told, for there may be no row
+    matrix = np.hstack(
+        [np.ascontiguousarray(p).view(np.uint8).reshape(rows, width) for p, width in zip(pieces, widths, strict=True)]
+    )
     return matrix.view(f"S{matrix.shape[1]}").reshape(rows)
 
 
