@@ -45,9 +45,7 @@ LedgerFile = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Worker processes on this machine.", show_default="cores")
 ]
-MemoryLimit = Annotated[
-    str, typer.Option(help="Memory of all processes together, as 6GiB.", callback=_memory_limit)
-]
+MemoryLimit = Annotated[str, typer.Option(help="Memory of all processes together, as 6GiB.", callback=_memory_limit)]
 Scheduler = Annotated[str | None, typer.Option(help="Use the Dask scheduler at this address instead.")]
 TlsCa = Annotated[str | None, typer.Option(help="Certificate authority of the scheduler (PEM).")]
 TlsCert = Annotated[str | None, typer.Option(help="Our certificate (PEM).")]
