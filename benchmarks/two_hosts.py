@@ -125,7 +125,8 @@ def tls_cluster(folder: Path, preload: Path, hosts: Sequence[Host] = LOOPBACK) -
             stack.callback(_end, process)
             return process
 
-        scheduler = start(hosts[0], "scheduler", "--protocol", "tls", "--port", "0")
+        any_port = ("--port", "0", "--dashboard-address", f"{hosts[0].address}:0")
+        scheduler = start(hosts[0], "scheduler", "--protocol", "tls", *any_port)
         workers = tuple(
             start(
                 host, "worker", "--nthreads", "1", "--local-directory", f"{folder}/{place}", "--preload", str(preload)

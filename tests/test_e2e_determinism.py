@@ -85,7 +85,7 @@ def test_two_workers(prepare: Callable[..., RunSettings], expected: str, client:
     assert digest(released(prepare("two"), Workers(client))) == expected
 
 
-IN_PROCESS = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "dashboard_address": None}
+IN_PROCESS = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
 CLUSTERS = {
     "one thread": ClusterSettings(workers=1),
     "threads": ClusterSettings(workers=1, threads_per_worker=4),

@@ -62,7 +62,7 @@ def network() -> str:
 
 
 def of_a_class(address: str, **tls: str) -> ClusterSettings:
-    options = {"host": address, "n_workers": 1, "dashboard_address": None}
+    options = {"host": address, "n_workers": 1, "dashboard_address": "127.0.0.1:0"}  # None is the port that others take
     return ClusterSettings(cluster_class="distributed:LocalCluster", cluster_options=options, **tls)
 
 

@@ -118,7 +118,7 @@ def test_a_cluster_without_workers_is_lost(run: RunDirectory, tmp_path: Path, mo
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[tuple[Client, subprocess.Popen[bytes]]]:
     """A scheduler and one worker process that nothing starts again."""
-    quiet = {"n_workers": 0, "dashboard_address": None, "silence_logs": False}
+    quiet = {"n_workers": 0, "dashboard_address": "127.0.0.1:0", "silence_logs": False}
     with LocalCluster(**quiet) as alone, Client(alone, set_as_default=False) as client:
         words = ["-m", "dask", "worker", alone.scheduler_address, "--no-nanny", "--no-dashboard", "--nthreads", "1"]
         worker = subprocess.Popen(
