@@ -13,10 +13,11 @@ from tasks.run_directory import RunDirectory, load_public
 from tasks.tables import locate
 from tasks.validation import load_parameters
 
-# Core-seconds a million, as benchmarks/stages.py measures them; what is left is told from their ratios alone.
+# Core-seconds a million on a quiet core, in the ratios that benchmarks/stages.py measures on the nation. What is left
+# is told from these ratios alone, at the pace of the run so far.
 TEXT, PARQUET = 0.55, 0.52  # persons, from text or Parquet
-COUNTED = 0.14  # persons, counted by population group
-MEASURED = {"totals": 0.040, "sex by age": 0.060, "suppression": 0.035}  # population groups
+COUNTED = 0.125  # persons, counted by population group
+MEASURED = {"totals": 0.034, "sex by age": 0.055, "suppression": 0.008}  # population groups
 RELEASED = 0.01  # population groups, of which a part is written
 SPINE = 6.0  # blocks, in two passes over the states
 

@@ -63,8 +63,8 @@ def check_out(run: RunDirectory, out: Path, region: str) -> None:
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Refused(f"{nearest} cannot be written")
     if place.exists() and not is_released(run, out, region) and any(place.iterdir() if place.is_dir() else [place]):
-        way_out = f"das runs discard {run.id} gives this run up"
-        raise Refused(f"{place} holds something already; a release goes into a place of its own, or {way_out}")
+        way_out = f"; das runs discard {run.id} gives this run up" if run.path.exists() else ""
+        raise Refused(f"{place} holds something already; a release goes into a place of its own{way_out}")
 
 
 def is_released(run: RunDirectory, out: Path, region: str) -> bool:
