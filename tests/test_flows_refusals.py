@@ -595,7 +595,10 @@ def test_a_release_does_not_go_to_a_url(
         (["validate", "nowhere://params", "nowhere://data"], "nowhere://params/config.json: Protocol not known"),
     ],
 )
-def test_other_refusals(das: Das, arguments: list[str], message: str) -> None:
+def test_other_refusals(
+    tmp_path: Path, das: Das, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # `make run` leaves a folder out where the tests are started
     code, _, err = das(*arguments)
     assert code == 1
     assert message in last_line(err)
