@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from measure import measure
 
 from tasks.bottom_up.example import DOMAIN, TABLE, TOTALS, make_example
-from tasks.digests import file_digest
-from tasks.synthetic import MARK_FILE
+from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.lifecycle.digests import file_digest
 
 
 def as_text(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 
 from distributed import get_worker
 
-from tasks import confidential
+from tasks.lifecycle import confidential
 
 _guard = inspect.unwrap(confidential.guard)  # Dask may load this twice
 

@@ -20,10 +20,10 @@ from importlib.metadata import version
 import numpy as np
 import opendp.prelude as dp
 
-from privacy.mechanisms import DiscreteGaussian, Law, TwoSidedGeometric
-from privacy.noise import QueryNoise
-from privacy.randomness import RunSecret
-from privacy.sampler import Sampler
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import RunSecret
+from privacy.noise.sampler import Sampler
 
 LAWS: dict[str, Law] = {
     "discrete Gaussian, sigma^2 2.1": DiscreteGaussian(Fraction(21, 10)),

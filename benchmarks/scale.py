@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from measure import measure
 from scipy.optimize import nnls
 
-from flows.charts import BLUE, ORANGE, save
+from flows.reports.charts import BLUE, ORANGE, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

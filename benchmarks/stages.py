@@ -5,7 +5,7 @@
 PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). A bound is what the same workers need for the
 least that a stage must do: to parse its text with pyarrow alone, to read and write its bytes, to make its keystream.
 `tabulation` compares the exact counts of one partition, the one with the most persons, with the plainest correct pandas
-program. The machine's costs a million are what flows/estimate.py foretells a run from.
+program. The machine's costs a million are what flows/execution/expected_work.py foretells a run from.
 """
 
 from __future__ import annotations
@@ -26,23 +26,28 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from flows.cluster import ClusterSettings, open_cluster
-from privacy.randomness import Keystream
-from tasks.budget_check import Charging, check_budget
-from tasks.configuration import Level, Region
-from tasks.coterminous import equate_coterminous
-from tasks.digests import CHUNK_BYTES
-from tasks.domain import load_domain
-from tasks.geography import GRF_FILE, NOWHERE, load_geography
-from tasks.population_groups import count_partition, count_population_groups, load_partitions, read_persons
-from tasks.release import stage_release
-from tasks.run_directory import RunDirectory, load_public
-from tasks.sex_by_age import measure_sex_by_age
-from tasks.suppression import suppress
-from tasks.tables import read_bytes
-from tasks.totals import measure_totals
-from tasks.validation import load_parameters, read_parameters, validate
-from tasks.workers import Workers
+from flows.execution.cluster import ClusterSettings, open_cluster
+from privacy.noise.randomness import Keystream
+from tasks.detailed_dhca.budget_check import Charging, check_budget
+from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.domain import load_domain
+from tasks.detailed_dhca.population_groups import (
+    count_partition,
+    count_population_groups,
+    load_partitions,
+    read_persons,
+)
+from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
+from tasks.detailed_dhca.suppression import suppress
+from tasks.detailed_dhca.totals import measure_totals
+from tasks.detailed_dhca.validation import load_parameters, read_parameters, validate
+from tasks.inputs.configuration import Level, Region
+from tasks.inputs.geography import GRF_FILE, NOWHERE, load_geography
+from tasks.inputs.tables import read_bytes
+from tasks.lifecycle.digests import CHUNK_BYTES
+from tasks.lifecycle.run_directory import RunDirectory, load_public
+from tasks.lifecycle.workers import Workers
 
 WORDS_EACH = 1 << 22
 

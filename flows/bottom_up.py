@@ -15,17 +15,17 @@ from typing import Any
 from prefect import flow, get_run_logger, runtime
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.bottom_up_settings import BottomUpSettings
-from flows.cluster import open_cluster
 from flows.detailed_dhca import stage
-from flows.progress import report
-from flows.settings import keep_settings
+from flows.execution.bottom_up_settings import BottomUpSettings
+from flows.execution.cluster import open_cluster
+from flows.execution.progress import report
+from flows.execution.settings import keep_settings
 from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, check_budget, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
-from tasks.commit import check_out, commit, finish_released, staging
-from tasks.run_directory import RunDirectory, load_public, locked, save_public
-from tasks.workers import Workers
+from tasks.lifecycle.commit import check_out, commit, finish_released, staging
+from tasks.lifecycle.run_directory import RunDirectory, load_public, locked, save_public
+from tasks.lifecycle.workers import Workers
 
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=1)  # @flow's type is invariant in the future of a task
 

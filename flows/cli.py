@@ -17,9 +17,9 @@ from flows.commands.synth import synth
 from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
-from flows.terminal import err, unforeseen
-from tasks.core_dumps import no_core_dumps
-from tasks.errors import Failed, Refused
+from flows.reports.terminal import err, unforeseen
+from tasks.lifecycle.core_dumps import no_core_dumps
+from tasks.lifecycle.errors import Failed, Refused
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
 

@@ -22,25 +22,25 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.cluster import open_cluster
-from flows.estimate import expected_work
-from flows.progress import expect, report
-from flows.settings import RunSettings, keep_settings
-from tasks.budget_check import check_budget, foresee_budget
-from tasks.commit import check_out, commit, end_run, finish_released, staging
-from tasks.confidential import guard
-from tasks.coterminous import equate_coterminous, save_sets
-from tasks.errors import Refused
-from tasks.noise import AUTHORIZATION, is_truth
-from tasks.population_groups import count_population_groups
-from tasks.release import stage_release
-from tasks.run_directory import RunDirectory, locked
-from tasks.sex_by_age import measure_sex_by_age
+from flows.execution.cluster import open_cluster
+from flows.execution.expected_work import expected_work
+from flows.execution.progress import expect, report
+from flows.execution.settings import RunSettings, keep_settings
+from tasks.detailed_dhca.budget_check import check_budget, foresee_budget
+from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
+from tasks.detailed_dhca.noise import AUTHORIZATION, is_truth
+from tasks.detailed_dhca.population_groups import count_population_groups
+from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
+from tasks.detailed_dhca.suppression import suppress
+from tasks.detailed_dhca.totals import measure_totals
+from tasks.detailed_dhca.validation import Validated, configuration_digest, digest_parameters, load_parameters, validate
+from tasks.lifecycle.commit import check_out, commit, end_run, finish_released, staging
+from tasks.lifecycle.confidential import guard
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.workers import Workers
 from tasks.spine.branch import build_spine
-from tasks.suppression import suppress
-from tasks.totals import measure_totals
-from tasks.validation import Validated, configuration_digest, digest_parameters, load_parameters, validate
-from tasks.workers import Workers
 
 TASKS_AT_ONCE = 4  # stages of different levels; the Dask workers behind them are the limit
 

@@ -16,9 +16,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.cluster import ClusterSettings
-from flows.settings import Location
-from flows.spine_workers import spine_workers
+from flows.execution.cluster import ClusterSettings
+from flows.execution.settings import Location
+from flows.execution.spine_workers import spine_workers
 from tasks.spine.finish import Each, finish
 from tasks.spine.options import read_allocation, read_columns, read_settings
 from tasks.spine.prepare import Prepared, prepare
@@ -79,7 +79,7 @@ def join(prepared: Prepared, states: Sequence[State], each: Each) -> SpineSummar
 def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> dict[str, Any]:
     """Optimize the spine of a block table; states go to Dask workers where a cluster is given.
 
-    Returns the summary that spine.json holds. Raises `tasks.errors.Refused` for bad input.
+    Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
     prepared = read.submit(run).result()
     with prepared.discarding(), spine_workers(cluster) as each:

@@ -48,7 +48,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def client() -> Iterator[object]:
     """A client of a real Dask cluster of two worker processes, shared by the session."""
-    from flows.cluster import ClusterSettings, open_cluster
+    from flows.execution.cluster import ClusterSettings, open_cluster
 
     with open_cluster(ClusterSettings(workers=2), Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests") as found:
         yield found

@@ -13,22 +13,22 @@ from typing import Any, cast
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tasks.budget_check import Charging, check_budget
-from tasks.commit import staging
-from tasks.configuration import Region
-from tasks.coterminous import equate_coterminous
-from tasks.errors import Refused
-from tasks.findings import Finding, read_findings
-from tasks.population_groups import count_population_groups
-from tasks.release import stage_release
-from tasks.run_directory import RunDirectory
-from tasks.sex_by_age import measure_sex_by_age
-from tasks.suppression import suppress
-from tasks.synthetic import write_mark
-from tasks.totals import measure_totals
-from tasks.truth import release_truth
-from tasks.validation import Validated, load_parameters, validate
-from tasks.workers import Workers
+from tasks.detailed_dhca.budget_check import Charging, check_budget
+from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.population_groups import count_population_groups
+from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
+from tasks.detailed_dhca.suppression import suppress
+from tasks.detailed_dhca.totals import measure_totals
+from tasks.detailed_dhca.truth import release_truth
+from tasks.detailed_dhca.validation import Validated, load_parameters, validate
+from tasks.inputs.configuration import Region
+from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.synthetic_mark import write_mark
+from tasks.lifecycle.commit import staging
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
 

@@ -23,24 +23,24 @@ import dask
 import pytest
 from dhca_inputs import Here
 
-from flows.settings import RunSettings, keep_settings
-from privacy.ledger import Account, Ledger
-from privacy.mechanisms import Definition
-from tasks import domain
-from tasks.budget_check import check_budget
-from tasks.commit import check_out, commit, finish_released
-from tasks.coterminous import equate_coterminous
-from tasks.errors import Refused
-from tasks.noise import SECRET
-from tasks.population_groups import count_population_groups
-from tasks.release import stage_release
-from tasks.run_directory import RunDirectory, load_public, locked
-from tasks.sex_by_age import measure_sex_by_age
-from tasks.suppression import suppress
-from tasks.synthetic import MARK_FILE, write_mark
-from tasks.totals import measure_totals
-from tasks.validation import configuration_digest, digest_parameters, load_parameters, validate
-from tasks.workers import Workers
+from flows.execution.settings import RunSettings, keep_settings
+from privacy.accounting.ledger import Account, Ledger
+from privacy.noise.laws import Definition
+from tasks.detailed_dhca import domain
+from tasks.detailed_dhca.budget_check import check_budget
+from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.noise import SECRET
+from tasks.detailed_dhca.population_groups import count_population_groups
+from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
+from tasks.detailed_dhca.suppression import suppress
+from tasks.detailed_dhca.totals import measure_totals
+from tasks.detailed_dhca.validation import configuration_digest, digest_parameters, load_parameters, validate
+from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
+from tasks.lifecycle.commit import check_out, commit, finish_released
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, load_public, locked
+from tasks.lifecycle.workers import Workers
 
 ACCOUNT = "census"
 STAGES = ("validate", "population groups", "budget check", "noise", "coterminous", "release", "commit")
@@ -187,7 +187,7 @@ def prepared(example: Path, folder: Path, run_id: str) -> tuple[RunSettings, str
 @contextmanager
 def small_pieces() -> Iterator[None]:
     """Cut the groups of a level into pieces of a region each, here and on the workers of clusters that start within."""
-    preload = ["from tasks import domain; domain.GROUPS_EACH = 1"]
+    preload = ["from tasks.detailed_dhca import domain; domain.GROUPS_EACH = 1"]
     with pytest.MonkeyPatch.context() as patch, dask.config.set({"distributed.worker.preload": preload}):
         patch.setattr(domain, "GROUPS_EACH", 1)
         yield
@@ -209,7 +209,9 @@ Point = tuple[str, int]
 FILES = ("budget_check.py", "commit.py", "ledger.py", "run_directory.py", "pathlib.py", "shutil.py")
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["pytest", "flows.settings", "tasks.release", "tasks.coterminous"])
+_context.set_forkserver_preload(
+    ["pytest", "flows.execution.settings", "tasks.detailed_dhca.release", "tasks.detailed_dhca.coterminous"]
+)
 
 
 def reserve(settings: RunSettings) -> None:

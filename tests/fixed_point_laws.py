@@ -7,7 +7,7 @@ from bisect import bisect_right
 from fractions import Fraction
 from functools import lru_cache
 
-from privacy.mechanisms import DiscreteGaussian, Law
+from privacy.noise.laws import DiscreteGaussian, Law
 
 GUARD = 64
 

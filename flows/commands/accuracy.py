@@ -11,8 +11,8 @@ from rich.console import Group
 from rich.table import Table
 
 from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
-from flows.terminal import Json, err, out, show
-from tasks.errors import Refused
+from flows.reports.terminal import Json, err, out, show
+from tasks.lifecycle.errors import Refused
 
 
 def accuracy(
@@ -36,17 +36,17 @@ def accuracy(
     """
     import shutil
 
-    from flows.accuracy_charts import draw_charts
-    from flows.cluster import ClusterSettings, open_cluster
-    from flows.curator import findings_table, load_findings
-    from flows.progress import bars, report
-    from flows.settings import new_run_id, state_home
-    from tasks.accuracy.measure import measure_accuracy
-    from tasks.accuracy.report import STATEMENT, make_report, write_report
-    from tasks.findings import gather, has_errors
-    from tasks.run_directory import RunDirectory, locked, whole
-    from tasks.validation import read_parameters
-    from tasks.workers import Workers
+    from flows.execution.cluster import ClusterSettings, open_cluster
+    from flows.execution.progress import bars, report
+    from flows.execution.settings import new_run_id, state_home
+    from flows.reports.accuracy_charts import draw_charts
+    from flows.reports.curator import findings_table, load_findings
+    from tasks.detailed_dhca.accuracy.measure import measure_accuracy
+    from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
+    from tasks.detailed_dhca.validation import read_parameters
+    from tasks.inputs.findings import gather, has_errors
+    from tasks.lifecycle.run_directory import RunDirectory, locked, whole
+    from tasks.lifecycle.workers import Workers
 
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} holds something already; a report goes into an empty or a new folder")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from flows.formats import Format, FormatOption, TextTable, report
-from flows.terminal import Json, refusing
-from tasks.errors import Refused
+from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.terminal import Json, refusing
+from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.losses import Scale
-    from privacy.attribute_loss_s_dhc import Method, Table
-    from tasks.attribute_loss_dhca import Parameters
+    from flows.reports.losses import Scale
+    from privacy.analyses.attribute_loss_s_dhc import Method, Table
+    from tasks.attribute_loss.detailed_dhca import Parameters
 
 app = typer.Typer(
     help="Per-attribute privacy semantics: the loss of a change of some attributes of one person.", no_args_is_help=True
@@ -58,11 +58,11 @@ def s_dhc(
 
     **Example:** `das attribute-loss s-dhc --person "name=Ana, age=34, relation=spouse, size=4" --attributes Race,Age`
     """
-    from flows.losses import scale
-    from privacy.attribute_loss_deck import PEOPLE, READINGS, RESULTS
-    from privacy.attribute_loss_s_dhc import ATTRIBUTES, SECRETS, loss_by_table
-    from tasks.described import descriptions
-    from tasks.described import person as described
+    from flows.reports.losses import scale
+    from privacy.analyses.attribute_loss_deck import PEOPLE, READINGS, RESULTS
+    from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, SECRETS, loss_by_table
+    from tasks.attribute_loss.described import descriptions
+    from tasks.attribute_loss.described import person as described
 
     if method not in ("deck", "tight"):
         raise Refused(f"unknown method {method!r}: deck or tight")
@@ -124,7 +124,7 @@ class Loss:
 
 def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
     """What the slides' differing figures are, and where their table contradicts itself."""
-    from privacy.attribute_sets import check_monotone
+    from privacy.analyses.attribute_sets import check_monotone
 
     cells = [loss for loss in losses if loss.printed is not None]
     notes = []
@@ -160,15 +160,15 @@ def _by_table(losses: list[Loss], columns: list[str], unit: Scale, exceptions: b
 
 
 def _budgets(name: str) -> tuple[tuple[Table, ...], str]:
-    from privacy.attribute_loss_deck import DECK, NMFV8_US
-    from tasks.phsafe import read_phsafe_budgets
+    from privacy.analyses.attribute_loss_deck import DECK, NMFV8_US
+    from tasks.attribute_loss.phsafe import read_phsafe_budgets
 
     presets = {"deck": (DECK, "the slides'"), "nmfv8": (NMFV8_US, "PHSafe's production configuration NMFv8, US")}
     return presets.get(name) or (read_phsafe_budgets(Path(name)), name)
 
 
 def _sets(texts: Iterable[str] | None, attributes: Collection[str]) -> dict[str, frozenset[str]]:
-    from privacy.attribute_sets import attributes_of
+    from privacy.analyses.attribute_sets import attributes_of
 
     with refusing():
         sets = [attributes_of((name.strip() for name in text.split(",")), attributes) for text in texts or ()]
@@ -200,10 +200,10 @@ def dhc_a(
 
     **Example:** `das attribute-loss dhc-a params/ --person "name=Ana, races=1, aiannh=no" --attributes Race,Age`
     """
-    from flows.losses import scale
-    from privacy.attribute_loss_dhca import ATTRIBUTES, CROSSED, loss
-    from tasks.attribute_loss_dhca import read_parameters
-    from tasks.described import descriptions
+    from flows.reports.losses import scale
+    from privacy.analyses.attribute_loss_dhca import ATTRIBUTES, CROSSED, loss
+    from tasks.attribute_loss.described import descriptions
+    from tasks.attribute_loss.detailed_dhca import read_parameters
 
     if crossed not in CROSSED:
         raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
@@ -240,7 +240,7 @@ def dhc_a(
 
 
 def _dhca_notes(read: Parameters, unit: Scale, crossed: str, *, described: bool) -> list[str]:
-    from privacy.attribute_loss_dhca import loss_of_crossing
+    from privacy.analyses.attribute_loss_dhca import loss_of_crossing
 
     stability = "from the iteration files" if read.iterations else "max(2, max_race_codes) + 1, without iteration files"
     notes = [f"Unit: {unit.unit}. Stability: {stability}. Change of block: {crossed}."]

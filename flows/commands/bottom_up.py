@@ -22,13 +22,13 @@ from flows.commands.options import (
     folder,
 )
 from flows.commands.resume import check_resume, cluster_of_resumed, refuse
-from flows.formats import Format, FormatOption, TextTable, report
-from flows.terminal import Json, err, interruptible, out, refusing, show, unforeseen
-from tasks.errors import Failed, Refused
+from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.terminal import Json, err, interruptible, out, refusing, show, unforeseen
+from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:
-    from flows.bottom_up_settings import BottomUpSettings
-    from privacy.accuracy_curve import Point
+    from flows.execution.bottom_up_settings import BottomUpSettings
+    from privacy.analyses.accuracy_curve import Point
 
 app = typer.Typer(help="The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).", no_args_is_help=True)
 
@@ -85,12 +85,12 @@ def run(
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
-    from flows.bottom_up_settings import BottomUpSettings, new_bottom_up_settings
-    from flows.cluster import ClusterSettings
-    from flows.curator import other_data_warning
-    from flows.settings import keep_settings, new_run_id, run_directory, state_home
-    from tasks.commit import check_out
-    from tasks.run_directory import RunDirectory, locked
+    from flows.execution.bottom_up_settings import BottomUpSettings, new_bottom_up_settings
+    from flows.execution.cluster import ClusterSettings
+    from flows.execution.settings import keep_settings, new_run_id, run_directory, state_home
+    from flows.reports.curator import other_data_warning
+    from tasks.lifecycle.commit import check_out
+    from tasks.lifecycle.run_directory import RunDirectory, locked
 
     home = state or state_home()
     if resume is not None:
@@ -160,10 +160,10 @@ def _show_spend(settings: BottomUpSettings) -> None:
 
 def _run(settings: BottomUpSettings, again: str) -> dict[str, Any]:
     from flows.bottom_up import bottom_up
-    from flows.curator import findings_table, load_findings, other_data
-    from flows.progress import bars
-    from tasks.manifest import read_manifest
-    from tasks.run_directory import RunDirectory
+    from flows.execution.progress import bars
+    from flows.reports.curator import findings_table, load_findings, other_data
+    from tasks.detailed_dhca.manifest import read_manifest
+    from tasks.lifecycle.run_directory import RunDirectory
 
     try:
         with bars(f"Run {settings.run_id}"):
@@ -232,9 +232,9 @@ def noise(
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.bottom_up import BottomUp, secrecy_of_the_sample
-    from privacy.error import margin_of_error
-    from privacy.geometric_moments import absolute_sum, moments
+    from privacy.accounting.bottom_up import BottomUp, secrecy_of_the_sample
+    from privacy.analyses.geometric_moments import absolute_sum, moments
+    from privacy.noise.margins import margin_of_error
 
     sizes = cells or [1, 2, 4, 10, 100]
     told: list[dict[str, Any]] = []
@@ -269,7 +269,7 @@ def noise(
 
 
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
-    from flows.figures import fraction
+    from flows.reports.figures import fraction
 
     return [fraction(text, "--epsilon") for text in texts or STANDARD]
 
@@ -305,7 +305,7 @@ def curve(
 
     **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
     """
-    from flows.bottom_up_curve import simulate_counts, simulate_table
+    from flows.reports.bottom_up_curve import simulate_counts, simulate_table
 
     budgets = _budgets(epsilon)
     if counts is not None:
@@ -318,8 +318,8 @@ def curve(
         simulation = replace(simulation, method=method, clip=clip, sampler=sampler)
         points = list(simulation.curve(budgets, replicates))
     if plot:
-        from flows.bottom_up_chart import draw_curve
-        from flows.charts import save
+        from flows.reports.bottom_up_chart import draw_curve
+        from flows.reports.charts import save
 
         save(lambda: draw_curve(points, simulation.expected, unit), plot, dark=dark)
     notes = [

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.formats import Format, FormatOption, report
-from flows.terminal import Json
-from tasks.errors import Refused
+from flows.reports.formats import Format, FormatOption, report
+from flows.reports.terminal import Json
+from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from privacy.comparison_tables import PrintedTable
+    from privacy.analyses.comparison_tables import PrintedTable
 
 LARGEST_MARGIN = 10_000  # counts; exact laws of wider noise take more than the seconds that an answer may
 
@@ -43,10 +43,10 @@ def compare(
 
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
-    from flows.comparison import of_targets
-    from flows.comparison_of_setting import of_setting
-    from flows.figures import fraction
-    from tasks.level_budgets import read_settings
+    from flows.reports.comparison import of_targets
+    from flows.reports.comparison_of_setting import of_setting
+    from flows.reports.figures import fraction
+    from tasks.inputs.level_budgets import read_settings
 
     at = fraction(delta, "delta", below=Fraction(1))
     if source is None:
@@ -63,9 +63,9 @@ def compare(
 
 
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
-    from flows.figures import pair
-    from privacy.comparison_tables import TABLES, PrintedTable
-    from tasks.level_budgets import named_level, one_region, paper_name
+    from flows.reports.figures import pair
+    from privacy.analyses.comparison_tables import TABLES, PrintedTable
+    from tasks.inputs.level_budgets import named_level, one_region, paper_name
 
     if paper is not None and paper not in TABLES:
         raise Refused(f"unknown paper {paper!r}: {' or '.join(TABLES)}")

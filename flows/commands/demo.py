@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.terminal import Json, err
+from flows.reports.terminal import Json, err
 
 
 def demo(
@@ -20,7 +20,7 @@ def demo(
     **Example:** `das demo`
     """
     from flows.commands.run import run
-    from flows.settings import new_run_id
+    from flows.execution.settings import new_run_id
     from tasks.synth.synthesize import Options, synthesize_example
 
     run_id = new_run_id("demo")

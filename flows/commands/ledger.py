@@ -9,10 +9,10 @@ import typer
 from rich.console import Group, RenderableType
 
 from flows.commands.options import LedgerFile
-from flows.terminal import Json, refusing, show
+from flows.reports.terminal import Json, refusing, show
 
 if TYPE_CHECKING:
-    from privacy.ledger import Row
+    from privacy.accounting.ledger import Row
 
 app = typer.Typer(no_args_is_help=True, help="Open budget accounts and show what was charged to them.")
 
@@ -29,10 +29,10 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from flows.settings import state_home
-    from privacy.ledger import Account, Ledger, shown
-    from tasks.configuration import exact_number
-    from tasks.errors import Refused
+    from flows.execution.settings import state_home
+    from privacy.accounting.ledger import Account, Ledger, shown
+    from tasks.inputs.configuration import exact_number
+    from tasks.lifecycle.errors import Refused
 
     try:
         amount = exact_number(total)
@@ -57,8 +57,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
     **Example:** `das ledger show`
     """
-    from flows.settings import state_home
-    from privacy.ledger import Ledger
+    from flows.execution.settings import state_home
+    from privacy.accounting.ledger import Ledger
 
     path = ledger or state_home() / "ledger.sqlite"
     with refusing():
@@ -78,7 +78,7 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
 def _runs(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The runs of an account. Its data, of which no digest is shown, is numbered as it came."""
-    from privacy.ledger import on_other_data
+    from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
     return [
@@ -98,7 +98,7 @@ def _runs(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _tables(told: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
-    from privacy.ledger import shown
+    from privacy.accounting.ledger import shown
 
     tables = []
     for account in told:

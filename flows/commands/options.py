@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from flows.terminal import given_state
-from tasks.errors import Refused
+from flows.reports.terminal import given_state
+from tasks.lifecycle.errors import Refused
 
 
 def folder(path: Path | None) -> Path | None:
@@ -22,7 +22,7 @@ def folder(path: Path | None) -> Path | None:
 def _memory_limit(limit: str) -> str:
     """Refuse a limit that could not be kept, before a run is made."""
     if limit != "auto":
-        from flows.cluster import check_memory_limit
+        from flows.execution.cluster import check_memory_limit
 
         check_memory_limit(limit)
     return limit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from flows.cluster import ClusterSettings
+    from flows.execution.cluster import ClusterSettings
 
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
 CLUSTER = ("workers", "memory_limit", "scheduler", "tls_ca", "tls_cert", "tls_key")
@@ -44,7 +44,7 @@ def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Cluste
     `--scheduler` names another cluster, `--workers` this machine where the run was elsewhere; all else changes one
     setting of the cluster that it was on.
     """
-    from flows.cluster import ClusterSettings
+    from flows.execution.cluster import ClusterSettings
 
     changes = {name: value for name, value in given(context).items() if name in CLUSTER}
     elsewhere = bool(saved.scheduler or saved.cluster_class)

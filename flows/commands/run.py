@@ -23,11 +23,11 @@ from flows.commands.options import (
     folder,
 )
 from flows.commands.resume import check_resume, cluster_of_resumed, refuse
-from flows.terminal import Json, err, interruptible, out, show, unforeseen
-from tasks.errors import Failed, Refused
+from flows.reports.terminal import Json, err, interruptible, out, show, unforeseen
+from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:
-    from flows.settings import RunSettings
+    from flows.execution.settings import RunSettings
 
 
 def run(
@@ -64,11 +64,11 @@ def run(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
     `das run params/ data/ out/ --account census-2020`
     """
-    from flows.cluster import ClusterSettings
-    from flows.curator import run_directories
-    from flows.settings import RunSettings, keep_settings, new_run_id, run_directory, state_home
-    from tasks.commit import holds_other
-    from tasks.run_directory import RunDirectory, locked
+    from flows.execution.cluster import ClusterSettings
+    from flows.execution.settings import RunSettings, keep_settings, new_run_id, run_directory, state_home
+    from flows.reports.curator import run_directories
+    from tasks.lifecycle.commit import holds_other
+    from tasks.lifecycle.run_directory import RunDirectory, locked
 
     if resume is not None:
         check_resume(context)
@@ -144,8 +144,8 @@ class _Outcome:
     problem: Refused | Failed | None = None
 
     def told(self) -> dict[str, Any]:
-        from flows.curator import other_data
-        from tasks.manifest import read_manifest
+        from flows.reports.curator import other_data
+        from tasks.detailed_dhca.manifest import read_manifest
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         state = (
@@ -167,10 +167,10 @@ class _Outcome:
 
 def _regions(params: str, data: str) -> tuple[Any, ...]:
     """The regions to run, after what they will spend was shown; a parameters directory with errors is refused."""
-    from flows.curator import findings_table, spend_table
-    from tasks.budget_check import region_spend
-    from tasks.findings import gather
-    from tasks.validation import check_data_alone, read_parameters
+    from flows.reports.curator import findings_table, spend_table
+    from tasks.detailed_dhca.budget_check import region_spend
+    from tasks.detailed_dhca.validation import check_data_alone, read_parameters
+    from tasks.inputs.findings import gather
 
     parameters, found = read_parameters(params)
     if parameters is None:
@@ -184,11 +184,11 @@ def _regions(params: str, data: str) -> tuple[Any, ...]:
 def _run(settings: RunSettings) -> _Outcome:
     """Run one region; a failure is kept, so that the other region still runs."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
-    from flows.curator import findings_table, load_findings
     from flows.detailed_dhca import detailed_dhca
-    from flows.progress import bars
-    from tasks.findings import has_errors
-    from tasks.run_directory import RunDirectory
+    from flows.execution.progress import bars
+    from flows.reports.curator import findings_table, load_findings
+    from tasks.inputs.findings import has_errors
+    from tasks.lifecycle.run_directory import RunDirectory
 
     try:
         with bars(f"Run {settings.run_id}"):
@@ -211,7 +211,7 @@ def _resume(settings: RunSettings) -> str:
 
 def _summary(outcomes: list[dict[str, Any]]) -> RenderableType:
     """Where each release is, what it spent, and whether the account had other data before."""
-    from flows.curator import other_data_warning
+    from flows.reports.curator import other_data_warning
 
     lines = []
     for told in outcomes:
@@ -227,7 +227,7 @@ def _summary(outcomes: list[dict[str, Any]]) -> RenderableType:
 
 def _say_state(run_id: str, ledger: Path) -> None:
     """Tell what became of a run that has no directory here."""
-    from privacy.ledger import Ledger, LedgerError
+    from privacy.accounting.ledger import Ledger, LedgerError
 
     try:
         row = Ledger(ledger).row(run_id)

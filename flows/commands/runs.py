@@ -9,13 +9,13 @@ import typer
 from rich.console import RenderableType
 
 from flows.commands.options import State
-from flows.terminal import Json, show
-from tasks.errors import Refused
+from flows.reports.terminal import Json, show
+from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.bottom_up_settings import BottomUpSettings
-    from flows.settings import RunSettings
-    from tasks.run_directory import RunDirectory
+    from flows.execution.bottom_up_settings import BottomUpSettings
+    from flows.execution.settings import RunSettings
+    from tasks.lifecycle.run_directory import RunDirectory
 
 app = typer.Typer(no_args_is_help=True, help="List and discard the confidential directories of runs.")
 
@@ -26,8 +26,8 @@ def list_runs(state: State = None, as_json: Json = False) -> None:
 
     **Example:** `das runs list`
     """
-    from flows.curator import run_directories
-    from flows.settings import state_home
+    from flows.execution.settings import state_home
+    from flows.reports.curator import run_directories
 
     told = []
     for run in run_directories(state or state_home()):
@@ -38,8 +38,8 @@ def list_runs(state: State = None, as_json: Json = False) -> None:
 
 def _kind(run: RunDirectory) -> tuple[str | None, RunSettings | BottomUpSettings | None]:
     """The flow that resumes a run, and its settings; neither for a validation or a truth."""
-    from flows.bottom_up_settings import BottomUpSettings
-    from flows.settings import RunSettings
+    from flows.execution.bottom_up_settings import BottomUpSettings
+    from flows.execution.settings import RunSettings
 
     if settings := RunSettings.load(run):
         return "detailed-dhca", settings
@@ -74,13 +74,13 @@ def discard(
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.settings import run_directory, state_home
-    from privacy.ledger import Ledger, LedgerError, LedgerUnusable
-    from tasks.commit import clear_staging, end_run, is_released
-    from tasks.errors import Failed
-    from tasks.noise import SECRET, is_truth
-    from tasks.run_directory import locked
-    from tasks.truth import end_truth
+    from flows.execution.settings import run_directory, state_home
+    from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
+    from tasks.detailed_dhca.noise import SECRET, is_truth
+    from tasks.detailed_dhca.truth import end_truth
+    from tasks.lifecycle.commit import clear_staging, end_run, is_released
+    from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.run_directory import locked
 
     home = state or state_home()
     run = run_directory(home, run_id)

@@ -10,10 +10,10 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from flows.terminal import Json, show
+from flows.reports.terminal import Json, show
 
 if TYPE_CHECKING:
-    from flows.cluster import ClusterSettings
+    from flows.execution.cluster import ClusterSettings
     from tasks.spine.summary import SpineSummary
 
 
@@ -72,7 +72,7 @@ def spine(
 
     **Example:** `das spine GRF-C.txt spine/ --settings pl94-persons --set tract_groups=true`
     """
-    from flows.spine_workers import spine_workers
+    from flows.execution.spine_workers import spine_workers
     from tasks.spine.optimize import optimize_spine
     from tasks.spine.options import read_allocation, read_columns, read_settings
 
@@ -104,7 +104,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _cluster(workers: int) -> ClusterSettings | None:
     if not workers:
         return None
-    from flows.cluster import ClusterSettings
+    from flows.execution.cluster import ClusterSettings
 
     return ClusterSettings(workers=workers)
 

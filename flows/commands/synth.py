@@ -14,7 +14,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from flows.terminal import Json, err, show
+from flows.reports.terminal import Json, err, show
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
@@ -111,8 +111,8 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     from importlib.metadata import version
 
-    from tasks.errors import Failed
-    from tasks.synthetic import MARK_FILE, data_files, write_mark
+    from tasks.inputs.synthetic_mark import MARK_FILE, data_files, write_mark
+    from tasks.lifecycle.errors import Failed
 
     names = data_files(data)
     if not yes:
@@ -127,7 +127,7 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
 
 def _confirm(data: Path, names: Sequence[str]) -> None:
     """Ask whether a mark is meant. Raises Refused where it is not, or where nobody is there to ask."""
-    from tasks.errors import Refused
+    from tasks.lifecycle.errors import Refused
 
     if not sys.stdin.isatty():
         raise Refused("--mark asks before it exempts data from its budget; where nobody can answer, it needs --yes")

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption, folder
-from flows.terminal import Json, err, interruptible, out, show
-from tasks.errors import Refused
+from flows.reports.terminal import Json, err, interruptible, out, show
+from tasks.lifecycle.errors import Refused
 
 
 def truth(
@@ -34,15 +34,15 @@ def truth(
 
     **Example:** `das truth params/ data/ truth/`
     """
-    from flows.cluster import ClusterSettings, open_cluster
-    from flows.curator import findings_table, load_findings
-    from flows.progress import bars, report
-    from flows.settings import new_run_id, state_home
-    from tasks.findings import gather, has_errors
-    from tasks.run_directory import RunDirectory, locked
-    from tasks.truth import end_truth, release_truth
-    from tasks.validation import check_data_alone, read_parameters
-    from tasks.workers import Workers
+    from flows.execution.cluster import ClusterSettings, open_cluster
+    from flows.execution.progress import bars, report
+    from flows.execution.settings import new_run_id, state_home
+    from flows.reports.curator import findings_table, load_findings
+    from tasks.detailed_dhca.truth import end_truth, release_truth
+    from tasks.detailed_dhca.validation import check_data_alone, read_parameters
+    from tasks.inputs.findings import gather, has_errors
+    from tasks.lifecycle.run_directory import RunDirectory, locked
+    from tasks.lifecycle.workers import Workers
 
     parameters, found = read_parameters(params)
     if parameters is None:

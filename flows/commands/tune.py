@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from flows.formats import Format, FormatOption, report
-from flows.terminal import Json, err
-from tasks.errors import Refused
+from flows.reports.formats import Format, FormatOption, report
+from flows.reports.terminal import Json, err
+from tasks.lifecycle.errors import Refused
 
 
 def tune(
@@ -47,10 +47,10 @@ def tune(
     """
     from dataclasses import replace
 
-    from flows.figures import fraction
-    from flows.tuning.plan import chance_of_zeros, first_plan, targeted
-    from flows.tuning.tables import tables
-    from flows.tuning.tuning import answers
+    from flows.reports.figures import fraction
+    from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
+    from flows.reports.tuning.tables import tables
+    from flows.reports.tuning.tuning import answers
 
     plan = targeted(first_plan(source, level, definition, region), margin, relative_error)
     plan = replace(plan, delta=fraction(delta, "delta", below=Fraction(1)))
@@ -65,11 +65,11 @@ def tune(
         plan = plan.scaled(fraction(total, "total"))
     found = answers(plan)
     if html is not None:
-        from flows.tuning.page import page
+        from flows.reports.tuning.page import page
 
         _write(html, page(plan).encode())
     if xlsx is not None:
-        from flows.tuning.workbook import workbook
+        from flows.reports.tuning.workbook import workbook
 
         _write(xlsx, workbook(plan))
     report(found, tables(found), form, as_json=as_json)

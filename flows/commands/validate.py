@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
-from flows.terminal import Json, err, out, show
-from tasks.errors import Refused
+from flows.reports.terminal import Json, err, out, show
+from tasks.lifecycle.errors import Refused
 
 
 def validate(
@@ -24,15 +24,15 @@ def validate(
     """
     import shutil
 
-    from flows.cluster import ClusterSettings, open_cluster
-    from flows.curator import findings_data, findings_table, load_findings
-    from flows.progress import bars, report
-    from flows.settings import new_run_id, state_home
-    from tasks.findings import has_errors
-    from tasks.run_directory import RunDirectory, locked
-    from tasks.validation import check_data_alone, read_parameters
-    from tasks.validation import validate as validate_input
-    from tasks.workers import Workers
+    from flows.execution.cluster import ClusterSettings, open_cluster
+    from flows.execution.progress import bars, report
+    from flows.execution.settings import new_run_id, state_home
+    from flows.reports.curator import findings_data, findings_table, load_findings
+    from tasks.detailed_dhca.validation import check_data_alone, read_parameters
+    from tasks.detailed_dhca.validation import validate as validate_input
+    from tasks.inputs.findings import has_errors
+    from tasks.lifecycle.run_directory import RunDirectory, locked
+    from tasks.lifecycle.workers import Workers
 
     parameters, found = read_parameters(params)
     if parameters is None:

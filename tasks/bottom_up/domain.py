@@ -33,11 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from privacy.bottom_up import BottomUp
-from privacy.histogram import Factor, Histogram
-from privacy.states import check_states
-from tasks.configuration import exact_number
-from tasks.errors import Refused
+from privacy.accounting.bottom_up import BottomUp
+from privacy.accounting.states import check_states
+from privacy.estimation.histogram import Factor, Histogram
+from tasks.inputs.configuration import exact_number
+from tasks.lifecycle.errors import Refused
 
 
 class Weight(BaseModel):

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privacy.states import STATES_US
-from tasks.digests import file_digest
-from tasks.synthetic import MARK_FILE, Mark
+from privacy.accounting.states import STATES_US
+from tasks.inputs.synthetic_mark import MARK_FILE, Mark
+from tasks.lifecycle.digests import file_digest
 
 ROW_GROUP = 1 << 20
 TABLE, DOMAIN, TOTALS = "table.parquet", "domain.json", "totals.csv"

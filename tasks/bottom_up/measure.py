@@ -13,19 +13,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.bottom_up import BottomUp
-from privacy.calibration import Method, calibrate
-from privacy.ledger import Request
-from privacy.noise import QueryNoise
-from privacy.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
-from privacy.slides_sampler import two_tailed
+from privacy.accounting.bottom_up import BottomUp
+from privacy.accounting.ledger import Request
+from privacy.analyses.slides_sampler import two_tailed
+from privacy.estimation.calibration import Method, calibrate
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
 from tasks.bottom_up.domain import Domain, Totals
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
-from tasks.budget_check import Charging, authorize
-from tasks.errors import Refused
-from tasks.noise import read_secret
-from tasks.run_directory import RunDirectory, load_public, once, open_array, save_arrays, save_public
-from tasks.workers import Workers
+from tasks.detailed_dhca.budget_check import Charging, authorize
+from tasks.detailed_dhca.noise import read_secret
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, load_public, once, open_array, save_arrays, save_public
+from tasks.lifecycle.workers import Workers
 
 PLAN = "public/plan"
 CASES = "public/cases"
@@ -80,7 +80,7 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
     Raises
     ------
     Refused
-        as tasks.budget_check does; and where the slides' sampler is asked for on data that is not synthetic.
+        as the budget check does; and where the slides' sampler is asked for on data that is not synthetic.
     """
     plan: Plan = load_public(run / PLAN)
     tabulated: Tabulated = load_public(run / TABULATED)

@@ -20,15 +20,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from privacy.error import margin_of_error
-from privacy.randomness import NOISE_SCHEME_VERSION
+from privacy.noise.margins import margin_of_error
+from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
-from tasks.digests import file_digest
-from tasks.manifest import LIBRARIES, MANIFEST, STATEMENTS, SYNTHETIC, released_files
-from tasks.release import WRITE
-from tasks.run_directory import RunDirectory, load_public, open_array, remove, whole
-from tasks.workers import Workers
+from tasks.detailed_dhca.manifest import LIBRARIES, MANIFEST, STATEMENTS, SYNTHETIC, released_files
+from tasks.detailed_dhca.release import WRITE
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.run_directory import RunDirectory, load_public, open_array, remove, whole
+from tasks.lifecycle.workers import Workers
 
 ROWS_AT_ONCE = 1 << 20
 STATEMENTS_BOTTOM_UP = {

@@ -21,15 +21,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.configuration import exact_number
-from tasks.digests import CHUNK_BYTES, combine
-from tasks.errors import Refused
-from tasks.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
-from tasks.run_directory import RunDirectory, load_public, remove, save_arrays, save_public, whole
-from tasks.synthetic import MARK_FILE, Mark, parse_mark
-from tasks.tables import STRAY_RETURN, Column, parse_rows, read_bytes, read_lines, split_header, unchanged
-from tasks.validation import digest_file
-from tasks.workers import Workers
+from tasks.detailed_dhca.validation import digest_file
+from tasks.inputs.configuration import exact_number
+from tasks.inputs.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
+from tasks.inputs.synthetic_mark import MARK_FILE, Mark, parse_mark
+from tasks.inputs.tables import STRAY_RETURN, Column, parse_rows, read_bytes, read_lines, split_header, unchanged
+from tasks.lifecycle.digests import CHUNK_BYTES, combine
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, load_public, remove, save_arrays, save_public, whole
+from tasks.lifecycle.workers import Workers
 
 TABULATED = "public/tabulated"
 SOURCE = "public/source"

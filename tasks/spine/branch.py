@@ -13,13 +13,13 @@ from typing import Any
 import fsspec
 
 from spine.settings import settings_for
-from tasks.configuration import Region
-from tasks.errors import Refused
-from tasks.geography import GRF_FILE
-from tasks.release import SEE_SPINE
+from tasks.detailed_dhca.release import SEE_SPINE
+from tasks.inputs.configuration import Region
+from tasks.inputs.geography import GRF_FILE
+from tasks.inputs.tables import read_bytes, split_header
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.workers import Workers
 from tasks.spine.optimize import on_client, optimize_spine, spine_columns_missing
-from tasks.tables import read_bytes, split_header
-from tasks.workers import Workers
 
 PRODUCT = "pl94-persons"
 

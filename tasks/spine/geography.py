@@ -27,7 +27,7 @@ from spine.geography import (
     gq_pattern,
 )
 from spine.settings import SpineSettings
-from tasks.errors import Refused
+from tasks.lifecycle.errors import Refused
 from tasks.spine.columns import GRFC, PL94, Columns, needed
 from tasks.spine.extra import with_extra
 from tasks.spine.table import block_files, read_header, read_table, recognized

@@ -14,13 +14,13 @@ from distributed import Client
 
 from spine.allocations import Allocation
 from spine.settings import SpineSettings
-from tasks.errors import Failed
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.workers import ended, submit
 from tasks.spine.columns import GRFC, Columns, needed
 from tasks.spine.finish import Each, finish
 from tasks.spine.prepare import prepare
 from tasks.spine.state import survey
 from tasks.spine.summary import SpineSummary
-from tasks.workers import ended, submit
 
 
 def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:

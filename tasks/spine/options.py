@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from spine.allocations import Allocation, allocation_for
 from spine.settings import Region, SpineSettings, Variant, settings_for
-from tasks.errors import Refused
+from tasks.lifecycle.errors import Refused
 from tasks.spine.columns import CSV_PRESETS, Columns
 
 

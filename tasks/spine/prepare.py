@@ -14,7 +14,7 @@ import pyarrow as pa
 from spine.allocations import Allocation, allocation_for
 from spine.build import CONVENTIONAL
 from spine.settings import SpineSettings
-from tasks.errors import Refused
+from tasks.lifecycle.errors import Refused
 from tasks.spine.columns import Columns
 from tasks.spine.geography import read_geography
 from tasks.spine.state import Plan, save_geography

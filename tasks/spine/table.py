@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from spine.geography import BadGeography
-from tasks.digests import StreamDigest
-from tasks.errors import Refused
+from tasks.lifecycle.digests import StreamDigest
+from tasks.lifecycle.errors import Refused
 from tasks.spine.columns import CSV_PRESETS, GRFC, PL94, Columns
 
 GRFC_NAME = "GRF-C.txt"
@@ -31,7 +31,7 @@ def block_files(source: str) -> list[str]:
 
 
 def input_digests(source: str, *beside: str | None) -> dict[str, str]:
-    """The digests (`tasks.digests`) of the files that a geography is read from, by file name."""
+    """The digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
     found = {}
     for path in (*block_files(source), *filter(None, beside)):
         digest = StreamDigest()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tasks.errors import Refused
+from tasks.lifecycle.errors import Refused
 
 BLOCK_COLUMNS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4}
 # GRF-C's columns and widths: those that the run needs, then those that the geographic spine can use.

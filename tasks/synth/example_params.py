@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.configuration import ALL_LEVELS, BUDGET_KEYS, Level
+from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS, Level
 
 # Code, name, major race (LEVEL 0), Regional and Detailed group. Codes have the ranges that the real list has by race.
 _RACE = """

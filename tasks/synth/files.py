@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.digests import StreamDigest
+from tasks.inputs.synthetic_mark import GRF_FILE, Mark, write_mark
+from tasks.lifecycle.digests import StreamDigest
 from tasks.synth.blocks import Blocks, grf_header, grf_rows
 from tasks.synth.origins import Origins
 from tasks.synth.parquet import SCHEMA, person_table
 from tasks.synth.people import Place, draw_people
 from tasks.synth.text import HEADER, PERIOD, person_rows
-from tasks.synthetic import GRF_FILE, Mark, write_mark
 
 Format = Literal["text", "parquet"]
 CHUNK_ROWS = 2048 * PERIOD  # persons drawn and laid out at a time

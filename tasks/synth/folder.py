@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tasks.errors import Failed, Refused
-from tasks.run_directory import whole
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import whole
 from tasks.synth.files import Format
 
 BYTES_A_PERSON: dict[Format, int] = {"text": 79, "parquet": 5}

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tasks.errors import Refused
+from tasks.lifecycle.errors import Refused
 from tasks.synth.chances import edges, shares
 
 US_POPULATION = 331_449_281  # 2020; what is not Hispanic is the rest of it

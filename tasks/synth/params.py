@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import Refused
+from tasks.lifecycle.errors import Refused
 from tasks.synth.origins import PARAMETER_FILES
 
 PUERTO_RICO = "72"

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.errors import Refused
+from tasks.inputs.synthetic_mark import Mark
+from tasks.lifecycle.errors import Refused
 from tasks.synth.apportion import apportion
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks
@@ -22,7 +23,6 @@ from tasks.synth.nation import state_blocks
 from tasks.synth.origins import Origins, follows, published_counts, read_origins
 from tasks.synth.params import PUERTO_RICO, read_config, write_params
 from tasks.synth.tallies import tallies
-from tasks.synthetic import Mark
 
 SHARES_FILE = "ddhca_published_national.csv.gz"
 

@@ -1,0 +1,1 @@
+"""How flows run: the cluster, the settings of a run, progress and expected work."""

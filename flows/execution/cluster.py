@@ -1,0 +1,216 @@
+"""The Dask cluster of a flow: on this machine, at a scheduler's address, or of a class named in configuration."""
+
+from __future__ import annotations
+
+import importlib
+import ipaddress
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+from dask.utils import format_bytes, parse_bytes
+from distributed import Client, LocalCluster
+from distributed.comm.addressing import parse_address, parse_host_port
+from distributed.security import Security
+from distributed.system import MEMORY_LIMIT
+from pydantic import BaseModel, ConfigDict, Field
+
+from tasks.lifecycle.code import code_digest
+from tasks.lifecycle.errors import Failed, Refused
+
+# What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
+# a worker with its largest piece, 64 MiB of text on its way to integers.
+COORDINATOR = 2 * 2**30
+WORKER = 2**30
+
+# Nothing of the data leaves the workers' memory but through the run's own files.
+QUIET = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.version-check": False,
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.timeouts.connect": "60s",
+    # So long after a worker's death a local cluster looks whether another is there, and if not gives its place up: with
+    # Dask's 15 s for good where workers start slowly, or where the second happens to have died just then.
+    "distributed.deploy.lost-worker-timeout": "1h",
+}
+# Dask has its workers hand freed memory back at once (64 KiB); arrays of a few MiB then cost more in page faults than
+# in arithmetic. Measured on the spine of Wisconsin: 1.2 to 1.7 s a pass with Dask's value, 0.5 s with this one. A
+# thread's own arena (glibc) holds 64 MiB at most and maps larger arrays anew each time, so there is to be one arena.
+KEEP_MEMORY = {
+    f"distributed.nanny.pre-spawn-environ.{name}": value
+    for name, value in {
+        "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
+        "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
+        "MALLOC_ARENA_MAX": "1",
+    }.items()
+}
+# Even without a dashboard Dask serves pages of call stacks and exceptions; these take them away.
+NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+
+
+class ClusterSettings(BaseModel):
+    """Where the stages run; paths and numbers only, for Prefect stores and shows them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workers: int | None = Field(default=None, ge=1, description="Processes on this machine; by default its cores.")
+    threads_per_worker: int = Field(default=1, ge=1)
+    memory_limit: str = Field(
+        default="auto", description="Memory of all processes on this machine together, as `6GiB`; by default all of it."
+    )
+    scheduler: str | None = Field(default=None, description="Address of a running scheduler, as `tls://host:8786`.")
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
+    cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
+    dashboard: bool = Field(default=False, description="Serve Dask's dashboard; it shows paths and task names.")
+
+
+def fit(settings: ClusterSettings) -> tuple[int, int]:
+    """How many worker processes the memory limit allows for, and the bytes of each.
+
+    A piece of any stage fits a worker of WORKER bytes, whatever the size of the country: with less memory fewer pieces
+    run at once, and the run gets slower, not larger.
+    """
+    limit = MEMORY_LIMIT if settings.memory_limit == "auto" else parse_bytes(settings.memory_limit)
+    wanted = settings.workers or os.cpu_count() or 1
+    workers = max(1, min(wanted, (limit - COORDINATOR) // (WORKER * settings.threads_per_worker)))
+    return workers, max(WORKER, (limit - COORDINATOR) // workers)
+
+
+@contextmanager
+def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
+    """Give a client of the cluster that the settings name; what this starts, it stops.
+
+    Raises
+    ------
+    Refused
+        where the settings name a TLS scheduler without certificates, a scheduler that others than this machine reach
+        without TLS (one that is there, or the cluster class's), or a memory limit that is no size or could not be kept.
+    Failed
+        where no cluster can be reached or started.
+    """
+    if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
+        raise Refused("a tls:// scheduler needs certificates: --tls-ca, --tls-cert and --tls-key")
+    if settings.scheduler and not _is_closed(settings.scheduler):
+        raise Refused("a scheduler on another machine is reached by tls:// only: who reaches its port runs code there")
+    check_memory_limit(settings.memory_limit)
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with dask.config.set(QUIET | KEEP_MEMORY | ({} if settings.dashboard else NO_PAGES)):
+        try:
+            with _ignoring_interrupts():
+                client = _connect(settings, scratch)
+        except Refused:
+            raise
+        except Exception as error:
+            raise Failed(f"cluster: no workers ({type(error).__name__})") from None
+        try:
+            _check_code(client)
+            yield client
+        finally:
+            cluster = client.cluster
+            client.close(timeout=5)
+            if cluster is not None:
+                cluster.close(timeout=10)
+
+
+def _is_closed(address: str) -> bool:
+    """True for an address that only this machine or the holder of a certificate reaches."""
+    scheme, place = parse_address(address)
+    if scheme != "tcp":
+        return scheme in ("tls", "inproc")
+    try:
+        host, _ = parse_host_port(place, default_port=0)
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which could be anyone's
+        return False
+
+
+def check_memory_limit(limit: str) -> None:
+    """Refuse a limit that is no size, or one that a run could not keep."""
+    try:
+        enough = limit == "auto" or parse_bytes(limit) >= COORDINATOR + WORKER
+    except ValueError:
+        raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
+    if not enough:
+        least = format_bytes(COORDINATOR + WORKER)
+        raise Refused(f"--memory-limit {limit} could not be kept: a run needs {least}, with one worker")
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C, which a terminal sends to all: the run ends them, without tracebacks."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _security(settings: ClusterSettings) -> Security | None:
+    """One set of certificates for all who speak: client, scheduler and workers."""
+    if not settings.tls_ca:
+        return None
+    roles = ("client", "scheduler", "worker")
+    return Security(
+        tls_ca_file=settings.tls_ca,
+        require_encryption=True,
+        **{f"tls_{role}_cert": settings.tls_cert for role in roles},
+        **{f"tls_{role}_key": settings.tls_key for role in roles},
+    )
+
+
+def _connect(settings: ClusterSettings, scratch: Path) -> Client:
+    security = _security(settings)
+    if settings.scheduler:
+        client = Client(settings.scheduler, security=security, set_as_default=False)
+        client.wait_for_workers(1, timeout=60)
+        return client
+    if settings.cluster_class:
+        module, _, name = settings.cluster_class.partition(":")
+        secured = {"security": security} if security else {}
+        cluster = getattr(importlib.import_module(module), name)(**settings.cluster_options | secured)
+        if not _is_closed(cluster.scheduler_address):
+            cluster.close(timeout=10)
+            raise Refused(
+                f"{name} started a scheduler without TLS on the network: give --tls-ca, --tls-cert, --tls-key"
+            )
+        client = Client(cluster, set_as_default=False)
+        client.wait_for_workers(1)  # as long as its queue takes
+        return client
+    workers, bytes_each = fit(settings)
+    cluster = LocalCluster(
+        n_workers=workers,
+        threads_per_worker=settings.threads_per_worker,
+        memory_limit=bytes_each,
+        local_directory=str(scratch),
+        security=True,  # certificates for this cluster alone: a scheduler obeys whoever reaches its port
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": settings.dashboard},
+        silence_logs=logging.CRITICAL,
+    )
+    return Client(cluster, set_as_default=False)
+
+
+def _check_code(client: Client) -> None:
+    """Refuse workers that lack our code, for they would die of the first task one after the other, or have other code.
+
+    Raises
+    ------
+    Failed
+        where a worker has no das-flows or not the very same.
+    """
+    theirs = client.run(code_digest, on_error="return").values()  # a digest, or why there is none
+    if any(of != code_digest() for of in theirs):
+        raise Failed("cluster: a worker has no das-flows, or another than this one; give all the same")

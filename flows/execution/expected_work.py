@@ -1,0 +1,53 @@
+"""What a run will take, stage by stage, for the bar of the whole run. Public facts only, told to the terminal only."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+
+from flows.execution.progress import Expected
+from tasks.detailed_dhca.domain import load_domain
+from tasks.detailed_dhca.persons import PersonFile
+from tasks.detailed_dhca.validation import load_parameters
+from tasks.inputs.configuration import Region
+from tasks.inputs.geography import load_geography
+from tasks.inputs.tables import locate
+from tasks.lifecycle.run_directory import RunDirectory, load_public
+
+# Core-seconds a million on a quiet core, in the ratios that benchmarks/stages.py measures on the nation. What is left
+# is told from these ratios alone, at the pace of the run so far.
+TEXT, PARQUET = 0.55, 0.52  # persons, from text or Parquet
+COUNTED = 0.125  # persons, counted by population group
+MEASURED = {"totals": 0.034, "sex by age": 0.055, "suppression": 0.008}  # population groups
+RELEASED = 0.01  # population groups, of which a part is written
+SPINE = 6.0  # blocks, in two passes over the states
+
+PERSON_BYTES = 79  # a line of text
+
+
+def expected_work(run: RunDirectory, region: Region, spine: bool) -> Expected | None:
+    """The core-seconds that each stage is expected to take, and its pieces; None before the geography is read."""
+    if not (run / "public/geography/region_ids").exists():
+        return None
+    file: PersonFile = load_public(run / "public/person_file")
+    millions = _persons(file) / 1e6
+    domains = [load_domain(run, level) for level in load_parameters(run).configuration.levels(region)]
+    groups = sum(domain.groups for domain in domains) / 1e6
+    pieces = sum(len(domain.pieces()) for domain in domains)
+    blocks = len(load_geography(run / "public/geography").blocks) / 1e6
+    states = len(load_parameters(run).configuration.states(region))
+    return {
+        "validate": (millions * (PARQUET if file.parquet else TEXT), 0),
+        "population groups": (millions * COUNTED, 0),
+        **{stage: (groups * seconds, pieces) for stage, seconds in MEASURED.items()},
+        **({"spine": (blocks * SPINE, 2 * states)} if spine else {}),
+        "release": (groups * RELEASED, 0),
+    }
+
+
+def _persons(file: PersonFile) -> float:
+    """About how many rows the person records have."""
+    filesystem, name = locate(file.path)
+    if not file.parquet:
+        return float(filesystem.size(name)) / PERSON_BYTES
+    with filesystem.open(name) as stream:
+        return float(pq.ParquetFile(stream).metadata.num_rows)

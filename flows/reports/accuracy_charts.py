@@ -1,0 +1,130 @@
+"""Charts of an accuracy report: a panel for each population group level, the size classes along the axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from flows.reports.charts import BLUE, INK, ORANGE, svg
+from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = dict(zip(WORKLOADS, (BLUE, "#2f9e6b", ORANGE, "#c8557a", "#9b6fd0"), strict=True))
+MARKERS = dict(zip(WORKLOADS, "osD^v", strict=True))
+SUPPRESSED = "#7d8590"
+SIZE_AXIS = "true size of the group, up to (persons)"
+Z = 1.96
+
+
+def draw_charts(report: Report) -> dict[str, str]:
+    """The charts of a report as SVG: errors, coverage, bias, workloads."""
+    drawn: dict[str, Callable[[], Figure]] = {
+        "errors": partial(_by_size, report.errors, "95% of errors within\n± (persons)", _draw_errors),
+        "coverage": partial(_by_size, report.errors, "counts within the\nstated margin (%)", _draw_coverage),
+        "bias": partial(_by_size, report.errors, "mean of published − true\n(persons)", _draw_bias),
+        "workloads": partial(_by_size, report.workloads, "share of the groups (%)", _draw_workloads),
+    }
+    return {name: svg(draw) for name, draw in drawn.items()}
+
+
+def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:
+    """One panel a level: a row for each iteration level, a column for each summary level."""
+    from matplotlib import pyplot as plt
+
+    table = table[table["SIZE"] != ALL]
+    sizes = sorted(table["SIZE"].unique(), key=_largest)
+    table = table.assign(x=table["SIZE"].map(sizes.index))
+    kinds, types = sorted(table["ITERATION_LEVEL"].unique()), list(dict.fromkeys(table["REGION_TYPE"]))
+    shape = (len(kinds), len(types))
+    figure, axes = plt.subplots(
+        *shape, figsize=(2.1 * shape[1] + 1.2, 2.4 * shape[0] + 1), sharex=True, sharey="row", squeeze=False
+    )
+    for kind, row in zip(kinds, axes, strict=True):
+        for name, axis in zip(types, row, strict=True):
+            of_level = table[(table["REGION_TYPE"] == name) & (table["ITERATION_LEVEL"] == kind)]
+            if of_level.empty:
+                axis.text(0.5, 0.5, "not tabulated", ha="center", transform=axis.transAxes)
+            else:
+                draw(axis, of_level)
+            axis.set_axisbelow(True)
+            axis.set_title(f"{name}, level {kind}", fontsize=10)
+            axis.set_xticks(range(len(sizes)), [_short(_largest(size)) for size in sizes], rotation=90)
+            axis.set_xlim(-0.6, len(sizes) - 0.4)
+    figure.supxlabel(SIZE_AXIS, fontsize=10)
+    for row in axes:
+        row[0].set_ylabel(label)
+    handles = {
+        name: handle for axis in axes.flat for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles))
+    plt.close(figure)
+    return figure
+
+
+def _largest(size: str) -> int:
+    return int(size.rpartition("-")[2])
+
+
+def _short(number: int) -> str:
+    for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= unit:
+            return f"{number // unit}{name}"
+    return str(number)
+
+
+def _measured(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, Any]]:
+    """(workload, its measured counts by size, where they stand); of several donors' noise the most frequent."""
+    table = (
+        table[table["MEASURED"]].sort_values("COUNTS").drop_duplicates(["x", "WORKLOAD"], keep="last").sort_values("x")
+    )
+    for place, name in enumerate(WORKLOADS):
+        part = table[table["WORKLOAD"] == name]
+        yield name, part, part["x"] + (place - 2) * 0.13
+
+
+def _draw_errors(axis: Axes, table: pd.DataFrame) -> None:
+    for name, part, x in _measured(table):
+        axis.plot(x, part["MOE"], "_", color=INK, ms=11, mew=1.2, label="stated margin of error")
+        axis.plot(x, part["ERROR_95"], MARKERS[name], color=COLOURS[name], ms=5, label=name)
+    axis.update_datalim([(0, 0)])  # the axis begins at 0
+
+
+def _draw_coverage(axis: Axes, table: pd.DataFrame) -> None:
+    axis.axhline(95, color=INK, lw=1, ls="--", label="95%")
+    for name, part, x in _measured(table):
+        low, high = wilson(part["COVERAGE"].to_numpy(), part["COUNTS"].to_numpy())
+        axis.vlines(x, 100 * low, 100 * high, color=COLOURS[name], lw=1.5)
+        axis.plot(x, 100 * part["COVERAGE"], MARKERS[name], color=COLOURS[name], ms=5, label=name)
+    axis.set_ylim(-4, 104)
+
+
+def wilson(share: Any, number: Any) -> tuple[Any, Any]:
+    """Wilson's 95% interval of a share that was seen in so many independent counts."""
+    centre = (share + Z**2 / (2 * number)) / (1 + Z**2 / number)
+    half = Z / (1 + Z**2 / number) * np.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
+    return centre - half, centre + half
+
+
+def _draw_bias(axis: Axes, table: pd.DataFrame) -> None:
+    axis.axhline(0, color=INK, lw=1)
+    for name, part, x in _measured(table):
+        half = Z * np.sqrt((part["RMSE"] ** 2 - part["BIAS"] ** 2) / part["COUNTS"])
+        axis.vlines(x, part["BIAS"] - half, part["BIAS"] + half, color=COLOURS[name], lw=1.5)
+        axis.plot(x, part["BIAS"], MARKERS[name], color=COLOURS[name], ms=5, label=name)
+
+
+def _draw_workloads(axis: Axes, table: pd.DataFrame) -> None:
+    bottom = np.zeros(len(table))
+    for name in ("SUPPRESSED", *WORKLOADS):
+        share = 100 * table[name].to_numpy()
+        colour = COLOURS.get(name, SUPPRESSED)
+        axis.bar(table["x"], share, 0.8, bottom, color=colour, label=name.lower() if name == "SUPPRESSED" else name)
+        bottom += share
+    axis.set_ylim(0, 100)

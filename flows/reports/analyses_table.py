@@ -1,0 +1,81 @@
+"""(epsilon, delta) of one or several sets of budgets by every analysis, as a table: Table 2 of the comparison paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.reports.figures import up
+from flows.reports.formats import TextTable
+from privacy.analyses.comparison import Analysis
+from privacy.analyses.loss_distributions import LARGEST_EPSILON, LEAST_DELTA
+from privacy.noise.laws import Definition
+
+MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}
+UNITS: dict[Definition, str] = {"puredp": "epsilon", "zcdp": "rho"}
+_MARKS = {"paper": "*", "continuous": "~"}
+NOTES = (
+    "Rounded up. unbounded: one record added or removed; bounded: one replaced. order: the Rényi order (unbounded).",
+    "* no bound: Lemma 8 integrates over the real line where the law has only integers, and so understates.",
+    "~ exact for continuous Gaussian noise; for the discrete one the bounds are the other rows.",
+)
+PLD = (
+    "PLD: privacy-loss distributions (dp-accounting), rounded to the safe side. For the geometric law TotalOnly is the "
+    "worst case of any mixture of groups; for the Gaussian no reading is proved to be."
+)
+NO_PLD = f"No privacy-loss distributions: floating point needs delta >= {LEAST_DELTA:g}, epsilon <= {LARGEST_EPSILON}."
+
+
+def analyses_table(title: str, sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str]) -> TextTable:
+    """A row an analysis: the printed figure, then per set of budgets, by name, one for each neighbour relation."""
+    prefixes = [f"{name}, " if name else "" for name in sets]
+    columns = ["analysis", *(["printed"] if printed else [])]
+    columns += [f"{prefix}{relation}" for prefix in prefixes for relation in ("unbounded", "bounded")]
+    rows = []
+    for same in _by_analysis(sets):
+        one = next(iter(same.values()))
+        row = [f"{MECHANISMS[one.definition]}: {one.label}{_MARKS.get(one.standing, '')}"]
+        row += [printed.get(one.name, "")] if printed else []
+        for name in sets:
+            row += [up(same[name].unbounded), up(same[name].bounded)] if name in same else ["", ""]
+        rows.append([*row, "" if one.order is None else f"{one.order:.4g}"])
+    with_pld = all(any(one.name.startswith("pld") for one in found) for found in sets.values())
+    notes = [*NOTES, PLD if with_pld else NO_PLD, *(_saving(name, found) for name, found in sets.items())]
+    return TextTable(title, [*columns, "order"], rows, notes)
+
+
+def analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The same for `--json`."""
+    plain = []
+    for same in _by_analysis(sets):
+        one = next(iter(same.values()))
+        figures = {
+            name: {"unbounded": each.unbounded, "bounded": each.bounded, "order": each.order}
+            for name, each in same.items()
+        }
+        told = {"mechanism": one.definition, "analysis": one.name, "label": one.label, "standing": one.standing}
+        plain.append(told | ({"printed": printed[one.name]} if one.name in printed else {}) | {"figures": figures})
+    return plain
+
+
+def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analysis]]:
+    """For each analysis its figure of each set that has one."""
+    rows: dict[tuple[str, str], dict[str, Analysis]] = {}
+    for name, found in sets.items():
+        for one in found:
+            rows.setdefault((one.definition, one.name), {})[name] = one
+    return list(rows.values())
+
+
+def _saving(name: str, found: Sequence[Analysis]) -> str:
+    """How the mechanisms compare by the sharpest bound of each; of the two readings by PLD the larger is taken."""
+    sharpest = {}
+    for definition in MECHANISMS:
+        rows = [one for one in found if one.definition == definition]
+        readings = [one.unbounded for one in rows if one.name.startswith("pld")]
+        others = [one.unbounded for one in rows if one.is_epsilon_bound and not one.name.startswith("pld")]
+        sharpest[definition] = min([*others, max(readings)] if readings else others)
+    ratio = sharpest["zcdp"] / sharpest["puredp"]
+    budgets = f"With the {name} budgets" if name else "At these margins"
+    side = "below" if ratio < 1 else "above"
+    return f"{budgets} the discrete Gaussian's epsilon is {abs(1 - ratio):.1%} {side} the geometric one's."

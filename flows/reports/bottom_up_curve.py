@@ -1,0 +1,70 @@
+"""What the accuracy curve is simulated on: counts typed in, or the exact histogram of a table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.progress import report
+from flows.execution.settings import new_run_id, state_home
+from privacy.analyses.accuracy_curve import Simulation
+from tasks.bottom_up.domain import Domain, read_domain, read_totals
+from tasks.bottom_up.measure import exact_counts
+from tasks.bottom_up.tabulate import tabulate
+from tasks.lifecycle.commit import end_run
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.workers import Workers
+
+
+def simulate_counts(text: str) -> Simulation:
+    """A simulation on counts written as `120,40,15`. Raises Refused."""
+    try:
+        counts = np.array([int(count) for count in text.split(",")], np.int64)
+    except ValueError:
+        raise Refused(f"--counts are whole numbers separated by commas, not {text!r}") from None
+    if (counts < 0).any():
+        raise Refused("--counts are true counts and not negative")
+    return Simulation(counts)
+
+
+def simulate_table(
+    table: str, domain_file: Path, totals_file: Path | None, *, curator: bool, workers: int | None
+) -> tuple[Simulation, str]:
+    """A simulation on the exact histogram of a table, calibrated where totals are given; and the unit of its counts.
+
+    Raises
+    ------
+    Refused
+        where the table is not synthetic and nobody says that they are the curator; or as `tabulate` does.
+    """
+    domain = read_domain(domain_file)
+    totals = read_totals(totals_file, domain) if totals_file else None
+    truth = _exact(table, domain, curator=curator, workers=workers)
+    possible = domain.histogram.possible(np.arange(len(truth)))
+    simulation = Simulation(truth[possible], domain.mechanism(Fraction(1)).sensitivity)
+    if totals is not None:
+        group = totals.grouping.of(np.flatnonzero(possible))
+        simulation = simulation.calibrated(group, totals.published)
+    return simulation, "records" if domain.weight is None else f"steps of {domain.grid}"
+
+
+def _exact(table: str, domain: Domain, *, curator: bool, workers: int | None) -> NDArray[np.int64]:
+    """The exact histogram, by way of a confidential directory that is gone afterwards."""
+    home = state_home()
+    run = RunDirectory(home / "runs" / new_run_id("curve"))
+    with locked(run):
+        try:
+            with open_cluster(ClusterSettings(workers=workers), run / "dask") as client:
+                tabulated = tabulate(run, Workers(client, report), table, domain)
+            if not (tabulated.synthetic or curator):
+                raise Refused(
+                    "the table is not marked synthetic, and its accuracy curve is not private: --i-am-the-curator"
+                )
+            return exact_counts(run, 0, domain.histogram.cells)
+        finally:
+            end_run(run)

@@ -1,0 +1,103 @@
+"""`das compare` from a configuration or a release: its margins, and what the other mechanism needs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from flows.reports.analyses_table import MECHANISMS, UNITS, analyses_json, analyses_table
+from flows.reports.figures import digits, near
+from flows.reports.formats import TextTable
+from flows.reports.terminal import refusing
+from privacy.accounting.composition import disjoint, query_budgets, spend
+from privacy.analyses.comparison import analyses
+from privacy.analyses.level_budget import LevelBudget
+from privacy.analyses.margin_budgets import least_budget, recipe_margin
+from privacy.noise.laws import Definition, law
+from privacy.noise.margins import margin_of_error
+from tasks.inputs.level_budgets import Setting, paper_name
+
+OTHER: dict[Definition, Definition] = {"puredp": "zcdp", "zcdp": "puredp"}
+MARGINS = (
+    "Margins at 95%, in counts: of a count measured in step 2, by the paper's formula and exact; of a TotalOnly group, "
+    "exact. The last column is the least budget with which the other mechanism has the exact margin of step 2."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One level as it is measured, and the least budget of the other mechanism for the same margin in step 2."""
+
+    level: str
+    measured: LevelBudget
+    step_2: Fraction
+    recipe: int
+    margin: int
+    total_only: int
+    other: LevelBudget
+
+    def cells(self) -> list[str]:
+        """The row of a table."""
+        budgets = [near(self.measured.budget), str(self.measured.stability), near(self.step_2)]
+        return [self.level, *budgets, *map(str, (self.recipe, self.margin, self.total_only)), digits(self.other.budget)]
+
+    def json(self) -> dict[str, Any]:
+        """For `--json`."""
+        told = {"level": self.level, "budget": str(self.measured.budget), "stability": self.measured.stability}
+        told |= {"margin_by_recipe": self.recipe, "margin": self.margin, "margin_total_only": self.total_only}
+        return told | {"least_of_other": float(self.other.budget)}
+
+
+def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, Any], list[TextTable]]:
+    """The data for `--json` and the tables, region by region."""
+    tables, regions, spends = [], [], []
+    for setting in settings:
+        own, other = setting.definition, OTHER[setting.definition]
+        rows = [_row(setting, paper_name(level), budget) for level, budget in setting.levels.items()]
+        spends.append(spend(own, (row.measured.budget for row in rows)))
+        needed = sum((row.other.budget for row in rows), Fraction(0))
+        total = ["total", near(spends[-1].unbounded), *[""] * 5, digits(needed)]
+        columns = ["level", UNITS[own], "stability", "step 2", "margin, recipe", "margin, exact", "margin, TotalOnly"]
+        columns += [f"{MECHANISMS[other]}: least {UNITS[other]}"]
+        where = f"{setting.region.upper()}, {setting.source}"
+        tables.append(
+            TextTable(
+                f"Budgets and margins of error, {MECHANISMS[own]}: {where}",
+                columns,
+                [*(row.cells() for row in rows), total],
+                [MARGINS],
+            )
+        )
+        with refusing():
+            found = analyses(own, [row.measured for row in rows], setting.gamma, delta)
+            found += analyses(other, [row.other for row in rows], setting.gamma, delta)
+        title = f"(epsilon, {float(delta):g}) at these margins: {setting.region.upper()}"
+        tables.append(analyses_table(title, {"": found}, {}))
+        spent = {"unbounded": str(spends[-1].unbounded), "bounded": str(spends[-1].bounded)}
+        told = {"source": setting.source, "region": setting.region, "definition": own, "unit": UNITS[own]} | spent
+        levels = [row.json() for row in rows]
+        regions.append(told | {"levels": levels, "analyses": analyses_json({"configuration": found}, {})})
+    data: dict[str, Any] = {"delta": float(delta), "regions": regions}
+    if len(spends) > 1:
+        both = disjoint(spends)
+        data["both_regions"] = {"unbounded": str(both.unbounded), "bounded": str(both.bounded)}
+        last = tables[-1]
+        note = (
+            f"US and Puerto Rico together, a person being in one of them: {near(both.unbounded)} unbounded, "
+            f"{near(both.bounded)} bounded ({UNITS[both.definition]})."
+        )
+        tables[-1] = TextTable(last.title, last.columns, last.rows, [*last.notes, note])
+    return data, tables
+
+
+def _row(setting: Setting, name: str, level: LevelBudget) -> Row:
+    queries = query_budgets(level.budget, setting.gamma)
+    with refusing():
+        noise = law(setting.definition, queries.stage_2, level.stability)
+        margin = margin_of_error(noise)
+        alone = margin_of_error(law(setting.definition, queries.total_only, level.stability))
+        need = least_budget(OTHER[setting.definition], margin, level.stability) / (1 - setting.gamma)
+    other = LevelBudget(need, level.stability)
+    return Row(name, level, queries.stage_2, recipe_margin(noise), margin, alone, other)

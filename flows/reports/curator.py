@@ -1,0 +1,80 @@
+"""What a curator sees on the terminal: findings, what a run will spend, and the run directories that lie about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from privacy.accounting.composition import Spend
+from privacy.accounting.conversions import epsilon
+from privacy.accounting.ledger import Ledger, LedgerError
+from tasks.detailed_dhca.manifest import DELTA
+from tasks.inputs.findings import Finding, read_findings
+from tasks.lifecycle.run_directory import RunDirectory
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Findings without their values: file, rule, column, how many rows, where the first is."""
+    table = Table("", title="Findings", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("file", "column", "rows", "first line"):
+        table.add_column(name, no_wrap=True, overflow="fold")
+    table.add_column("rule", overflow="fold", min_width=30)
+    for finding in findings:
+        kind = "[yellow]warning[/]" if finding.warning else "[red]error[/]"
+        first = "" if finding.first is None else str(finding.first)
+        table.add_row(kind, finding.file, finding.column, str(finding.rows), first, escape(finding.rule))
+    return table
+
+
+def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The same for `--json`."""
+    names = ("file", "rule", "column", "rows", "first", "warning")
+    return [{name: getattr(finding, name) for name in names} for finding in findings]
+
+
+def load_findings(run: RunDirectory) -> list[Finding]:
+    """The curator's report of a run, empty where it has none."""
+    path = run / "findings.json"
+    return read_findings(path) if path.exists() else []
+
+
+def spend_table(spends: dict[str, Spend]) -> Table:
+    """What each region's run will spend, for both neighbour relations."""
+    table = Table("region", "neighbours", "spends", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
+    table.title_justify = "left"
+    for region, spend in spends.items():
+        unit = "rho" if spend.definition == "zcdp" else "epsilon"
+        for neighbours, amount in (("add or remove one", spend.unbounded), ("replace one", spend.bounded)):
+            told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+            table.add_row(region.upper(), neighbours, f"{unit} {float(amount):g}", f"{told:.3f}")
+    return table
+
+
+def other_data(ledger: Path, run_id: str) -> list[str]:
+    """The earlier runs of the run's account on the same states, but on other data; none where nothing was charged.
+
+    Whether data has changed is confidential: it is told on the terminal and by `das ledger show`, nowhere else.
+    """
+    try:
+        return Ledger(ledger).runs_on_other_data(run_id)
+    except LedgerError:
+        return []
+
+
+def other_data_warning(run_id: str, others: Sequence[str]) -> str:
+    """What a curator must hear of changed data under the same account."""
+    return (
+        f"[yellow]warning:[/] the data of run {run_id} is not that of {', '.join(others)}, "
+        "charged to the same account and states"
+    )
+
+
+def run_directories(state: Path) -> list[RunDirectory]:
+    """The confidential directories that earlier runs left."""
+    runs = state / "runs"
+    return [RunDirectory(path) for path in sorted(runs.iterdir()) if path.is_dir()] if runs.is_dir() else []

@@ -1,0 +1,85 @@
+"""Tables of text in the forms that an analysis is wanted in: terminal, Markdown, CSV, or one JSON document."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from flows.reports.terminal import out, show
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    table = "table"
+    markdown = "markdown"
+    csv = "csv"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print a table.")]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Rows of text under their column names, the first column naming the row, with notes below."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: bool) -> None:
+    """Print `data` as JSON, or the tables in a form. CSV leaves titles and notes out."""
+    if as_json:
+        show(data, str, as_json=True)
+        return
+    printers = {Format.table: _terminal, Format.markdown: _markdown, Format.csv: _csv}
+    for table in tables:
+        printers[form](table)
+
+
+def _terminal(table: TextTable) -> None:
+    grid = Table(
+        title=escape(table.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+    )
+    needed = 0
+    for number, column in enumerate(table.columns):
+        words = [*column.split(), *(row[number] for row in table.rows)]  # headings fold between words, cells do not
+        widest = max(map(len, words), default=0)
+        grid.add_column(escape(column), justify="right" if number else "left", overflow="fold", width=widest)
+        needed += widest + 2
+    for row in table.rows:
+        grid.add_row(*map(escape, row))
+    # A pipe has no width of its own: there a table takes what it needs. No terminal is too narrow for a whole number.
+    console = Console(width=max(needed, out.width if out.is_terminal else 1000), highlight=False)
+    console.print(grid)
+    for note in table.notes:
+        console.print(escape(note))
+    console.print()
+
+
+def _markdown(table: TextTable) -> None:
+    rules = [":--", *["--:"] * (len(table.columns) - 1)]
+    lines = [_pipes(row) for row in (table.columns, rules, *table.rows)]
+    typer.echo("\n".join([f"**{table.title}**", "", *lines, "", *(f"- {note}" for note in table.notes), ""]))
+
+
+def _pipes(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _csv(table: TextTable) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
+    typer.echo(text.getvalue(), nl=False)

@@ -1,0 +1,64 @@
+"""How an attribute loss is shown: as rho or epsilon, or as the epsilon of (epsilon, delta)-DP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tasks.lifecycle.errors import Refused
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The unit of the losses of one report, with the places that its tables print (rounded once, half up)."""
+
+    definition: str
+    delta: Fraction | None
+    places: int
+
+    @property
+    def unit(self) -> str:
+        """The unit, for a note under a table."""
+        if self.delta is None:
+            return {"zcdp": "bounded rho (zCDP)", "puredp": "bounded epsilon (pure DP)"}[self.definition]
+        return f"epsilon of bounded (epsilon, delta)-DP at delta = {float(self.delta):g}"
+
+    def number(self, loss: Fraction) -> Fraction:
+        """The loss in this unit."""
+        if self.delta is None:
+            return loss
+        from privacy.accounting.conversions import epsilon
+
+        return Fraction(epsilon(loss, self.delta))
+
+    def text(self, loss: Fraction) -> str:
+        """The loss as a table prints it."""
+        tenths = 10**self.places
+        return f"{int(self.number(loss) * tenths + Fraction(1, 2)) / tenths:.{self.places}f}"
+
+    def json(self, loss: Fraction) -> dict[str, Any]:
+        """The loss as a number, and exactly where it is rational."""
+        exact = {} if self.delta else {"exact": str(loss)}
+        return {"loss": float(self.number(loss)), **exact}
+
+
+def scale(definition: str, delta: str | None, places: int) -> Scale:
+    """The unit for losses of a privacy definition; `delta` as typed.
+
+    Raises
+    ------
+    Refused
+        where delta is not a number strictly between 0 and 1, or the losses are pure epsilons.
+    """
+    if delta is None:
+        return Scale(definition, None, places)
+    if definition == "puredp":
+        raise Refused("pure DP has no delta: its losses are epsilons already")
+    try:
+        value = Fraction(delta)
+    except (ValueError, ZeroDivisionError):
+        raise Refused(f"delta is a number strictly between 0 and 1, not {delta!r}") from None
+    if not 0 < value < 1:
+        raise Refused(f"delta is a number strictly between 0 and 1, not {delta}")
+    return Scale(definition, value, places)

@@ -1,0 +1,63 @@
+"""The page of `das tune`: one file that needs no network, with sliders over the same functions in JavaScript."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment
+
+from flows.reports.figures import digits
+from flows.reports.terminal import refusing
+from flows.reports.tuning.plan import Plan
+from privacy.analyses.margin_budgets import least_budget
+from privacy.analyses.tuning import level_laws, margins
+from privacy.noise.laws import Definition
+from tasks.inputs.configuration import Level
+from tasks.inputs.level_budgets import paper_name
+
+
+def page(plan: Plan) -> str:
+    """The page, starting from this plan."""
+    here = files("flows.reports.tuning")
+    scripts = {name: (here / f"{name}.js").read_text() for name in ("laws", "charts", "page")}
+    scripts = {name: text.replace('"use strict";\n', "") for name, text in scripts.items()}
+    template = Environment(autoescape=False).from_string((here / "page.html").read_text())
+    with refusing():
+        start = json.dumps(_start(plan)).replace("<", "\\u003c")
+    source = plan.source.replace("&", "&amp;").replace("<", "&lt;")
+    return template.render(source=source, start=start, **scripts)
+
+
+def _start(plan: Plan) -> dict[str, Any]:
+    return {
+        "definition": plan.definition,
+        "gamma": float(plan.gamma),
+        "raceCodes": plan.race_codes,
+        "target": float(plan.target),
+        "relative": plan.relative,
+        "chance": float(plan.chance),
+        "delta": float(plan.delta),
+        "levels": [
+            {
+                "name": paper_name(level),
+                "slug": level.slug,
+                "on": level not in plan.off,
+                "suppressible": not level.nation_or_state,
+                "stability": (plan.stabilities or {}).get(level),
+                "budgets": _budgets(plan, level),
+            }
+            for level in plan.levels
+        ],
+    }
+
+
+def _budgets(plan: Plan, level: Level) -> dict[Definition, float]:
+    """The level's budget, and the least with the same margin under the other definition, to four digits."""
+    other: Definition = "zcdp" if plan.definition == "puredp" else "puredp"
+    budget = plan.level_budget(level)
+    cell = margins(level_laws(plan.definition, budget, plan.gamma)).cell
+    need = least_budget(other, cell, budget.stability) / (1 - plan.gamma)
+    return {plan.definition: float(budget.budget), other: float(Fraction(digits(need, 4)))}

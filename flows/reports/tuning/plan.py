@@ -1,0 +1,162 @@
+"""What `das tune` is asked: the parameters that SafeTEx varies, from a file, from options, or those of production."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from flows.reports.figures import digits, fraction, pair
+from flows.reports.terminal import refusing
+from privacy.analyses.comparison_tables import GAMMA, PRODUCTION
+from privacy.analyses.level_budget import LevelBudget
+from privacy.analyses.margin_budgets import least_budget
+from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
+from privacy.noise.laws import Definition
+from tasks.inputs.configuration import Level, Region
+from tasks.inputs.level_budgets import Setting, named_level, one_region, read_settings
+from tasks.lifecycle.errors import Refused
+
+CHANCE = Fraction("0.9999")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parameters that SafeTEx varies.
+
+    Attributes
+    ----------
+    race_codes : int
+        The race multiplicity, 1 to 8. Levels without a stability of their own have that of this multiplicity.
+    target, relative : Fraction, bool
+        A margin in counts or, if relative, a margin as a share of the average count of a statistic.
+    chance : Fraction
+        That a group of size 0 is suppressed, from 1/2 on.
+    levels, off : dict, frozenset
+        Budgets, by level; those in `off` are not measured.
+    stabilities : dict
+        The stability of levels where it is not that of the multiplicity.
+    """
+
+    source: str
+    region: Region
+    definition: Definition
+    levels: dict[Level, Fraction]
+    gamma: Fraction = GAMMA
+    race_codes: int = LARGEST_MULTIPLICITY
+    target: Fraction = Fraction(1, 10)
+    relative: bool = True
+    chance: Fraction = CHANCE
+    delta: Fraction = Fraction(1, 10**10)
+    off: frozenset[Level] = frozenset()
+    stabilities: dict[Level, int] | None = None
+
+    def stability(self, level: Level) -> int:
+        """The stability of a level."""
+        return (self.stabilities or {}).get(level) or multiplicity_stability(self.race_codes)
+
+    def level_budget(self, level: Level) -> LevelBudget:
+        """The budget of a level with its stability."""
+        return LevelBudget(self.levels[level], self.stability(level))
+
+    def of_multiplicity(self, race_codes: int) -> Plan:
+        """The plan with this race multiplicity, which then gives all stabilities."""
+        with refusing():
+            multiplicity_stability(race_codes)
+        return replace(self, race_codes=race_codes, stabilities=None)
+
+    def without(self, names: Sequence[str]) -> Plan:
+        """The plan with these levels off."""
+        off = frozenset(map(named_level, names))
+        if missing := [str(level) for level in off if level not in self.levels]:
+            raise Refused(f"a level to switch off has no budget: {missing[0]}")
+        if off == set(self.levels):
+            raise Refused("all levels are off")
+        return replace(self, off=off)
+
+    def scaled(self, total: Fraction) -> Plan:
+        """The plan with the budgets of the levels that are on brought to this sum, in their proportions."""
+        share = total / sum(budget for level, budget in self.levels.items() if level not in self.off)
+        return replace(self, levels={level: budget * share for level, budget in self.levels.items()})
+
+
+def first_plan(source: Path | None, levels: Sequence[str] | None, definition: str | None, region: str | None) -> Plan:
+    """The plan of a file, of `LEVEL=BUDGET` each, or of production.
+
+    Raises
+    ------
+    Refused
+        where two of these are given, or one is not as it should be.
+    """
+    if definition not in (None, "zcdp", "puredp"):
+        raise Refused(f"unknown definition {definition!r}: zcdp or puredp")
+    if source is not None:
+        if levels or definition:
+            raise Refused("a configuration has its own levels and definition: give either it or these options")
+        return _of_file(source, region)
+    if region is not None:
+        raise Refused("a region is chosen of a configuration only")
+    chosen: Definition = "puredp" if definition == "puredp" else "zcdp"
+    return _of_levels(levels, chosen) if levels else _of_production(chosen)
+
+
+def targeted(plan: Plan, margin: int | None, relative_error: str | None) -> Plan:
+    """The plan with a target: a margin in counts, or a relative error as typed."""
+    if margin is not None and relative_error is not None:
+        raise Refused("give either --margin or --relative-error")
+    if margin is None:
+        return replace(plan, target=fraction(relative_error or "0.1", "relative error"), relative=True)
+    if margin < 1:
+        raise Refused(f"a target margin is a whole number of counts, 1 or more, not {margin}")
+    return replace(plan, target=Fraction(margin), relative=False)
+
+
+def chance_of_zeros(text: str) -> Fraction:
+    """The chance that a group of size 0 is suppressed, as typed: at least 1/2."""
+    chance = fraction(text, "chance", below=Fraction(1))
+    if chance < Fraction(1, 2):
+        raise Refused(f"chance is a number from 0.5 to 1, not {text}")
+    return chance
+
+
+def _of_file(path: Path, region: str | None) -> Plan:
+    settings = {setting.region: setting for setting in read_settings(path)}
+    if region not in (None, *settings):
+        raise Refused(f"{path} has the regions {', '.join(settings)}, not {region!r}")
+    setting: Setting = next(one for one in settings.values() if region in (None, one.region))
+    with refusing():
+        usual = multiplicity_stability(setting.race_codes)
+    own = {level: one.stability for level, one in setting.levels.items() if one.stability != usual}
+    return Plan(
+        source=setting.source,
+        region=setting.region,
+        definition=setting.definition,
+        levels={level: one.budget for level, one in setting.levels.items()},
+        gamma=setting.gamma,
+        race_codes=setting.race_codes,
+        chance=setting.chance if setting.chance and setting.chance >= Fraction(1, 2) else CHANCE,
+        stabilities=own,
+    )
+
+
+def _of_levels(texts: Sequence[str], definition: Definition) -> Plan:
+    """The plan of `LEVEL=BUDGET` each."""
+    levels = {}
+    for text in texts:
+        name, budget = pair(text, "a level")
+        levels[named_level(name)] = fraction(budget, f"the budget of {name.strip()}")
+    return Plan("levels of the command line", one_region(levels), definition, levels)
+
+
+def _of_production(definition: Definition) -> Plan:
+    """The plan of production; under pure DP the least budgets of three digits with the margins of its targets."""
+    if definition == "zcdp":
+        page = PRODUCTION.budgets["zcdp"]
+        budgets = {target: Fraction(page[target].total) for target in page}
+    else:
+        targets = set(PRODUCTION.targets.values())
+        least = {target: least_budget(definition, target, multiplicity_stability(8)) for target in targets}
+        budgets = {target: Fraction(digits(budget / (1 - GAMMA), 4)) for target, budget in least.items()}
+    levels = {named_level(name): budgets[target] for name, target in PRODUCTION.targets.items()}
+    return Plan(f"production ({PRODUCTION.name})", "us", definition, levels)

@@ -1,0 +1,114 @@
+"""The answers of `das tune` as tables: margins, sizes, suppression, bias, privacy loss and the trade-off curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from flows.reports.figures import near, up
+from flows.reports.formats import TextTable
+
+MARGINS = {
+    "total_only": "TotalOnly total",
+    "step_1": "step 1 total",
+    "count": "count of step 2",
+    "total_at_age4": "T1 at age4",
+    "total_at_age9": "T1 at age9",
+    "total_at_age23": "T1 at age23",
+}
+SIZES = {"total": "total", "age4": "sex by age4", "age9": "sex by age9", "age23": "sex by age23"}
+AT = ("0", "T/2", "T", "3T/2", "2T")
+
+
+def tables(found: Mapping[str, Any]) -> list[TextTable]:
+    """The tables of a plan's answers."""
+    measured = [level for level in found["levels"] if level["on"]]
+    makers = [_margins(found, measured), _sizes(found, measured), *_suppression(measured), _loss(found)]
+    return [*makers, *(_curve(found, stability) for stability in found["trade_off"])]
+
+
+def _margins(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
+    columns = ["level", found["unit"], "stability", *MARGINS.values(), "count of step 2, recipe"]
+    rows = []
+    for level in measured:
+        figures = [str(level["margins"][name]) for name in MARGINS]
+        budget = near(Fraction(level["budget"]))
+        rows.append([level["level"], budget, str(level["stability"]), *figures, str(level["margin_by_recipe"])])
+    notes = [
+        "Counts, exact. A count of step 2: a total published alone, or a sex-by-age cell. T1: the sum of the cells.",
+        "recipe: floor(1.96 sigma), or eq. (35) of the comparison paper; it can be one short.",
+    ]
+    return TextTable(f"Margins of error at 95%: {found['source']}", columns, rows, notes)
+
+
+def _sizes(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
+    relative = "relative" in found["target"]
+    target = Fraction(next(iter(found["target"].values())))
+    columns = ["level", *SIZES.values(), "TotalOnly total", *([] if relative else [f"least {found['unit']}"])]
+    rows = []
+    for level in measured:
+        sizes = [level["sizes"][name] for name in (*SIZES, "total_only")]
+        need = [] if relative else [up(level["least_budget_for_target"], 6)]
+        rows.append([level["level"], *("never" if size is None else f"{size:,}" for size in sizes), *need])
+    if relative:
+        title = f"Population from which the margin of error is at most {float(target):.4g} of the count"
+        notes = ["Persons. A sex-by-age statistic is taken at its average cell: of 8, 18 or 46 cells."]
+    else:
+        title = f"Population from which the margin of error is at most {target} counts"
+        notes = [
+            "All counts of a level have the same noise: any size, or never. The last column would meet the target."
+        ]
+    return TextTable(title, columns, rows, notes)
+
+
+def _suppression(measured: Iterable[Mapping[str, Any]]) -> list[TextTable]:
+    chances, biases = [], []
+    for level in (level for level in measured if level["suppressible"]):
+        name, threshold = level["level"], str(level["threshold"])
+        points = level["suppression"]
+        chances.append([name, threshold, *(f"{point['suppressed']:.6f}" for point in points)])
+        figures = [f"{point['bias']:.3f}" for point in points]
+        if "bias_by_eq_13" in points[0]:
+            figures += [f"{point['bias_by_eq_13']:.3f}" for point in points]
+        biases.append([name, threshold, *figures])
+    if not chances:
+        return []
+    columns = [f"n = {at}" for at in AT]
+    printed = [f"eq. (13), {column}" for column in columns] if len(biases[0]) > 2 + len(AT) else []
+    note = "Sub-state groups that are published as a total alone; n is the true size, T the threshold of eq. (12)."
+    lean = "In counts: E[X | n + X > T], exact; beside it, for the Gaussian, the paper's continuous formula."
+    return [
+        TextTable("Probability of suppression (Figure 1)", ["level", "T", *columns], chances, [note]),
+        TextTable("Bias of a published total (Figure 2)", ["level", "T", *columns, *printed], biases, [lean]),
+    ]
+
+
+def _loss(found: Mapping[str, Any]) -> TextTable:
+    unit, zcdp = found["unit"], found["unit"] == "rho"
+    at = f"epsilon at {found['delta']:g}"
+    columns = ["level", "is", unit, f"{unit} with it", f"{unit} without it"]
+    columns += [f"{at}, with it", f"{at}, without it"] if zcdp else []
+    rows = []
+    for level in found["levels"]:
+        sides = [level["with_it"], level["without_it"]]
+        budgets = [near(Fraction(side["budget"])) for side in sides]
+        epsilons = [up(side["epsilon"]) for side in sides] if zcdp else []
+        rows.append(
+            [level["level"], "on" if level["on"] else "off", near(Fraction(level["budget"])), *budgets, *epsilons]
+        )
+    notes = [
+        f"The release spends {near(Fraction(found[side]['budget']), 7)} {unit} for {side} neighbours"
+        + (f", epsilon {up(found[side]['epsilon'])} at delta {found['delta']:g}." if zcdp else ".")
+        for side in ("unbounded", "bounded")
+    ]
+    return TextTable("Privacy loss of the release as levels are switched (unbounded)", columns, rows, notes)
+
+
+def _curve(found: Mapping[str, Any], stability: int) -> TextTable:
+    rows = [
+        [near(Fraction(point["budget"])), *(f"{point['margins'][name]:,}" for name in MARGINS)]
+        for point in found["trade_off"][stability]
+    ]
+    title = f"Margins of error over the {found['unit']} of a level, stability {stability}"
+    return TextTable(title, [found["unit"], *MARGINS.values()], rows)

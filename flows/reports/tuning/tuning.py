@@ -1,0 +1,108 @@
+"""What `das tune` is asked, and its answers: the one source of the terminal's tables, the page and the workbook."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from flows.reports.terminal import refusing
+from flows.reports.tuning.plan import Plan
+from privacy.analyses.level_budget import LevelBudget
+from privacy.analyses.margin_budgets import least_budget, recipe_margin
+from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
+from privacy.analyses.tuning import (
+    Margins,
+    level_laws,
+    loss,
+    margins,
+    sizes_for_margin,
+    sizes_for_relative_error,
+    switches,
+    trade_off,
+)
+from privacy.noise.laws import Definition, DiscreteGaussian
+from privacy.noise.margins import suppression_threshold
+from tasks.inputs.configuration import Level
+from tasks.inputs.level_budgets import paper_name
+
+UNITS: dict[Definition, str] = {"zcdp": "rho", "puredp": "epsilon"}
+FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
+CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
+
+
+def answers(plan: Plan) -> dict[str, Any]:
+    """All that the tool tells, as plain data: budgets and sums as exact text, a size that does not exist as None."""
+    with refusing():
+        budgets = plan.levels
+        on = [level for level in budgets if level not in plan.off]
+        found = switches(plan.definition, budgets, on, plan.delta)
+        total, epsilon = loss(plan.definition, [budgets[level] for level in on], plan.delta)
+        twice, bounded_epsilon = loss(plan.definition, [2 * budgets[level] for level in on], plan.delta)
+        levels = []
+        for level, budget in budgets.items():
+            switch = found[level]
+            levels.append(
+                {
+                    "level": paper_name(level),
+                    "on": level in on,
+                    "budget": str(budget),
+                    **_level(plan, level, plan.level_budget(level)),
+                    "with_it": {"budget": str(switch.on), "epsilon": switch.epsilon_on},
+                    "without_it": {"budget": str(switch.off), "epsilon": switch.epsilon_off},
+                }
+            )
+        curves = {
+            stability: [
+                {"budget": str(budget), "margins": _margins(found)}
+                for budget, found in trade_off(plan.definition, stability, plan.gamma, CURVE)
+            ]
+            for stability in sorted({plan.stability(level) for level in budgets})
+        }
+    return {
+        "source": plan.source,
+        "definition": plan.definition,
+        "unit": UNITS[plan.definition],
+        "gamma": str(plan.gamma),
+        "race_codes": plan.race_codes,
+        "target": {"relative" if plan.relative else "margin": str(plan.target)},
+        "zero_suppression_chance": str(plan.chance),
+        "delta": float(plan.delta),
+        "unbounded": {"budget": str(total), "epsilon": epsilon},
+        "bounded": {"budget": str(twice), "epsilon": bounded_epsilon},
+        "levels": levels,
+        "trade_off": curves,
+    }
+
+
+def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
+    laws = level_laws(plan.definition, budget, plan.gamma)
+    of = margins(laws)
+    told = {"stability": budget.stability, "margins": _margins(of), "margin_by_recipe": recipe_margin(laws.stage_2)}
+    if plan.relative:
+        sizes: dict[str, Any] = {**sizes_for_relative_error(of.cell, plan.target)}
+        sizes["total_only"] = sizes_for_relative_error(of.total_only, plan.target)["total"]
+    else:
+        sizes = {**sizes_for_margin(of.cell, int(plan.target))}
+        sizes["total_only"] = sizes_for_margin(of.total_only, int(plan.target))["total"]
+        need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
+        told["least_budget_for_target"] = float(need)
+    noise, threshold = laws.stage_2, suppression_threshold(laws.stage_2, plan.chance)
+    suppression = []
+    for size in [round(part * threshold) for part in FRACTIONS]:
+        bias = {"size": size, "suppressed": suppression_probability(noise, threshold, size)}
+        bias["bias"] = published_bias(noise, threshold, size)
+        if isinstance(noise, DiscreteGaussian):
+            bias["bias_by_eq_13"] = continuous_bias(float(noise.sigma_squared) ** 0.5, threshold, size)
+        suppression.append(bias)
+    return told | {
+        "sizes": sizes,
+        "suppressible": not level.nation_or_state,
+        "threshold": threshold,
+        "suppression": suppression,
+    }
+
+
+def _margins(of: Margins) -> dict[str, int]:
+    """T1 totals beyond the one that is measured alone are sums of cells."""
+    sums = {f"total_at_{name}": margin for name, margin in of.totals.items() if name != "total"}
+    return {"total_only": of.total_only, "step_1": of.stage_1, "count": of.cell, **sums}

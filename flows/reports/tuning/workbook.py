@@ -1,0 +1,198 @@
+"""The workbook of `das tune`: SafeTEx as the spreadsheet that it was, every figure a live formula."""
+
+from __future__ import annotations
+
+import io
+from math import ceil
+from typing import Any
+
+from flows.reports.terminal import refusing
+from flows.reports.tuning.plan import Plan
+from flows.reports.tuning.tuning import CURVE
+from flows.reports.tuning.workbook_charts import suppression_sheet, trade_off_sheet
+from flows.reports.tuning.workbook_loss import LossSheet
+from flows.reports.tuning.workbook_noise import Inputs, Noise, NoiseSheet
+from flows.reports.tuning.workbook_sheet import Cell, Sheet
+from flows.reports.tuning.workbook_sums import SumsSheet
+from privacy.analyses.margin_budgets import recipe_margin
+from privacy.analyses.tuning import CELLS, level_laws
+from tasks.inputs.configuration import Level
+from tasks.inputs.level_budgets import paper_name
+
+FIRST = 14  # the row of the first level
+COLUMNS = {
+    "level": "level", "is": "is", "budget": "budget (rho or epsilon)", "own": "own stability (or empty)",
+    "stability": "stability",
+    "total_only": "margin: TotalOnly", "step_1": "margin: step 1", "count": "margin: count of step 2",
+    "recipe": "the paper's margin of a count", "total_at_age4": "margin: T1 at age4",
+    "total_at_age9": "margin: T1 at age9", "total_at_age23": "margin: T1 at age23",
+    "size_total_only": "from: TotalOnly", "size_total": "from: total", "size_age4": "from: sex by age4",
+    "size_age9": "from: sex by age9", "size_age23": "from: sex by age23", "threshold": "suppressed up to T",
+    "with": "release with it", "without": "release without it",
+    "epsilon_with": "epsilon with it", "epsilon_without": "epsilon without it",
+}  # fmt: skip
+_AT = {name: number for number, name in enumerate(COLUMNS)}
+NOTES = (
+    "Change the yellow cells. Margins in counts, at 95%; sizes in persons; epsilons at delta, unbounded neighbours.",
+    "Noise laws are the exact discrete ones (sheets Noise and Sums). A count of step 2 is a total published alone or a "
+    "sex-by-age cell; T1 is the sum of 8, 18 or 46 cells.",
+    "target as a share: margin / average count of a statistic (a cell holds 1/8, 1/18 or 1/46 of the group). "
+    "As counts: met at any size (0) or never. Nation and state are never suppressed.",
+)
+
+
+def workbook(plan: Plan) -> bytes:
+    """The workbook, starting from this plan: the bytes of an .xlsx file.
+
+    Raises
+    ------
+    Refused
+        where the noise of a query is wider or narrower than the workbook covers.
+    """
+    import xlsxwriter
+
+    content = io.BytesIO()
+    book = xlsxwriter.Workbook(content, {"in_memory": True})
+    with refusing():
+        _Workbook(book, plan).write()
+    book.close()
+    return content.getvalue()
+
+
+class _Workbook:
+    """The sheet "Tune", with the others behind it."""
+
+    def __init__(self, book: Any, plan: Plan) -> None:
+        self.book, self.plan = book, plan
+        self.sheet = Sheet(book, "Tune")
+        self.yellow = book.add_format({"bg_color": "#fff2cc", "color": "#1a1a1a", "border": 1})
+        self.figures = book.add_format({"num_format": "0.000"})
+        self.suppression, self.trade_off = Sheet(book, "Suppression"), Sheet(book, "Trade-off")
+        self.inputs = self._inputs()
+        self.noise, self.sums = NoiseSheet(book, self.inputs), SumsSheet(book, self.inputs)
+        self.loss = LossSheet(book, self.inputs)
+        self.end = FIRST + len(plan.levels) - 1
+
+    def write(self) -> None:
+        """Write all sheets."""
+        self.sheet.headings(FIRST - 1, list(COLUMNS.values()))
+        levels = [(paper_name(level), self._level(row, level)) for row, level in enumerate(self.plan.levels, FIRST)]
+        self._spent()
+        shown = next((i for i, level in enumerate(self.plan.levels) if not level.nation_or_state), 0)
+        suppression_sheet(self.book, self.suppression, self.inputs, self.noise, levels, shown)
+        usual = self.sheet.put(3, 4, f"=MAX(2,{self.inputs.race_codes})+1", max(2, self.plan.race_codes) + 1)
+        self.sheet.put(3, 3, "its stability")
+        trade_off_sheet(self.book, self.trade_off, self.noise, usual, self.inputs.gamma, CURVE)
+        self.sheet.sheet.set_column(0, 0, 30)
+        self.sheet.sheet.set_column(1, len(COLUMNS) - 1, 11)
+        self.sheet.sheet.freeze_panes(FIRST, 1)
+
+    def _inputs(self) -> Inputs:
+        plan, sheet = self.plan, self.sheet
+        sheet.put(0, 0, f"SafeTEx: tuning SafeTab-P, {plan.source}", form=sheet.title)
+        rows: list[tuple[str, float | str, dict[str, Any]]] = [
+            ("privacy definition", plan.definition, {"validate": "list", "source": ["zcdp", "puredp"]}),
+            ("gamma, the share of step 1", float(plan.gamma), _between(1e-6, 1 - 1e-6)),
+            ("race multiplicity", plan.race_codes, _between(1, 8, "integer")),
+            ("target error", float(plan.target), _between(1e-9, 1e9)),
+            ("target is", "share" if plan.relative else "counts", {"validate": "list", "source": ["share", "counts"]}),
+            ("chance that size 0 is suppressed", float(plan.chance), _between(0.5, 1 - 1e-12)),
+            ("delta", float(plan.delta), _between(1e-300, 1 - 1e-12)),
+        ]  # fmt: skip
+        cells = []
+        for row, (name, value, allowed) in enumerate(rows, 1):
+            sheet.put(row, 0, name)
+            cells.append(sheet.put(row, 1, value, form=self.yellow))
+            sheet.sheet.data_validation(row, 1, row, 1, allowed)
+        for row, note in enumerate(NOTES, 1):
+            sheet.put(row + 3, 6, note)
+        return Inputs(*cells)
+
+    def _level(self, row: int, level: Level) -> Noise:
+        """Write the row of a level; returns the noise of its step 2."""
+        plan, inputs = self.plan, self.inputs
+
+        def put(name: str, content: float | str, value: float | str | None = None, form: Any = None) -> Cell:
+            return self.sheet.put(row, _AT[name], content, value, form)
+
+        put("level", paper_name(level))
+        put("is", "off" if level in plan.off else "on", form=self.yellow)
+        self.sheet.sheet.data_validation(row, 1, row, 1, {"validate": "list", "source": ["on", "off"]})
+        budget = put("budget", float(plan.levels[level]), form=self.yellow)
+        self.sheet.sheet.data_validation(row, 2, row, 2, _between(1e-9, 1e6))
+        own = put("own", (plan.stabilities or {}).get(level, ""), form=self.yellow)
+        formula = f"=IF(ISNUMBER({own}),{own},MAX(2,{inputs.race_codes})+1)"
+        stability = put("stability", formula, plan.stability(level))
+        shares = {"total_only": ("1", 1.0), "step_1": (str(inputs.gamma), inputs.gamma.value)}
+        shares["count"] = (f"(1-{inputs.gamma})", 1 - inputs.gamma.value)
+        noise = {
+            name: self.noise.query(f"{paper_name(level)}, {COLUMNS[name]}", budget, *share, stability)
+            for name, share in shares.items()
+        }
+        margins = {name: put(name, f"={one.margin}", one.margin.value) for name, one in noise.items()}
+        cell = noise["count"]
+        at = cell.parameter
+        geometric = f"MAX(0,INT({at}*(LN(40)-LN(1+EXP(-1/{at})))-1))"
+        laws = level_laws(plan.definition, plan.level_budget(level), plan.gamma)
+        put("recipe", f"=IF({inputs.zcdp},INT(1.96*SQRT({at})),{geometric})", recipe_margin(laws.stage_2))
+        for name, cells in CELLS.items():
+            if name != "total":
+                margin = self.sums.margin(f"{paper_name(level)}, {name}", cell, cells)
+                put(f"total_at_{name}", f"={margin}", margin.value)
+            put(f"size_{name}", *self._size(margins["count"], cells))
+        put("size_total_only", *self._size(margins["total_only"], 1))
+        if level.nation_or_state:
+            put("threshold", "never")
+        else:
+            put("threshold", f"={cell.threshold}", cell.threshold.value)
+        self._switch(row, paper_name(level))
+        return cell
+
+    def _size(self, margin: Cell, cells: int) -> tuple[str, float | str]:
+        """The formula of the population from which a statistic of so many cells meets the target, and its value."""
+        target, share = self.inputs.target, f'{self.inputs.kind}="share"'
+        relative = f"ROUNDUP({cells}*{margin}/{target}-1E-9,0)"
+        formula = f'=IF(ISNUMBER({margin}),IF({share},{relative},IF({margin}<={target},0,"never")),{margin})'
+        if self.inputs.kind.value == "share":
+            return formula, ceil(cells * margin.value / target.value - 1e-9)
+        return formula, 0 if margin.value <= target.value else "never"
+
+    def _switch(self, row: int, name: str) -> None:
+        """What the release spends with this level on and with it off."""
+        others = sum(
+            float(budget)
+            for level, budget in self.plan.levels.items()
+            if level not in self.plan.off and paper_name(level) != name
+        )
+        budget, state = (
+            self.sheet.cells((row, _AT[what]), (row, _AT[what])).split(":")[0] for what in ("budget", "is")
+        )
+        own = float(self.plan.levels[list(self.plan.levels)[row - FIRST]])
+        without = f'({self._sum()}-IF({state}="on",{budget},0))'
+        for side, formula, value in (
+            ("with", f"={without}+{budget}", others + own),
+            ("without", f"={without}", others),
+        ):
+            spent = self.sheet.put(row, _AT[side], formula, value)
+            epsilon = self.loss.epsilon(f"{side} {name}", spent)
+            self.sheet.put(row, _AT[f"epsilon_{side}"], f"={epsilon}", epsilon.value, self.figures)
+
+    def _sum(self) -> str:
+        """The sum of the budgets of the levels that are on."""
+        state, budget = (self.sheet.cells((FIRST, _AT[what]), (self.end, _AT[what])) for what in ("is", "budget"))
+        return f'SUMIF({state},"on",{budget})'
+
+    def _spent(self) -> None:
+        total = sum(float(budget) for level, budget in self.plan.levels.items() if level not in self.plan.off)
+        self.sheet.sheet.write_row(
+            FIRST - 5, 0, ["the release spends", "budget", "epsilon at delta"], self.sheet.heading
+        )
+        for row, (name, times) in enumerate((("unbounded", 1), ("bounded", 2)), FIRST - 4):
+            self.sheet.put(row, 0, f"{name} neighbours")
+            spent = self.sheet.put(row, 1, f"={times}*{self._sum()}", times * total)
+            epsilon = self.loss.epsilon(name, spent)
+            self.sheet.put(row, 2, f"={epsilon}", epsilon.value, self.figures)
+
+
+def _between(low: float, high: float, kind: str = "decimal") -> dict[str, Any]:
+    return {"validate": kind, "criteria": "between", "minimum": low, "maximum": high}

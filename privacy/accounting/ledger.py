@@ -1,0 +1,326 @@
+"""The budget ledger: accounts that curators open, one row a run that is never deleted or refunded (DESIGN section 5).
+
+SQLite on a local disk with a rollback journal and `synchronous=EXTRA` (FULL, and the journal's removal too): a
+committed row survives a crash. The ledger holds digests of confidential data and is confidential itself.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from privacy.accounting.conversions import pure_to_rho
+from privacy.accounting.states import check_states
+from privacy.noise.laws import Definition
+
+State = Literal["reserved", "sealed", "released", "abandoned"]
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS account (
+    name TEXT PRIMARY KEY, definition TEXT NOT NULL, total TEXT NOT NULL, opened TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS run (
+    id TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES account (name), amount TEXT NOT NULL,
+    input_digest TEXT NOT NULL, configuration_digest TEXT NOT NULL, noise_scheme INTEGER NOT NULL,
+    secret_digest TEXT NOT NULL, state TEXT NOT NULL, release_digest TEXT, reserved TEXT NOT NULL,
+    CHECK (state IN ('reserved', 'sealed', 'released', 'abandoned'))) STRICT;
+CREATE TABLE IF NOT EXISTS charge (
+    run TEXT NOT NULL REFERENCES run (id), us_state TEXT NOT NULL, PRIMARY KEY (run, us_state)) STRICT;
+CREATE TRIGGER IF NOT EXISTS run_is_for_ever BEFORE DELETE ON run
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER IF NOT EXISTS charge_is_for_ever BEFORE DELETE ON charge
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER IF NOT EXISTS account_is_for_ever BEFORE DELETE ON account
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER IF NOT EXISTS run_is_once BEFORE INSERT ON run WHEN EXISTS (SELECT 1 FROM run WHERE id = NEW.id)
+    BEGIN SELECT RAISE (ABORT, 'a run has one row'); END;
+CREATE TRIGGER IF NOT EXISTS spent_is_spent BEFORE UPDATE
+    OF id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest ON run
+    BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
+CREATE TRIGGER IF NOT EXISTS charged_is_charged BEFORE UPDATE ON charge
+    BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
+CREATE TRIGGER IF NOT EXISTS total_is_fixed BEFORE UPDATE ON account
+    BEGIN SELECT RAISE (ABORT, 'a total is never changed'); END;
+"""
+
+
+class LedgerError(ValueError):
+    """A request that the ledger refuses; nothing was written. The message is public."""
+
+
+class LedgerUnusable(LedgerError):
+    """The ledger's file cannot be read or written now, so nothing is known of what it holds."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A total budget for one confidential dataset, opened by name. `total` is rho (zcdp) or epsilon (puredp)."""
+
+    name: str
+    definition: Definition
+    total: Fraction
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
+
+    `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
+    """
+
+    run: str
+    account: str
+    states: tuple[str, ...]
+    definition: Definition
+    amount: Fraction
+    input_digest: str
+    configuration_digest: str
+    noise_scheme: int
+
+    def __post_init__(self) -> None:
+        try:
+            check_states(self.states)
+        except ValueError as error:
+            raise LedgerError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run as the ledger knows it; `amount` is in the account's currency. Confidential: it holds digests of data."""
+
+    run: str
+    account: str
+    states: tuple[str, ...]
+    amount: Fraction
+    input_digest: str
+    configuration_digest: str
+    noise_scheme: int
+    secret_digest: str
+    state: State
+    release_digest: str | None
+    reserved: str
+
+
+class Ledger:
+    """The ledger in one SQLite file; every method is one transaction."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open_account(self, account: Account) -> None:
+        """Open an account. Raises LedgerError where the name is taken or the total is not positive."""
+        if account.total <= 0:
+            raise LedgerError("an account's total must be positive")
+        with self._transaction(create=True) as database:
+            if _account(database, account.name):
+                raise LedgerError(f"account {account.name} is open already; a total is never changed")
+            values = (account.name, account.definition, str(account.total), _now())
+            database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", values)
+
+    def accounts(self) -> list[Account]:
+        """All accounts."""
+        with self._transaction() as database:
+            names = [name for (name,) in database.execute("SELECT name FROM account ORDER BY name")]
+            return [account for name in names if (account := _account(database, name))]
+
+    def spent(self, account: str) -> dict[str, Fraction]:
+        """What is charged to each state in an account, abandoned runs included."""
+        with self._transaction() as database:
+            return _spent(database, account)
+
+    def check(self, request: Request) -> Fraction:
+        """What a request would charge, in the account's currency. Raises LedgerError where it cannot be met."""
+        with self._transaction() as database:
+            return _charge(database, request)
+
+    def reserve(self, request: Request, make_secret: Callable[[], str]) -> Row:
+        """Charge a run and make its secret in one act: all levels at once, before any noise.
+
+        `make_secret` writes the secret to disk and returns its digest. It is called only where no row of this run
+        exists, and before the row is committed: a secret without a row has authorized nothing, and a row never gets
+        a second secret.
+
+        Raises
+        ------
+        LedgerError
+            where the account is missing, would be passed or has another currency, or the run has a row already.
+        """
+        with self._transaction() as database:
+            if _row(database, request.run):
+                raise LedgerError(f"run {request.run} has its reservation already")
+            amount = _charge(database, request)
+            values = (
+                request.run,
+                request.account,
+                str(amount),
+                request.input_digest,
+                request.configuration_digest,
+                request.noise_scheme,
+                make_secret(),
+                "reserved",
+                None,
+                _now(),
+            )
+            database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            database.executemany("INSERT INTO charge VALUES (?, ?)", [(request.run, state) for state in request.states])
+        row = self.row(request.run)
+        assert row is not None
+        return row
+
+    def row(self, run: str) -> Row | None:
+        """The row of a run, None where there is none."""
+        with self._transaction() as database:
+            return _row(database, run)
+
+    def knows(self, input_digest: str) -> bool:
+        """True where some run was charged for data of this digest."""
+        with self._transaction() as database:
+            found = database.execute("SELECT 1 FROM run WHERE input_digest = ? LIMIT 1", (input_digest,)).fetchone()
+        return found is not None
+
+    def rows(self, account: str) -> list[Row]:
+        """All runs of an account, the oldest first."""
+        with self._transaction() as database:
+            ids = [
+                run for (run,) in database.execute("SELECT id FROM run WHERE account = ? ORDER BY rowid", (account,))
+            ]
+            return [row for run in ids if (row := _row(database, run))]
+
+    def runs_on_other_data(self, run: str) -> list[str]:
+        """The earlier runs of a run's account that covered some of its states with data of another digest."""
+        row = self.row(run)
+        return on_other_data(row, self.rows(row.account)) if row else []
+
+    def seal(self, run: str, release_digest: str) -> None:
+        """Note the digest of the release that a run will give, and no other from now on."""
+        self._move(run, ("reserved", "sealed"), "sealed", release_digest)
+
+    def release(self, run: str, release_digest: str) -> None:
+        """Note that the sealed release stands at its place."""
+        self._move(run, ("sealed", "released"), "released", release_digest)
+
+    def abandon(self, run: str) -> None:
+        """Note that a run will give no release; its charge stays."""
+        with self._transaction() as database:
+            database.execute("UPDATE run SET state = 'abandoned' WHERE id = ? AND state != 'released'", (run,))
+
+    def _move(self, run: str, sources: Sequence[State], target: State, release_digest: str) -> None:
+        with self._transaction() as database:
+            row = _row(database, run)
+            if row is None or row.state not in sources:
+                raise LedgerError(f"run {run} is {row.state if row else 'not in the ledger'}: it cannot be {target}")
+            if row.release_digest not in (None, release_digest):
+                raise LedgerError(f"run {run} was sealed with another release")
+            values = (target, release_digest, run)
+            database.execute("UPDATE run SET state = ?, release_digest = ? WHERE id = ?", values)
+
+    @contextmanager
+    def _transaction(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        if not create and not self.path.exists():
+            raise LedgerError(f"there is no ledger {self.path}: open an account first (das ledger open)")
+        try:
+            if create:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.path.touch(mode=0o600)
+        except OSError as error:
+            raise LedgerUnusable(f"the ledger {self.path} cannot be made: {error.strerror}") from error
+        try:
+            with self._connected(create) as database:
+                yield database
+        except sqlite3.Error as error:
+            raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
+
+    @contextmanager
+    def _connected(self, create: bool) -> Iterator[sqlite3.Connection]:
+        database = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        try:
+            database.execute("PRAGMA journal_mode = DELETE")
+            database.execute("PRAGMA synchronous = EXTRA")
+            database.execute("PRAGMA foreign_keys = ON")
+            if create:
+                database.executescript(_SCHEMA)
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+            database.execute("COMMIT")
+        except BaseException:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise
+        finally:
+            database.close()
+
+
+def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
+    """The runs before `row` among an account's rows, oldest first, that charged one of its states for other data."""
+    earlier = rows[: rows.index(row)]
+    return [
+        other.run
+        for other in earlier
+        if other.input_digest != row.input_digest and not set(other.states).isdisjoint(row.states)
+    ]
+
+
+def shown(amount: Fraction) -> str:
+    """An amount in decimals, to six digits, for a person to read; also one that passes every float."""
+    try:
+        return f"{float(amount):g}"
+    except OverflowError:
+        return f"{Decimal(amount.numerator) / amount.denominator:.5e}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _account(database: sqlite3.Connection, name: str) -> Account | None:
+    found = database.execute("SELECT name, definition, total FROM account WHERE name = ?", (name,)).fetchone()
+    return Account(found[0], found[1], Fraction(found[2])) if found else None
+
+
+def _row(database: sqlite3.Connection, run: str) -> Row | None:
+    found = database.execute("SELECT * FROM run WHERE id = ?", (run,)).fetchone()
+    if not found:
+        return None
+    states = database.execute("SELECT us_state FROM charge WHERE run = ? ORDER BY us_state", (run,)).fetchall()
+    return Row(found[0], found[1], tuple(state for (state,) in states), Fraction(found[2]), *found[3:])
+
+
+def _spent(database: sqlite3.Connection, account: str) -> dict[str, Fraction]:
+    charges = database.execute(
+        "SELECT us_state, amount FROM charge JOIN run ON run.id = charge.run WHERE account = ? ORDER BY us_state",
+        (account,),
+    )
+    spent: dict[str, Fraction] = {}
+    for state, amount in charges:
+        spent[state] = spent.get(state, Fraction(0)) + Fraction(amount)
+    return spent
+
+
+def _charge(database: sqlite3.Connection, request: Request) -> Fraction:
+    """The amount in the account's currency: epsilon is at most epsilon^2 / 2 of rho, and rho is never epsilon."""
+    account = _account(database, request.account)
+    if account is None:
+        raise LedgerError(f"there is no account {request.account}: open it first (das ledger open {request.account} …)")
+    if request.amount <= 0 or not request.states:
+        raise LedgerError("a run charges a positive amount to at least one state")
+    if account.definition == request.definition:
+        amount = request.amount
+    elif account.definition == "zcdp":
+        amount = pure_to_rho(request.amount)
+    else:
+        raise LedgerError(f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it")
+    spent = _spent(database, request.account)
+    fullest = max(request.states, key=lambda state: spent.get(state, Fraction(0)))
+    left = account.total - spent.get(fullest, Fraction(0))
+    if amount > left:
+        unit = "rho" if account.definition == "zcdp" else "epsilon"
+        raise LedgerError(
+            f"account {account.name} would be passed: the run charges {unit} {shown(amount)}, "
+            f"state {fullest} has {shown(left)} of {shown(account.total)} left"
+        )
+    return amount

@@ -1,0 +1,1 @@
+"""The papers' analyses: comparison, tuning, attribute loss, the accuracy curve."""

@@ -1,0 +1,97 @@
+"""The figures that the papers print on margins, budgets, suppression and epsilon, as they print them.
+
+A: "SafeTab[Geometric] vs SafeTab[Discrete Gaussian]", Tables 1 (the same as 4) and 2. B: SafeTab-P, Tables 6 and 7.
+Both have stability 9, gamma .1 and, where one is needed, delta 1e-10.
+
+How the printed budgets come about: a total is the recipe's, rounded to three places (rho) or two (epsilon, with ln 20
+taken as 2.99); step 2 is 90% of that rounded total; bounded is twice the rounded unbounded figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privacy.noise.laws import Definition
+
+F = Fraction
+STABILITY = 9
+GAMMA = F(1, 10)
+DELTA = F(1, 10**10)
+
+
+@dataclass(frozen=True)
+class PrintedBudget:
+    """Step 2 and total of one level, unbounded, in the paper's digits."""
+
+    step_2: str
+    total: str
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A paper's table of margin targets (counts, by level) and, by mechanism and target, the budgets it prints."""
+
+    name: str
+    targets: Mapping[str, int]
+    budgets: Mapping[Definition, Mapping[int, PrintedBudget]]
+    bounded: bool  # whether it prints bounded figures as well
+
+
+COMPARISON = PrintedTable(
+    "comparison paper, Tables 1 and 4",
+    {
+        "(Nation, Detailed)": 6,
+        "(State, Detailed)": 6,
+        "(County, Detailed)": 11,
+        "(AIANNH, Detailed)": 11,
+        "(Nation, Regional)": 50,
+        "(State, Regional)": 50,
+        "(County, Regional)": 50,
+    },
+    {
+        "puredp": {
+            6: PrintedBudget("3.84", "4.27"),
+            11: PrintedBudget("2.24", "2.49"),
+            50: PrintedBudget("0.531", "0.59"),
+        },
+        "zcdp": {
+            6: PrintedBudget("0.481", "0.534"),
+            11: PrintedBudget("0.143", "0.159"),
+            50: PrintedBudget("0.007", "0.008"),
+        },
+    },
+    bounded=False,
+)
+PRODUCTION = PrintedTable(
+    "SafeTab-P paper, Table 7",
+    {
+        "(Nation, Detailed)": 3,
+        "(State, Detailed)": 3,
+        "(County, Detailed)": 11,
+        "(Tract, Detailed)": 11,
+        "(Place, Detailed)": 11,
+        "(AIANNH, Detailed)": 11,
+        "(Nation, Regional)": 50,
+        "(State, Regional)": 50,
+        "(County, Regional)": 50,
+        "(Tract, Regional)": 50,
+        "(Place, Regional)": 50,
+    },
+    {
+        "zcdp": {
+            3: PrintedBudget("1.921", "2.134"),
+            11: PrintedBudget("0.143", "0.159"),
+            50: PrintedBudget("0.007", "0.008"),
+        }
+    },
+    bounded=True,
+)
+TABLES = {"comparison": COMPARISON, "production": PRODUCTION}
+
+LOSSES = {"pure": "15.3", "rdp_printed": "13.2", "zcdp_analytic": "12.8", "zcdp_numeric": "12.2"}
+"""A's Table 2. No reading that A states gives its 13.2: eq. (39) as written gives 13.57."""
+
+THRESHOLDS = {F("0.008"): 93, F("0.159"): 21, F("0.543"): 11}
+"""B's Table 6: rho of a level -> suppression threshold at zero_suppression_chance .9999."""

@@ -1,0 +1,67 @@
+"""Budgets for a target margin of error at 95%: the papers' recipes, and the least that is proved to meet the target.
+
+All budgets here are of step 2 of one population group level with stability s: s times the budget of one group's query.
+Sources: "SafeTab[Geometric] vs SafeTab[Discrete Gaussian]" (A), eq. (35)-(38) and Corollaries 2 and 4; SafeTab-P (B),
+section 6.1 and Corollary 2.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, exp, floor, isqrt, log, log1p, log10
+
+from privacy.noise.laws import Definition, DiscreteGaussian, Law, law
+from privacy.noise.margins import margin_of_error
+
+HALF_Z_SQUARED = Fraction("1.96") ** 2 / 2  # A and B write 1.92, and computed their tables with this
+LN_20 = Fraction(log(20))  # A prints 4.27, 2.49 and .59 for its totals, which takes ln 20 = 2.99
+DIGITS = 6  # significant digits of a least budget
+HALF = Fraction(1, 2)
+
+
+def recipe_budget(definition: Definition, margin: int, stability: int) -> Fraction:
+    """The papers' budget for a margin of 1 count or more: 1.92 s / margin^2 (rho), s ln 20 / (margin + 1) (epsilon).
+
+    That of the geometric law misses its target: the margin that it attains is margin + 1, as (35) rounds down where a
+    margin has to be rounded up.
+    """
+    if margin < 1:
+        raise ValueError("a target margin of error is a whole number of counts, 1 or more")
+    if definition == "zcdp":
+        return stability * HALF_Z_SQUARED / margin**2
+    return stability * LN_20 / (margin + 1)
+
+
+def recipe_margin(noise: Law) -> int:
+    """The papers' margin of a noise law: floor(1.96 sigma), or floor(b ln(40 / (1 + exp(1/b)))) (A, eq. 35)."""
+    if isinstance(noise, DiscreteGaussian):
+        return isqrt(floor(Fraction("1.96") ** 2 * noise.sigma_squared))
+    scale = float(noise.scale)
+    return max(0, floor(scale * (log(40) - log1p(exp(-1 / scale))) - 1))
+
+
+@lru_cache(maxsize=1024)
+def least_budget(definition: Definition, margin: int, stability: int) -> Fraction:
+    """The least budget whose exact margin is at most `margin` >= 0 counts, rounded up near the sixth significant digit.
+
+    Proved: this budget meets the target, and one less in the last digit does not.
+    """
+    if margin < 0:
+        raise ValueError("a target margin of error is a whole number of counts, 0 or more")
+
+    def meets(budget: Fraction) -> bool:
+        return margin_of_error(law(definition, budget, stability)) <= margin
+
+    guess = stability * (HALF_Z_SQUARED / (margin + HALF) ** 2 if definition == "zcdp" else LN_20 / (margin + HALF))
+    unit = Fraction(10) ** (floor(log10(guess)) + 1 - DIGITS)
+    low = high = ceil(guess / unit)
+    step = 1
+    while not meets(high * unit):
+        low, high, step = high, high + step, 2 * step
+    while low > 0 and meets(low * unit):
+        low, high, step = max(0, low - step), low, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if meets(middle * unit) else (middle, high)
+    return high * unit

@@ -1,0 +1,137 @@
+"""SafeTEx: margins of error, population sizes and privacy loss as functions of the parameters of SafeTab-P.
+
+Source: SafeTab-P, sections 6.1 to 6.3. Everything follows from public parameters; no count of persons enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import TypeVar
+
+from privacy.accounting.composition import IterationCounts, query_budgets, spend, stability
+from privacy.accounting.conversions import epsilon
+from privacy.analyses.level_budget import LevelBudget
+from privacy.noise.laws import Definition, Law, law
+from privacy.noise.margins import margin_of_error
+
+CELLS = {"total": 1, "age4": 8, "age9": 18, "age23": 46}
+"""A statistic -> its sex-by-age cells, as many counts as are measured."""
+
+LARGEST_MULTIPLICITY = 8
+Name = TypeVar("Name")
+
+
+def multiplicity_stability(race_codes: int) -> int:
+    """The stability of every level where each code maps to one iteration of a kind: max(2, r) + 1.
+
+    With one race code a person is in its alone and its in-combination iteration, so the least is 3 (the paper's r + 1
+    holds from r = 2 on).
+    """
+    if not 1 <= race_codes <= LARGEST_MULTIPLICITY:
+        raise ValueError(f"race multiplicity is a whole number from 1 to {LARGEST_MULTIPLICITY}, not {race_codes}")
+    one_each = IterationCounts(alone=1, combination=1, ethnicity=1, alone_reach=1, all_combination=LARGEST_MULTIPLICITY)
+    return stability(one_each, race_codes)
+
+
+@dataclass(frozen=True)
+class Laws:
+    """The noise of a level's counts: of a TotalOnly group, of the total of step 1, of each count of step 2."""
+
+    total_only: Law
+    stage_1: Law
+    stage_2: Law
+
+
+def level_laws(definition: Definition, level: LevelBudget, gamma: Fraction) -> Laws:
+    """The noise of a level's three queries (Algorithm 2)."""
+    budgets = query_budgets(level.budget, gamma)
+    queries = (budgets.total_only, budgets.stage_1, budgets.stage_2)
+    return Laws(*(law(definition, budget, level.stability) for budget in queries))
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Exact margins of error at 95%, in counts.
+
+    Attributes
+    ----------
+    total_only : int
+        Of a TotalOnly group's total.
+    stage_1 : int
+        Of the total of step 1, which decides the detail and is not published.
+    cell : int
+        Of one count of step 2: a total that is published alone, or a sex-by-age cell at any detail.
+    totals : mapping
+        Of the published total (T1) at each detail, the sum of its cells: `total`, `age4`, `age9`, `age23`.
+    """
+
+    total_only: int
+    stage_1: int
+    cell: int
+    totals: Mapping[str, int]
+
+
+def margins(laws: Laws) -> Margins:
+    """The margins of error of a level."""
+    totals = {name: margin_of_error(laws.stage_2, cells) for name, cells in CELLS.items()}
+    return Margins(margin_of_error(laws.total_only), margin_of_error(laws.stage_1), totals["total"], totals)
+
+
+def sizes_for_relative_error(margin: int, target: Fraction) -> dict[str, int]:
+    """The population from which each statistic has a margin of at most `target` of its count.
+
+    A statistic of c cells is taken at its average cell, n / c persons: n >= c margin / target. The group's total is
+    then within the target as well, its margin growing as sqrt(c).
+    """
+    if target <= 0:
+        raise ValueError("a relative error is positive")
+    return {name: ceil(cells * margin / target) for name, cells in CELLS.items()}
+
+
+def sizes_for_margin(margin: int, target: int) -> dict[str, int | None]:
+    """The population from which each statistic's counts have a margin of at most `target` counts: any (0), or none.
+
+    All counts of step 2 have the same noise, whatever the detail and the size of the group.
+    """
+    if target < 0:
+        raise ValueError("a target margin is not negative")
+    return dict.fromkeys(CELLS, 0 if margin <= target else None)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """What a release spends with a level on and with it off: as budget, and as epsilon at a delta (unbounded)."""
+
+    on: Fraction
+    off: Fraction
+    epsilon_on: float
+    epsilon_off: float
+
+
+def loss(definition: Definition, budgets: Sequence[Fraction], delta: Fraction) -> tuple[Fraction, float]:
+    """The sum of budgets, and the epsilon that it means at delta (for pure DP itself, at delta 0)."""
+    total = spend(definition, budgets).unbounded
+    return total, epsilon(total, delta) if definition == "zcdp" else float(total)
+
+
+def switches(
+    definition: Definition, budgets: Mapping[Name, Fraction], on: Collection[Name], delta: Fraction
+) -> dict[Name, Switch]:
+    """For each level, the privacy loss of the release with it and without it, the others staying as they are."""
+    found = {}
+    for name in budgets:
+        without = [budget for other, budget in budgets.items() if other in on and other != name]
+        off, epsilon_off = loss(definition, without, delta)
+        spent, epsilon_on = loss(definition, [*without, budgets[name]], delta)
+        found[name] = Switch(spent, off, epsilon_on, epsilon_off)
+    return found
+
+
+def trade_off(
+    definition: Definition, stability: int, gamma: Fraction, budgets: Sequence[Fraction]
+) -> list[tuple[Fraction, Margins]]:
+    """The margins of a level over its budget: the trade-off curve."""
+    return [(budget, margins(level_laws(definition, LevelBudget(budget, stability), gamma))) for budget in budgets]

@@ -1,0 +1,1 @@
+"""The noise of a release: exact laws, certified sampling, addressable randomness, margins of error."""

@@ -1,0 +1,225 @@
+"""The two noise laws of SafeTab-P on the integers, exact: discrete Gaussian (zCDP), two-sided geometric (pure DP).
+
+Parameters are rationals and probabilities are balls (balls.py), so every quantile, table and margin that is
+derived here is proved, not rounded. Sources: Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential
+Privacy"; Ghosh, Roughgarden, Sundararajan (2012) for the geometric mechanism; SafeTab-P, section on noise.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from typing import Literal, TypeAlias
+
+from flint import acb, arb, ctx
+
+from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
+
+Definition: TypeAlias = Literal["puredp", "zcdp"]
+
+WIDEST = 1 << 21  # counts: the largest standard deviation of which a quantile is looked for, term by term
+
+
+class SymmetricLaw(ABC):
+    """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
+
+    The methods without a precision are exact; `try_quantile` may say None. Methods that begin with an underscore work
+    at the caller's working precision.
+    """
+
+    def pmf(self, k: int, precision: int = FIRST_PRECISION) -> arb:
+        """P(X = k), with a relative error near 2^-precision."""
+        with working_precision(precision):
+            return self._pmf(abs(k))
+
+    def cdf(self, k: int, precision: int = FIRST_PRECISION) -> arb:
+        """P(X <= k), with an absolute error near 2^-precision."""
+        with working_precision(precision):
+            return 1 - self._tail(k) if k >= 0 else self._tail(-k - 1)
+
+    def quantile(self, p: Fraction) -> int:
+        """The smallest k with P(X <= k) >= p, for 0 < p < 1: proved, at whatever precision that takes.
+
+        p = P(X <= k) would never be decided (ArithmeticError). For the geometric law no rational p is of this kind:
+        P(X <= k) is a rational function of exp(-1/scale) that is not constant, and exp of a rational other than zero
+        is transcendental (Lindemann). For the discrete Gaussian nobody has met one.
+        """
+        if not 0 < p < 1:
+            raise ValueError("a quantile is asked for a probability strictly between 0 and 1")
+        if self.variance() > WIDEST**2:
+            raise ValueError("the noise is too wide: its standard deviation is more than 2^21")
+        return decide(lambda _: self._quantile(p))
+
+    def try_quantile(self, p: Fraction, precision: int) -> int | None:
+        """A k with P(X <= k - 1) <= p <= P(X <= k), if balls of this precision prove one; else None. 0 < p < 1."""
+        with working_precision(precision):
+            return self._quantile(p)
+
+    def _quantile(self, p: Fraction) -> int | None:
+        # P(X <= -k) >= p is P(X < k) <= 1 - p: for p below 1/2 the answer is minus that for 1 - p, ties apart.
+        if p >= Fraction(1, 2):
+            return self._upper_quantile(p)
+        mirrored = self._upper_quantile(1 - p)
+        return None if mirrored is None else -mirrored
+
+    @abstractmethod
+    def variance(self) -> float:
+        """Var X, to the last digits of a float."""
+
+    @abstractmethod
+    def _pmf(self, k: int) -> arb:
+        """P(X = k), k >= 0."""
+
+    @abstractmethod
+    def _tail(self, k: int) -> arb:
+        """P(X > k), k >= 0."""
+
+    @abstractmethod
+    def _tails(self) -> Iterator[arb]:
+        """P(X > 0), P(X > 1), ...: each one step from the last."""
+
+    @abstractmethod
+    def _upper_quantile(self, p: Fraction) -> int | None:
+        """The smallest k >= 0 with P(X <= k) >= p, for 1/2 <= p < 1; None where the balls leave it open."""
+
+    @abstractmethod
+    def _characteristic(self, t: arb) -> arb:
+        """E cos(2 pi t X): positive, and falling in t from 0 to 1/2."""
+
+    @abstractmethod
+    def _tail_of_sum(self, cells: int, y: int) -> arb:
+        """A bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(SymmetricLaw):
+    """P(k) proportional to exp(-k^2 / (2 sigma_squared)) on the integers; sigma_squared is in squared counts.
+
+    With q = exp(-1/(2 sigma_squared)) the normalizing constant is Jacobi's theta_3(0, q) = sum over all k of q^(k^2).
+    """
+
+    sigma_squared: Fraction
+
+    def __post_init__(self) -> None:
+        if self.sigma_squared <= 0:
+            raise ValueError("sigma_squared must be positive")
+
+    def variance(self) -> float:
+        """Var X: a little below sigma_squared (Canonne et al., Proposition 21)."""
+        with working_precision(FIRST_PRECISION):
+            # sum of k^2 q^(k^2) = -theta_3''(0) / (4 pi^2), the derivative being in z of cos(2 pi k z)
+            second = acb.modular_theta(acb(0), self._tau(), 2)[2].real
+            return float(-second / (4 * arb.pi() ** 2 * self._theta(arb(0))))
+
+    def _tau(self) -> acb:
+        return acb(0, 1 / (2 * arb.pi() * ball(self.sigma_squared)))  # q = exp(i pi tau)
+
+    def _theta(self, z: arb) -> arb:
+        return acb.modular_theta(acb(z), self._tau())[2].real
+
+    def _pmf(self, k: int) -> arb:
+        return (-ball(k * k / (2 * self.sigma_squared))).exp() / self._theta(arb(0))
+
+    def _tail(self, k: int) -> arb:
+        bound = self._tail_of_sum(1, k + 1)
+        if bound < arb(2) ** -(ctx.prec + 8):  # nothing but zeros at this precision: no need to add up k terms
+            return bound.union(arb(0))
+        return next(islice(self._tails(), k, None))
+
+    def _tails(self) -> Iterator[arb]:
+        scale = 1 / (2 * self._theta(arb(0)))
+        ratio = (-ball(1 / (2 * self.sigma_squared))).exp()  # q^(2k+1)
+        square = ratio * ratio
+        term, inside = arb(1), arb(1)  # q^(k^2), and its sum over -k..k
+        half = arb(0.5)
+        while True:
+            yield half - inside * scale
+            term *= ratio
+            ratio *= square
+            inside += 2 * term
+
+    def _upper_quantile(self, p: Fraction) -> int | None:
+        beyond = ball(1 - p)
+        steps = ((k, at_least(beyond, tail)) for k, tail in enumerate(self._tails()))
+        k, reached = next(step for step in steps if step[1] is not False)
+        return k if reached else None
+
+    def _characteristic(self, t: arb) -> arb:
+        return self._theta(t) / self._theta(arb(0))
+
+    def _tail_of_sum(self, cells: int, y: int) -> arb:
+        # E exp(uX) <= exp(u^2 sigma^2 / 2): the sum over k of exp(-(k - c)^2 / (2 sigma^2)) is largest at c = 0, by
+        # Poisson summation. At u = y / (cells sigma^2):
+        return 2 * (-ball(y * y / (2 * cells * self.sigma_squared))).exp()
+
+
+@dataclass(frozen=True)
+class TwoSidedGeometric(SymmetricLaw):
+    """P(k) proportional to exp(-|k| / scale) on the integers; scale is in counts. With x = exp(-1/scale)
+    P(X > k) = x^(k+1) / (1 + x) for k >= 0.
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        if self.scale <= 0:
+            raise ValueError("scale must be positive")
+
+    def variance(self) -> float:
+        """Var X = 2x / (1-x)^2."""
+        with working_precision(FIRST_PRECISION):
+            return float(1 / (2 * ball(1 / (2 * self.scale)).sinh() ** 2))
+
+    def _power(self, exponent: Fraction | int) -> arb:
+        return (-ball(exponent / self.scale)).exp()  # x^exponent
+
+    def _pmf(self, k: int) -> arb:
+        return self._power(k) * ball(1 / (2 * self.scale)).tanh()  # (1-x)/(1+x) without cancellation
+
+    def _tail(self, k: int) -> arb:
+        return self._power(k + 1) / (1 + self._power(1))
+
+    def _tails(self) -> Iterator[arb]:
+        x = self._power(1)
+        tail = x / (1 + x)
+        while True:
+            yield tail
+            tail *= x
+
+    def _upper_quantile(self, p: Fraction) -> int | None:
+        # x^(k+1) <= (1-p)(1+x)  <=>  k + 1 >= -scale ln((1-p)(1+x))
+        reach = -ball(self.scale) * (ball(1 - p) * (1 + self._power(1))).log()
+        least = reach.ceil().unique_fmpz()
+        return None if least is None else int(least) - 1
+
+    def _characteristic(self, t: arb) -> arb:
+        x = self._power(1)
+        gap = (1 - x) ** 2
+        return gap / (gap + 4 * x * t.sin_pi() ** 2)
+
+    def _tail_of_sum(self, cells: int, y: int) -> arb:
+        # exp(-uy) E exp(uS) at u = 1/(2 scale), where E exp(uX) = (1-x)^2 / ((1-x e^u)(1-x e^-u))
+        half, whole = self._power(Fraction(1, 2)), self._power(1)
+        moment = (1 - whole) ** 2 / ((1 - half) * (1 - half * whole))
+        return 2 * self._power(Fraction(y, 2)) * moment**cells
+
+
+Law: TypeAlias = DiscreteGaussian | TwoSidedGeometric
+
+
+def law(definition: Definition, budget: Fraction, stability: int) -> Law:
+    """The noise of a query with this budget, where a record changes at most `stability` counts by one each.
+
+    zcdp: budget is rho and sigma^2 = stability / (2 rho) (L2 sensitivity sqrt(stability)).
+    puredp: budget is epsilon and scale = stability / epsilon (L1 sensitivity stability). SafeTab-P, Algorithm 1.
+    """
+    if budget <= 0:
+        raise ValueError("a noise law needs a positive budget")
+    if stability <= 0:
+        raise ValueError("a noise law needs a positive stability")
+    if definition == "zcdp":
+        return DiscreteGaussian(Fraction(stability) / (2 * Fraction(budget)))
+    if definition == "puredp":
+        return TwoSidedGeometric(Fraction(stability) / Fraction(budget))
+    raise ValueError(f"unknown privacy definition {definition!r}: puredp or zcdp")

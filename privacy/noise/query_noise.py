@@ -1,0 +1,70 @@
+"""The noise of one query: exact draws of its law at the addresses of its cells. This is what the stages call."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.noise.laws import Law
+from privacy.noise.randomness import Keystream, RunSecret, query_key
+from privacy.noise.sampler import Refine, Sampler
+
+CHUNK = 1 << 16  # words drawn at once
+
+
+class QueryNoise:
+    """Noise of row i, cell j of a query, which depends on nothing but the run, the query's name, i, j and the width.
+
+    Drawn again, in any order, by any worker, it is the same noise: a retried task repeats itself. Name every query that
+    is answered (level, stage, detail) differently: the same name and width give the same words.
+    """
+
+    def __init__(
+        self, law: Law, secret: RunSecret, *, input_digest: str, configuration_digest: str, query: str
+    ) -> None:
+        self.law = law
+        self._sampler = Sampler(law)
+        self._key = partial(
+            query_key, secret, input_digest=input_digest, configuration_digest=configuration_digest, query=query
+        )
+
+    def draw(self, rows: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
+        """Noise int64[len(rows), width] of these rows of the domain, each with `width` cells; any order."""
+        stream, further = self._streams(width)
+        noise = np.empty((len(rows), width), np.int64)
+        step = max(1, CHUNK // width)
+        for first in range(0, len(rows), step):
+            chunk = rows[first : first + step]
+
+            def address(position: int, chunk: NDArray[np.int64] = chunk) -> int:
+                row, cell = divmod(position, width)
+                return int(chunk[row]) * width + cell
+
+            words = stream.rows(chunk, width).reshape(-1)
+            drawn = self._sampler.sample(words, _refine(further, address))
+            noise[first : first + step] = drawn.reshape(-1, width)
+        return noise
+
+    def draw_run(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Noise int64[stop - start] of rows start, ..., stop - 1 of one cell each: `draw` of them, faster."""
+        stream, further = self._streams(1)
+        noise = np.empty(stop - start, np.int64)
+        for first in range(start, stop, CHUNK):
+            last = min(first + CHUNK, stop)
+            words = stream.words(first, last - first)
+            noise[first - start : last - start] = self._sampler.sample(words, _refine(further, first.__add__))
+        return noise
+
+    def _streams(self, width: int) -> tuple[Keystream, Callable[[int], Keystream]]:
+        """The words of the query at this width, and the further words of the word at an address.
+
+        These are a stream of their own under a second key, with the address as its nonce and the round as its word: no
+        two of (row, cell, round) meet.
+        """
+        further = self._key(width=width, purpose="refinement")
+        return Keystream(self._key(width=width, purpose="noise")), lambda address: Keystream(further, nonce=address)
+
+
+def _refine(further: Callable[[int], Keystream], address: Callable[[int], int]) -> Refine:
+    return lambda position, round: int(further(address(position)).words(round, 1)[0])

@@ -1,0 +1,1 @@
+"""The inputs of the attribute-loss analyses: described persons, parameter files, PHSafe's budgets."""

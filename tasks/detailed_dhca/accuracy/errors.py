@@ -1,0 +1,175 @@
+"""The errors of a run's final tables: published minus true count, tallied by what they depend on. Not private."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tasks.detailed_dhca.coterminous import final_folders
+from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, WIDTHS, Queries, load_domain
+from tasks.detailed_dhca.population_groups import ExactCounts, read_exact_counts
+from tasks.detailed_dhca.suppression import Published, load_published
+from tasks.detailed_dhca.validation import load_parameters
+from tasks.inputs.configuration import Level, Region
+from tasks.lifecycle.run_directory import RunDirectory, once, open_array, save_arrays
+
+LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
+TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell
+BY = ("noise_of", "detail", "size", "statistic")
+SHAPE = (256, len(WIDTHS), len(LARGEST), 3)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of published counts, over one run or several.
+
+    Attributes
+    ----------
+    counts : columns level, noise_of, detail, size, statistic, error, number
+        How often each error occurred. `level` and `noise_of` are places among the region's levels, another one only for
+        a coterminous recipient; `size` is a place in LARGEST, of the group's true total.
+    published : columns level, detail, size, number
+        Groups published, by the detail of their table.
+    groups : columns level, size, number
+        Groups of the domain, published or not.
+    """
+
+    counts: pd.DataFrame
+    published: pd.DataFrame
+    groups: pd.DataFrame
+
+    @classmethod
+    def none(cls) -> Errors:
+        """Nothing yet."""
+        columns = (["level", *BY, "error"], ["level", "detail", "size"], ["level", "size"])
+        return cls(*(pd.DataFrame(columns=[*names, "number"], dtype=np.int64) for names in columns))
+
+    def add(self, other: Errors) -> Errors:
+        """The errors of both."""
+        return Errors(*(_summed(getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__))
+
+
+def _summed(*tables: pd.DataFrame) -> pd.DataFrame:
+    joined = pd.concat(tables)
+    by = [name for name in joined.columns if name != "number"]
+    return joined.groupby(by, as_index=False).sum()
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What the repetitions over a region have shown, beside the laws that their noise had. Not private.
+
+    `queries` are those of `levels`, the region's, in the order R.
+    """
+
+    region: Region
+    runs: int
+    coterminous: bool
+    levels: tuple[Level, ...]
+    queries: tuple[Queries, ...]
+    errors: Errors
+
+
+def size_class(totals: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The size class of groups of these true totals: the place in LARGEST of the first that is not smaller."""
+    return np.searchsorted(LARGEST, totals)
+
+
+def compare(run: RunDirectory, level: Level) -> None:
+    """Write what the errors of a level's final tables are.
+
+    Arrays `tally` (key, error, number of counts: 3 x n), `published` (groups by detail and size), `groups` (of the
+    domain, by size); and for each published group `group`, `detail`, its true total `size`, and `absolute` and
+    `squared`, the sums of its measured counts' errors.
+    """
+    folder = errors_folder(run, level)
+    once(folder, lambda: _compare(run, level, folder))
+
+
+def errors_folder(run: RunDirectory, level: Level) -> Path:
+    """Where the errors of a level lie."""
+    return run / f"errors_of/{level.slug}"
+
+
+def _compare(run: RunDirectory, level: Level, folder: Path) -> None:
+    domain = load_domain(run, level)
+    width = len(domain.iterations)
+    final = load_published(final_folders(run, level))
+    clip = not load_parameters(run).configuration.allow_negative_counts
+    tallies, groups = [], np.zeros(len(LARGEST), np.int64)
+    sizes, absolute, squared = (np.zeros(len(final.group), np.int64) for _ in range(3))
+    for first, last in domain.pieces():
+        exact = read_exact_counts(run, level, first, last)
+        groups += np.bincount(size_class(exact.totals()), minlength=len(LARGEST))
+        rows = np.arange(*np.searchsorted(final.group, [first * width, last * width]))
+        part = final.take(rows)
+        place = part.group - first * width
+        sizes[rows] = exact.totals()[place]
+        for statistic, chosen, errors in _errors(part, exact, place, clip=clip):
+            of = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic)
+            tallies.append(tally(np.ravel_multi_index(of, SHAPE), errors))
+            measured = is_measured(statistic, part.detail[chosen])
+            absolute[rows[chosen]] += np.where(measured, np.abs(errors).sum(axis=1), 0)
+            squared[rows[chosen]] += np.where(measured, (errors**2).sum(axis=1), 0)
+    published = np.bincount(final.detail * len(LARGEST) + size_class(sizes), minlength=len(WIDTHS) * len(LARGEST))
+    of_groups: dict[str, NDArray[Any]] = {
+        "group": final.group,
+        "detail": final.detail,
+        "size": sizes,
+        "absolute": absolute,
+        "squared": squared,
+    }
+    save_arrays(folder, {"tally": np.hstack(tallies), "published": published, "groups": groups} | of_groups)
+
+
+def is_measured(statistic: Any, detail: Any) -> Any:
+    """Whether counts were measured as they are: cells, and totals of groups without a table. The rest are sums."""
+    return (statistic == CELL) | ((statistic == TOTAL) & (WIDTHS[detail] == 1))
+
+
+def _errors(
+    published: Published, exact: ExactCounts, place: NDArray[np.int64], *, clip: bool
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+    """(statistic, rows of `published`, errors of each row's counts: rows x counts), clipped as released."""
+
+    def error(noisy: NDArray[np.int64], true: NDArray[np.int64]) -> NDArray[np.int64]:
+        return (np.maximum(noisy, 0) if clip else noisy) - true
+
+    yield TOTAL, np.arange(len(place)), error(published.total, exact.totals()[place])[:, None]
+    for detail in (AGE4, AGE9, AGE23):
+        rows = np.flatnonzero(published.detail == detail)
+        true = exact.tables(place[rows], detail)
+        noisy = published.take(rows).cells.reshape(true.shape)
+        by_sex = (len(rows), 2, int(WIDTHS[detail]) // 2)
+        yield SEX, rows, error(noisy.reshape(by_sex).sum(axis=2), true.reshape(by_sex).sum(axis=2))
+        yield CELL, rows, error(noisy, true)
+
+
+def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count equal errors under equal keys: rows key, error, number. `errors` has a row for each key."""
+    low = int(errors.min(initial=0))
+    span = int(errors.max(initial=0)) - low + 1
+    code, number = np.unique(key[:, None] * span + (errors - low), return_counts=True)
+    return np.stack([code // span, code % span + low, number])
+
+
+def gather(run: RunDirectory, levels: Sequence[Level]) -> Errors:
+    """The errors of all levels of a run."""
+    found = Errors.none()
+    for place, level in enumerate(levels):
+        folder = errors_folder(run, level)
+        key, error, number = open_array(folder, "tally")
+        by = dict(zip(BY, np.unravel_index(key, SHAPE), strict=True))
+        published = np.asarray(open_array(folder, "published"))
+        detail, size = np.divmod(np.arange(len(published)), len(LARGEST))
+        counts = {"level": place, **by, "error": error, "number": number}
+        groups = {"level": place, "size": np.arange(len(LARGEST)), "number": open_array(folder, "groups")}
+        tables = (counts, {"level": place, "detail": detail, "size": size, "number": published}, groups)
+        found = found.add(Errors(*(pd.DataFrame(table) for table in tables)))
+    return found

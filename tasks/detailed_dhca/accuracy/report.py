@@ -1,0 +1,164 @@
+"""The accuracy report: errors.csv, workloads.csv, the Bureau's layout and one page. Every one says NOT PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, PackageLoader, select_autoescape
+from numpy.typing import NDArray
+
+from privacy.noise.margins import coverage
+from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
+from tasks.detailed_dhca.accuracy.errors import LARGEST, Accuracy, is_measured
+from tasks.detailed_dhca.domain import WIDTHS
+from tasks.lifecycle.errors import Refused
+
+WORKLOADS = (*NAMES, "TotalOnly")  # by detail
+COUNT_OF = ("table", "sex", "cell")  # by statistic
+ALL = "all"
+PAGE = "accuracy.html"
+STATEMENT = (
+    "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. Of data on persons no such report is made."
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The two tables of an accuracy report; see `error_table` and `workload_table`."""
+
+    accuracy: Accuracy
+    errors: pd.DataFrame
+    workloads: pd.DataFrame
+
+    def summary(self) -> list[dict[Any, Any]]:
+        """One row a level and workload, all sizes together: the errors of its measured counts, and how common it is."""
+        by = ["REGION_TYPE", "ITERATION_LEVEL"]
+        measured = self.errors[(self.errors["SIZE"] == ALL) & self.errors["MEASURED"]]
+        joined = measured.merge(self.workloads[self.workloads["SIZE"] == ALL], on=[*by, "SIZE", NOT_PRIVATE])
+        joined["PROPORTION"] = [row[row["WORKLOAD"]] for row in joined.to_dict("records")]
+        return joined.drop(columns=[*WORKLOADS, "SIZE", "MEASURED"]).to_dict("records")
+
+
+def make_report(accuracy: Accuracy) -> Report:
+    """Tabulate what the repetitions have shown. Raises Refused where they published nothing."""
+    if accuracy.errors.counts.empty:
+        raise Refused("no run published a single count: there is no error to report")
+    return Report(accuracy, error_table(accuracy), workload_table(accuracy))
+
+
+def size_name(size: int) -> str:
+    """A size class as a range of true totals: 0, 1-10, 11-100 and so on; 1 is of the second."""
+    if size == 0:
+        return "0"
+    return f"{LARGEST[size - 1] + 1 if size > 2 else 1}-{LARGEST[max(size, 2)]}"
+
+
+def error_table(accuracy: Accuracy) -> pd.DataFrame:
+    """Errors of published counts by level, size class, workload, what the count is of and whose noise it has.
+
+    ERROR_95 is the smallest m such that at most 5% of the errors are beyond ±m; MOE, the stated margin, the smallest m
+    of which that is true for the noise alone. COVERAGE is the share of the counts within ±MOE, NOISE_COVERAGE what it
+    would be on average without suppression and clipping. BIAS is the mean of published - true, RMSE the root of its
+    mean square. All in persons.
+    """
+    counts = accuracy.errors.counts.copy()
+    counts["size"] = counts["size"].replace(1, 2)  # a class of its own for the Bureau's layout only
+    by = ["level", "size", "detail", "statistic", "noise_of"]
+    everyone = counts.assign(size=-1)
+    rows = [_row(accuracy, key, part) for key, part in pd.concat([everyone, counts]).groupby(by)]
+    return pd.DataFrame(rows)
+
+
+def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
+    level, size, detail, statistic, noise_of = key
+    error, number = part["error"].to_numpy(), part["number"].to_numpy()
+    queries = accuracy.queries[noise_of]
+    cells = int(WIDTHS[detail]) // (1, 2, int(WIDTHS[detail]))[statistic]
+    margin = queries.margin(detail, cells)
+    total = number.sum()
+    return {
+        "REGION_TYPE": accuracy.levels[level].region_type,
+        "ITERATION_LEVEL": accuracy.levels[level].iteration_level,
+        "SIZE": ALL if size < 0 else size_name(size),
+        "WORKLOAD": WORKLOADS[detail],
+        "COUNT_OF": COUNT_OF[statistic],
+        "MEASURED": bool(is_measured(statistic, detail)),
+        "NOISE_OF": accuracy.levels[noise_of].region_type,
+        "COUNTS": int(total),
+        "ERROR_95": error_95(error, number),
+        "MOE": margin,
+        "COVERAGE": number[np.abs(error) <= margin].sum() / total,
+        "NOISE_COVERAGE": float(coverage(queries.of_detail(detail), margin, cells)),
+        "BIAS": (error * number).sum() / total,
+        "RMSE": np.sqrt((error.astype(float) ** 2 * number).sum() / total),
+        NOT_PRIVATE: True,
+    }
+
+
+def error_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:
+    """The smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
+    order = np.argsort(np.abs(error))
+    within = np.cumsum(number[order])
+    return int(np.abs(error[order])[np.argmax(20 * within >= 19 * within[-1])])
+
+
+def workload_table(accuracy: Accuracy) -> pd.DataFrame:
+    """What became of the groups of each level and size class: the share of each workload, and of the suppressed.
+
+    GROUPS are those of the domain; the shares are of all of them, averaged over the runs, and add up to 1.
+    """
+    tables = []
+    for table in (accuracy.errors.groups, accuracy.errors.published):
+        classes = table.assign(size=table["size"].replace(1, 2))
+        tables.append(pd.concat([table.assign(size=-1), classes]))
+    groups = tables[0].groupby(["level", "size"])["number"].sum()
+    details = tables[1].groupby(["level", "size", "detail"])["number"].sum().unstack(fill_value=0)
+    rows = []
+    for level, size in groups[groups > 0].index:
+        shares = details.loc[(level, size)] / groups[level, size]
+        rows.append(
+            {
+                "REGION_TYPE": accuracy.levels[level].region_type,
+                "ITERATION_LEVEL": accuracy.levels[level].iteration_level,
+                "SIZE": ALL if size < 0 else size_name(size),
+                "GROUPS": int(groups[level, size]) // accuracy.runs,
+                **dict(zip(WORKLOADS, shares, strict=True)),
+                "SUPPRESSED": 1 - shares.sum(),
+                NOT_PRIVATE: True,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Mapping[str, str]) -> None:
+    """Write the tables and the page into OUT. `about` says what was run, `charts` are SVGs by name."""
+    bureau = out / "full_error_report"
+    bureau.mkdir(parents=True)
+    files = {"errors.csv": report.errors, "workloads.csv": report.workloads}
+    for name, table in files.items():
+        table.to_csv(out / name, index=False, float_format="%.6g")
+    multi_run(report.accuracy).to_csv(bureau / MULTI, index=False)
+    environment = Environment(
+        loader=PackageLoader("tasks.detailed_dhca.accuracy", "."),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template(PAGE).render(
+        accuracy=report.accuracy,
+        summary=report.summary(),
+        errors=report.errors.to_dict("records"),
+        workloads=report.workloads.to_dict("records"),
+        names=WORKLOADS,
+        about=about,
+        charts=charts,
+        statement=STATEMENT,
+        version=version("das-flows"),
+    )
+    (out / PAGE).write_text(page)

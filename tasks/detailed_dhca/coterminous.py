@@ -1,0 +1,234 @@
+"""Stage 5, coterminous geographies (paper 5.3.3, Algorithm 4): regions made of the same blocks get the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tasks.detailed_dhca.domain import load_domain
+from tasks.detailed_dhca.suppression import Published, load_published, published_folders
+from tasks.detailed_dhca.validation import digest_file, load_parameters
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level, Region
+from tasks.inputs.geography import NOWHERE, Geography, load_geography
+from tasks.inputs.tables import read_table, unchanged
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, load_public, once, save_arrays, save_public
+from tasks.lifecycle.workers import Workers
+
+LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
+ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_type in region_types}
+
+
+def equate_coterminous(
+    run: RunDirectory, workers: Workers, region: Region, *, enabled: bool, listed: str | None
+) -> None:
+    """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
+    once(run / "public/coterminous", lambda: save_sets(run, region, enabled=enabled, listed=listed))
+    workers.map("coterminous", run, equate, [(region, iteration_level) for iteration_level in ITERATION_LEVELS])
+
+
+def save_sets(run: RunDirectory, region: Region, *, enabled: bool, listed: str | None, digest: object = None) -> None:
+    """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing.
+
+    Found anew in each try, for the list may have changed since; once a run is reserved, the budget check refuses that.
+
+    Raises
+    ------
+    Refused
+        as `find_sets`, and where the list is not the one whose `digest` the release will name.
+    """
+    path = listed if enabled else None
+    with unchanged([path] if path else []):
+        found = find_sets(run, region, path) if enabled else {}
+        read = digest_file(path) if path else None
+    if path and digest not in (None, read):
+        raise Refused(f"{path} changed while it was read")
+    save_public(run / "public/coterminous", found)
+
+
+def find_sets(run: RunDirectory, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+    """Per region type, the number of the coterminous set that each region is in, -1 for none. Public.
+
+    Raises
+    ------
+    Refused
+        where the list names an unknown region or puts two regions of one type in a set.
+    """
+    geography = load_geography(run / "public/geography")
+    region_types = REGION_TYPES[region]
+    offsets = np.cumsum([0, *(len(geography.region_ids[name]) for name in region_types)])
+    pairs = list(_equal_pairs(geography, region_types, offsets))
+    if listed:
+        pairs += list(_listed_pairs(listed, geography, region_types, offsets))
+    rows = np.concatenate([np.zeros(0, np.int64), *(a for a, _ in pairs)])
+    columns = np.concatenate([np.zeros(0, np.int64), *(b for _, b in pairs)])
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(offsets[-1], offsets[-1]))
+    _, component = sparse.csgraph.connected_components(graph, directed=False)
+    size = np.bincount(component, minlength=1)
+    label = np.where(size > 1, np.cumsum(size > 1) - 1, NOWHERE)
+    sets = {
+        name: label[component[start:stop]].astype(np.int64)
+        for name, start, stop in zip(region_types, offsets, offsets[1:], strict=False)
+    }
+    for name, numbers in sets.items():
+        if (np.bincount(numbers[numbers != NOWHERE]) > 1).any():
+            raise Refused(f"the list of coterminous regions puts two {name} regions into one set")
+    return sets
+
+
+def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Water-only blocks by their numbers (block code 0xxx, tract 9900xx): nobody lives there (paper 5.3.3)."""
+    water: NDArray[np.bool_] = (blocks % 10_000 < 1_000) | (blocks // 1_000_000 % 10_000 == 9_900)
+    return water
+
+
+def _equal_pairs(
+    geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Pairs of regions of two types that hold the same land blocks.
+
+    A region can only equal the one that holds its first block; it does where the two have as many blocks as both.
+    """
+    land = ~is_water(geography.blocks)
+    region_of = {name: geography.region_of[name][land] for name in region_types}
+    sizes, firsts = {}, {}
+    for name in region_types:
+        inside = np.flatnonzero(region_of[name] != NOWHERE)
+        count = len(geography.region_ids[name])
+        sizes[name] = np.bincount(region_of[name][inside], minlength=count)
+        firsts[name] = np.full(count, NOWHERE)
+        firsts[name][region_of[name][inside][::-1]] = inside[::-1]
+    for i, one in enumerate(region_types):
+        for j, other in enumerate(region_types[i + 1 :], start=i + 1):
+            regions = np.flatnonzero(sizes[one])
+            if not len(regions):
+                continue
+            candidate = np.full(len(sizes[one]), NOWHERE)
+            candidate[regions] = region_of[other][firsts[one][regions]]
+            inside = region_of[one] != NOWHERE
+            shared = inside & (region_of[other] != NOWHERE) & (region_of[other] == candidate[region_of[one]])
+            both = np.bincount(region_of[one][shared], minlength=len(sizes[one]))
+            regions = regions[candidate[regions] != NOWHERE]
+            same = (both[regions] == sizes[one][regions]) & (both[regions] == sizes[other][candidate[regions]])
+            yield regions[same] + offsets[i], candidate[regions[same]] + offsets[j]
+
+
+def _listed_pairs(
+    path: str, geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
+    table, found = read_table(path, "the list", LIST_COLUMNS)
+    if table is None or found:
+        raise Refused(f"{path}: {found[0].rule}")
+    numbers = {
+        (name, region_id): number + offset
+        for name, offset in zip(region_types, offsets, strict=False)
+        for number, region_id in enumerate(geography.region_ids[name])
+    }
+    first: dict[str, int] = {}
+    for row in table.to_pylist():
+        if row["REGION_TYPE"] in ALL_TYPES - set(region_types):
+            continue  # one list may serve US and Puerto Rico
+        node = numbers.get((row["REGION_TYPE"], row["REGION_ID"]))
+        if node is None:
+            raise Refused(f"{path}: {row['REGION_TYPE']} {row['REGION_ID']} is not a region of this run")
+        yield np.array([first.setdefault(row["SET"], node)]), np.array([node])
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A level while coterminous groups are equated: its domain by iteration code, its regions' sets, and the published
+    groups of its coterminous regions, a small part of them all."""
+
+    level: Level
+    codes: NDArray[np.str_]
+    set_of: NDArray[np.int64]
+    coterminous: Published
+
+    def records(self, place: int) -> pd.DataFrame:
+        """The published groups of coterminous regions: set, code, place of the level, row."""
+        region, position = np.divmod(self.coterminous.group, len(self.codes))
+        row = np.arange(len(region))
+        return pd.DataFrame({"set": self.set_of[region], "code": self.codes[position], "donor": place, "row": row})
+
+    def members(self, place: int) -> pd.DataFrame:
+        """The coterminous regions: set, place of the level, region."""
+        regions = np.flatnonzero(self.set_of != NOWHERE)
+        return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
+
+
+def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
+    """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece."""
+    levels = [
+        level for level in load_parameters(run).configuration.levels(region) if level.iteration_level == iteration_level
+    ]
+    if all(folder.exists() for level in levels for folder in final_folders(run, level)):
+        return
+    sides = [_side(run, level) for level in levels]
+    recipients = _recipients(sides)
+    for place, side in enumerate(sides):
+        given = _given(sides, recipients[recipients["place"] == place], side.codes)
+        regions = load_domain(run, side.level).pieces()
+        sources, finals = published_folders(run, side.level), final_folders(run, side.level)
+        for (first, last), source, final in zip(regions, sources, finals, strict=True):
+            inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
+            once(final, partial(_write_final, source, final, given.take(inside)))
+
+
+def final_folders(run: RunDirectory, level: Level) -> list[Path]:
+    """Where the tables of a level lie that will be released, in the order of their groups."""
+    return [folder.parents[1] / "final" / folder.name for folder in published_folders(run, level)]
+
+
+def load_final(run: RunDirectory, level: Level) -> Iterator[Published]:
+    """The tables of a level that will be released, a piece of its groups at a time."""
+    return (load_published([folder]) for folder in final_folders(run, level))
+
+
+def _side(run: RunDirectory, level: Level) -> _Side:
+    domain = load_domain(run, level)
+    nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
+    set_of = load_public(run / "public/coterminous").get(level.region_type, nowhere)
+    parts = [load_published([])]
+    for folder in published_folders(run, level):
+        piece = load_published([folder])
+        region = piece.group // len(domain.iterations)
+        parts.append(piece.take(np.flatnonzero(set_of[region] != NOWHERE)))
+    return _Side(level, np.array(domain.iteration_codes, str), set_of, Published.join(parts))
+
+
+def _recipients(sides: list[_Side]) -> pd.DataFrame:
+    """The groups that get another's data: that of the first level, in the order R, that published their iteration."""
+    records = pd.concat([side.records(place) for place, side in enumerate(sides)])
+    donors = records.drop_duplicates(["set", "code"])  # the levels stand in the order R
+    members = pd.concat([side.members(place) for place, side in enumerate(sides)])
+    recipients = donors.merge(members, on="set")
+    return recipients[recipients["donor"] != recipients["place"]]
+
+
+def _given(sides: list[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> Published:
+    """What the recipients of one level, whose iterations have these codes, are given; sorted by group."""
+    parts = [load_published([])]
+    recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in
+    for donor, side in enumerate(sides):
+        mine = recipients[recipients["donor"] == donor]
+        group = mine["region"].to_numpy() * len(codes) + np.searchsorted(codes, mine["code"].to_numpy(str))
+        data = side.coterminous.take(mine["row"].to_numpy())
+        parts.append(Published(group, data.detail, data.total, data.cells, data.noise_of))
+    joined = Published.join(parts)
+    return joined.take(np.argsort(joined.group, kind="stable"))
+
+
+def _write_final(source: Path, final: Path, given: Published) -> None:
+    """Write a piece of a level, what was given in the place of what it had."""
+    published = load_published([source])
+    kept = published.take(np.flatnonzero(~np.isin(published.group, given.group)))
+    joined = Published.join([kept, given])
+    save_arrays(final, joined.take(np.argsort(joined.group, kind="stable")).arrays())

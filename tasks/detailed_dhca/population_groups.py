@@ -1,0 +1,216 @@
+"""Stage 2, population groups: the flatmap g_i and the exact counts (paper section 3.2, Algorithm 1 lines 6 to 9).
+
+For a partition of the blocks, let A count persons by (region, cell) x race/ethnicity combination and let G be the 0/1
+matrix of combinations x iterations. Then A @ G are the exact counts by (region, cell) x iteration: every combination
+is mapped once and no person becomes a row. Everything here is confidential but the partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
+from tasks.detailed_dhca.persons import CELLS, encoded_chunks
+from tasks.detailed_dhca.validation import load_parameters
+from tasks.inputs.configuration import REGION_TYPES, Level, Region
+from tasks.inputs.geography import NOWHERE, Geography, load_geography
+from tasks.lifecycle.run_directory import RunDirectory, load_public, once, open_array, save_arrays, save_public, stamp
+from tasks.lifecycle.workers import Workers
+
+MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
+PARTITIONS_PER_WORKER = 4
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A run of whole tracts: its blocks, and per region type the run of regions that it touches. Public."""
+
+    blocks: slice
+    regions: dict[str, tuple[int, int]]
+
+
+def count_population_groups(
+    run: RunDirectory, workers: Workers, region: Region, blocks_each: int | None = None
+) -> None:
+    """Count the population groups of all levels, one partition of the blocks a piece."""
+    geography = load_geography(run / "public/geography")
+    if blocks_each is None:
+        blocks_each = min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers.count) + 1)
+    once(run / "public/partitions", lambda: _save_partitions(run, geography, region, blocks_each))
+    partitions = load_partitions(run)
+    workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
+
+
+def _save_partitions(run: RunDirectory, geography: Geography, region: Region, blocks_each: int) -> None:
+    levels = load_parameters(run).configuration.levels(region)
+    region_types = [name for name in REGION_TYPES[region] if any(level.region_type == name for level in levels)]
+    partitions = [
+        Partition(blocks, {name: geography.regions_in(name, blocks) for name in region_types})
+        for blocks in geography.partitions(blocks_each)
+    ]
+    save_public(run / "public/partitions", partitions)
+
+
+def load_partitions(run: RunDirectory) -> list[Partition]:
+    """The partitions of a run's blocks."""
+    partitions: list[Partition] = load_public(run / "public/partitions")
+    return partitions
+
+
+def count_partition(run: RunDirectory, number: int) -> None:
+    """Write the exact counts of one partition for every region type: a CSR matrix (region, cell) x iteration each.
+
+    Arrays `indptr`, `indices` and `data`; row = 46 (region - first region of the partition) + cell.
+    """
+    partition = load_partitions(run)[number]
+    todo = [name for name in partition.regions if not _counts_folder(run, name, number).exists()]
+    if not todo:
+        return
+    persons, combinations = read_persons(run, partition.blocks)
+    geography = load_geography(run / "public/geography")
+    iterations = load_parameters(run).iterations
+    flatmap = {
+        nation_or_state: granularity.flatmap(combinations)
+        for nation_or_state, granularity in ((True, iterations.nation_state), (False, iterations.sub_state))
+    }
+    for name in todo:
+        first, last = partition.regions[name]
+        lives_in = geography.region_of[name][persons["block"]]
+        inside = lives_in != NOWHERE
+        row = (lives_in[inside] - first) * CELLS + persons["cell"][inside]
+        shape = ((last - first) * CELLS, len(combinations))
+        counts = _count_pairs(row, persons["combination"][inside], shape) @ flatmap[Level(name, 1).nation_or_state]
+        save_arrays(
+            _counts_folder(run, name, number),
+            {"indptr": counts.indptr, "indices": counts.indices.astype(np.uint16), "data": counts.data},
+        )
+
+
+def _count_pairs(
+    row: NDArray[np.integer[Any]], column: NDArray[np.integer[Any]], shape: tuple[int, int]
+) -> sparse.csr_array:
+    """How often each pair stands there; to sort numbers takes less than half of scipy's sum of duplicates."""
+    pairs, counts = np.unique(row.astype(np.int64) * shape[1] + column, return_counts=True)
+    rows, columns = np.divmod(pairs, shape[1])
+    starts = np.searchsorted(rows, np.arange(shape[0] + 1))
+    return sparse.csr_array((counts.astype(np.int32), columns.astype(np.int32), starts.astype(np.int32)), shape=shape)
+
+
+def _counts_folder(run: RunDirectory, region_type: str, number: int) -> Path:
+    return run / f"counts/{region_type}/{number:05d}"
+
+
+def read_persons(run: RunDirectory, blocks: slice) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint16]]:
+    """Gather the encoded persons of a run of blocks from all chunks, with the combinations that occur among them."""
+    parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
+    combinations = [np.zeros((0, 9), np.uint16)]
+    known = 0
+    for chunk, lowest, highest in _chunks(run, stamp(run / "persons")):
+        if lowest >= blocks.stop or highest < blocks.start:
+            continue
+        block = open_array(chunk, "block")
+        start, stop = np.searchsorted(block, [blocks.start, blocks.stop])
+        if start == stop:
+            continue
+        combination = np.asarray(open_array(chunk, "combination")[start:stop])
+        distinct = open_array(chunk, "combinations")
+        used = np.zeros(len(distinct), bool)
+        used[combination] = True
+        parts["block"].append(block[start:stop])
+        parts["cell"].append(open_array(chunk, "cell")[start:stop])
+        parts["combination"].append((np.cumsum(used) - 1 + known)[combination])
+        combinations.append(distinct[used])
+        known += len(combinations[-1])
+    persons = {name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32) for name, arrays in parts.items()}
+    return persons, np.concatenate(combinations)
+
+
+@lru_cache(maxsize=4)
+def _chunks(run: RunDirectory, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
+    """The encoded chunks that hold a person, each with its first and its last block: few of them meet a partition."""
+    opened = ((chunk, open_array(chunk, "block")) for chunk in encoded_chunks(run))
+    return [(chunk, int(block[0]), int(block[-1])) for chunk, block in opened if len(block)]
+
+
+@dataclass(frozen=True)
+class ExactCounts:
+    """The exact counts of the groups of a level in a run of regions. Confidential: never leaves a worker.
+
+    Attributes
+    ----------
+    group : int64 array, one per entry
+        Group number relative to the first group of the run of regions.
+    cell : uint8 array, one per entry
+        Sex-by-age23 cell.
+    count : int32 array, one per entry
+        Persons; a group and cell may have several entries.
+    groups : int
+        The number of groups in the run of regions.
+    """
+
+    group: NDArray[np.int64]
+    cell: NDArray[np.uint8]
+    count: NDArray[np.int32]
+    groups: int
+
+    def totals(self) -> NDArray[np.int64]:
+        """Persons of every group, empty ones included."""
+        return _add_up(self.group, self.count, self.groups)
+
+    def tables(self, chosen: NDArray[np.int64], detail: int) -> NDArray[np.int64]:
+        """Persons of the chosen groups by sex and the age bins of a detail: len(chosen) x (2 x bins)."""
+        slot = np.full(self.groups, -1, np.int64)
+        slot[chosen] = np.arange(len(chosen))
+        of = slot[self.group]
+        inside = of >= 0
+        cells = _add_up(of[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
+        bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a run of age23 bins
+        by_sex = cells.reshape(len(chosen), 2, CELLS // 2)
+        return np.add.reduceat(by_sex, bins, axis=2).reshape(len(chosen), 2 * len(bins))
+
+
+def _add_up(place: NDArray[np.int64], count: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+    """Sum counts by place; exact, for a float holds every integer below 2^53."""
+    return np.bincount(place, weights=count, minlength=size).astype(np.int64)
+
+
+def read_exact_counts(run: RunDirectory, level: Level, first: int, last: int) -> ExactCounts:
+    """The exact counts of a level's groups in the regions first ... last - 1."""
+    domain = load_domain(run, level)
+    width = len(domain.iterations)
+    position = np.full(len(load_parameters(run).iterations.granularity(level).codes), -1, np.int64)
+    position[domain.iterations] = np.arange(width)
+    groups, cells, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
+    for region, cell, iteration, count in _entries(run, level.region_type, first, last):
+        place = position[iteration]
+        of_level = np.flatnonzero(place >= 0)  # the other iteration level lies in the same matrix
+        groups.append(region[of_level] * width + place[of_level])
+        cells.append(cell[of_level])
+        counts.append(count[of_level])
+    return ExactCounts(np.concatenate(groups), np.concatenate(cells), np.concatenate(counts), (last - first) * width)
+
+
+def _entries(
+    run: RunDirectory, region_type: str, first: int, last: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.int32]]]:
+    """(region, cell, iteration, count) of the entries of each partition in these regions; `first` is region 0."""
+    for number, partition in enumerate(load_partitions(run)):
+        low, high = partition.regions[region_type]
+        start, stop = max(low, first), min(high, last)
+        if start >= stop:
+            continue
+        folder = _counts_folder(run, region_type, number)
+        indptr = np.asarray(open_array(folder, "indptr")[(start - low) * CELLS : (stop - low) * CELLS + 1])
+        entries, lengths = slice(int(indptr[0]), int(indptr[-1])), np.diff(indptr)
+        region = np.repeat(np.repeat(np.arange(start - first, stop - first), CELLS), lengths)
+        cell = np.repeat(np.tile(np.arange(CELLS, dtype=np.uint8), stop - start), lengths)
+        iteration, count = (np.asarray(open_array(folder, name)[entries]) for name in ("indices", "data"))
+        yield region, cell, iteration, count

@@ -1,0 +1,1 @@
+"""What systems read: text tables, parameter files, geography, findings, the mark of synthetic data."""

@@ -1,0 +1,299 @@
+"""Race and ethnicity codes to characteristic iterations (specs/safetab-p.md sections 2.3 and 5; paper 5.4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import sparse
+
+from privacy.accounting.composition import IterationCounts, stability
+from tasks.inputs.configuration import ITERATION_LEVELS, Level
+from tasks.inputs.findings import Finding, has_errors
+from tasks.inputs.tables import check_mask, check_pattern, read_table
+
+CODES_FILE = "race-and-ethnicity-codes.txt"
+RACE_FILE = "race-characteristic-iterations.txt"
+ETHNICITY_FILE = "ethnicity-characteristic-iterations.txt"
+MAPPING_FILE = "race-and-ethnicity-code-to-iteration.txt"
+PARAMETER_FILES = ("config.json", CODES_FILE, RACE_FILE, ETHNICITY_FILE, MAPPING_FILE)
+RACE_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "ALONE", "DETAILED_ONLY", "COARSE_ONLY")
+ETHNICITY_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "DETAILED_ONLY", "COARSE_ONLY")
+MAPPING_COLUMNS = ("ITERATION_CODE", "RACE_ETH_CODE")
+KINDS = ("alone", "combination", "ethnicity")
+RACE_CODES = 8  # QRACE1 .. QRACE8; the ninth code of a combination is QSPAN
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """The iterations that one granularity (nation/state or sub-state) tabulates, and the map of codes to them.
+
+    Attributes
+    ----------
+    codes : tuple of str
+        Iteration codes, sorted; the index in it is the iteration's number below.
+    level : uint8 array, one per iteration
+        1 Regional, 2 Detailed.
+    total_only : bool array, one per iteration
+        DETAILED_ONLY=True: only a total is tabulated.
+    maps : {(kind, iteration level): int32 array, one per race/ethnicity code number}
+        The iteration of that kind and level that a code maps to, -1 for none. Entry 0 stands for Null.
+    """
+
+    codes: tuple[str, ...]
+    level: NDArray[np.uint8]
+    total_only: NDArray[np.bool_]
+    maps: dict[tuple[str, int], NDArray[np.int32]]
+
+    def of_level(self, iteration_level: int) -> NDArray[np.int64]:
+        """The numbers of the iterations of one level, in the order of their codes."""
+        return np.flatnonzero(self.level == iteration_level)
+
+    def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
+        """The map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, of both iteration levels.
+
+        Parameters
+        ----------
+        combinations : uint16 array, n x 9
+            Code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
+        """
+        pairs = [self._pairs(combinations, iteration_level) for iteration_level in ITERATION_LEVELS]
+        rows = np.concatenate([row for row, _ in pairs])
+        columns = np.concatenate([column for _, column in pairs])
+        shape = (len(combinations), len(self.codes))
+        matrix = sparse.csr_array((np.ones(len(rows), np.int32), (rows, columns)), shape=shape)
+        matrix.sum_duplicates()
+        matrix.data[:] = 1  # two codes of one iteration count once
+        return matrix
+
+    def _pairs(
+        self, combinations: NDArray[np.uint16], iteration_level: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """(combination, iteration) of one level: alone, in combination, ethnicity; the last two may repeat."""
+        races, ethnicity = combinations[:, :RACE_CODES], combinations[:, RACE_CODES]
+        alone = self.maps["alone", iteration_level][races]
+        # Alone is the intersection over the codes: with one iteration a code, all codes must have the same.
+        first = alone[np.arange(len(races)), (races > 0).argmax(axis=1)]
+        is_alone = (first >= 0) & ((alone == first[:, None]) | (races == 0)).all(axis=1)
+        combination = self.maps["combination", iteration_level][races]
+        in_combination = np.nonzero(combination >= 0)
+        spanish = self.maps["ethnicity", iteration_level][ethnicity]
+        rows = [np.flatnonzero(is_alone), in_combination[0], np.flatnonzero(spanish >= 0)]
+        columns = [first[is_alone], combination[in_combination], spanish[spanish >= 0]]
+        return np.concatenate(rows), np.concatenate(columns)
+
+    def counts(self, iteration_level: int) -> IterationCounts:
+        """What the maps say of one level, for its stability."""
+        alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
+        reach = max(
+            (len(np.unique(combination[(alone == one) & (combination >= 0)])) for one in np.unique(alone[alone >= 0])),
+            default=0,
+        )
+        return IterationCounts(
+            alone=int((alone >= 0).any()),
+            combination=int((combination >= 0).any()),
+            ethnicity=int((ethnicity >= 0).any()),
+            alone_reach=reach,
+            all_combination=len(np.unique(combination[combination >= 0])),
+        )
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """The race/ethnicity codes and the iterations of both granularities; public.
+
+    A code's number is its index in `codes` (sorted) plus 1; 0 is Null.
+    """
+
+    codes: tuple[str, ...]
+    nation_state: Granularity
+    sub_state: Granularity
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Code number by code, `Null` included."""
+        return {"Null": 0, **{code: number for number, code in enumerate(self.codes, start=1)}}
+
+    def granularity(self, level: Level) -> Granularity:
+        """The iterations that a population group level tabulates (of both iteration levels)."""
+        return self.nation_state if level.nation_or_state else self.sub_state
+
+    def stability(self, level: Level, max_race_codes: int) -> int:
+        """The stability s of a population group level. Raises ValueError where the formula is not enough."""
+        return stability(self.granularity(level).counts(level.iteration_level), max_race_codes)
+
+
+def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
+    """Read and check the four parameter files; None where a finding is an error."""
+    tables: dict[str, pa.Table] = {}
+    found: list[Finding] = []
+    for file, columns in (
+        (CODES_FILE, ("RACE_ETH_CODE", "RACE_ETH_NAME")),
+        (RACE_FILE, RACE_COLUMNS),
+        (ETHNICITY_FILE, ETHNICITY_COLUMNS),
+        (MAPPING_FILE, MAPPING_COLUMNS),
+    ):
+        table, faults = read_table(f"{params.rstrip('/')}/{file}", file, columns)
+        found += faults
+        if table is not None:
+            tables[file] = table
+            found += _check_values(file, table)
+    if len(tables) < 4 or has_errors(found):
+        return None, found
+    found += _check_across(tables)
+    if has_errors(found):
+        return None, found
+    iterations = _build(tables)
+    found += list(_differing_hierarchies(iterations))
+    return iterations, found
+
+
+def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:
+    patterns = {
+        "RACE_ETH_CODE": "[1-9][0-9]{3}",
+        "ITERATION_CODE": "[0-9]{4}",
+        "LEVEL": "[0-9]",
+        "ALONE": "True|False",
+        "DETAILED_ONLY": "True|False|Null",
+        "COARSE_ONLY": "True|False|Null",
+    }
+    for column in table.column_names:
+        if column in patterns:
+            yield from check_pattern(file, table, column, patterns[column])
+    key = {CODES_FILE: "RACE_ETH_CODE", RACE_FILE: "ITERATION_CODE", ETHNICITY_FILE: "ITERATION_CODE"}.get(file)
+    if key:
+        values = np.array(table[key].to_pylist())
+        _, first = np.unique(values, return_index=True)
+        repeated = np.ones(len(values), bool)
+        repeated[first] = False
+        yield from check_mask(file, table, key, "codes that stand twice", repeated)
+    if "LEVEL" in table.column_names:
+        level, detailed, coarse = (table[name] for name in ("LEVEL", "DETAILED_ONLY", "COARSE_ONLY"))
+        both = pc.and_(pc.equal(detailed, "True"), pc.equal(coarse, "True"))
+        yield from check_mask(file, table, "ITERATION_CODE", "DETAILED_ONLY and COARSE_ONLY are both True for", both)
+        zero = pc.equal(level, "0")
+        for column, values in (("DETAILED_ONLY", detailed), ("COARSE_ONLY", coarse)):
+            differs = pc.not_equal(zero, pc.equal(values, "Null"))
+            yield from check_mask(
+                file, table, "ITERATION_CODE", f"{column} must be Null exactly where LEVEL is 0; not so for", differs
+            )
+        deep = pc.is_in(level, pa.array(list("3456789")))
+        yield from check_mask(file, table, "ITERATION_CODE", "LEVEL above 2 is never tabulated", deep)
+
+
+def _check_across(tables: dict[str, pa.Table]) -> Iterator[Finding]:
+    codes, race, ethnicity, mapping = (tables[file] for file in (CODES_FILE, RACE_FILE, ETHNICITY_FILE, MAPPING_FILE))
+    both = pc.is_in(ethnicity["ITERATION_CODE"], race["ITERATION_CODE"])
+    yield from check_mask(ETHNICITY_FILE, ethnicity, "ITERATION_CODE", "codes that are race iterations as well", both)
+    listed = pa.chunked_array([*race["ITERATION_CODE"].chunks, *ethnicity["ITERATION_CODE"].chunks])
+    for column, domain, where in (
+        ("ITERATION_CODE", listed, "the iteration files"),
+        ("RACE_ETH_CODE", codes["RACE_ETH_CODE"], CODES_FILE),
+    ):
+        absent = pc.invert(pc.is_in(mapping[column], domain))
+        yield from check_mask(MAPPING_FILE, mapping, column, f"codes that are not in {where}", absent)
+    unmapped = pc.invert(pc.is_in(codes["RACE_ETH_CODE"], mapping["RACE_ETH_CODE"]))
+    yield from check_mask(CODES_FILE, codes, "RACE_ETH_CODE", "codes that map to no iteration", unmapped, warning=True)
+    for kind, iteration_level, nation_state, members in _selections(tables):
+        pairs = mapping.filter(pc.is_in(mapping["ITERATION_CODE"], pa.array(sorted(members), pa.string())))
+        reached: dict[str, set[str]] = {}
+        for iteration, code in zip(
+            pairs["ITERATION_CODE"].to_pylist(), pairs["RACE_ETH_CODE"].to_pylist(), strict=True
+        ):
+            reached.setdefault(code, set()).add(iteration)
+        several = {code: sorted(reach) for code, reach in sorted(reached.items()) if len(reach) > 1}
+        if several:
+            listing = "; ".join(f"{code}: {', '.join(reach)}" for code, reach in list(several.items())[:10])
+            where = "nation/state" if nation_state else "sub-state"
+            yield Finding(
+                MAPPING_FILE,
+                f"codes that map to more than one {kind} iteration of level {iteration_level}, {where}: {listing}",
+                "RACE_ETH_CODE",
+                rows=len(several),
+            )
+
+
+def _selections(tables: dict[str, pa.Table]) -> Iterator[tuple[str, int, bool, set[str]]]:
+    """(kind, level, granularity, its iteration codes) for the three kinds, two levels and two granularities."""
+    rows = [
+        {"kind": "alone" if row["ALONE"] == "True" else "combination", **row} for row in tables[RACE_FILE].to_pylist()
+    ]
+    rows += [{"kind": "ethnicity", **row} for row in tables[ETHNICITY_FILE].to_pylist()]
+    for nation_state in (True, False):
+        barred = "COARSE_ONLY" if nation_state else "DETAILED_ONLY"
+        for kind in KINDS:
+            for iteration_level in ITERATION_LEVELS:
+                yield (
+                    kind,
+                    iteration_level,
+                    nation_state,
+                    {
+                        row["ITERATION_CODE"]
+                        for row in rows
+                        if row["kind"] == kind and row["LEVEL"] == str(iteration_level) and row[barred] == "False"
+                    },
+                )
+
+
+def _build(tables: dict[str, pa.Table]) -> Iterations:
+    codes = tuple(sorted(tables[CODES_FILE]["RACE_ETH_CODE"].to_pylist()))
+    number = {code: position for position, code in enumerate(codes, start=1)}
+    mapping = list(
+        zip(
+            tables[MAPPING_FILE]["ITERATION_CODE"].to_pylist(),
+            tables[MAPPING_FILE]["RACE_ETH_CODE"].to_pylist(),
+            strict=True,
+        )
+    )
+    total_only = {
+        row["ITERATION_CODE"]
+        for file in (RACE_FILE, ETHNICITY_FILE)
+        for row in tables[file].to_pylist()
+        if row["DETAILED_ONLY"] == "True"
+    }
+    selections = list(_selections(tables))
+
+    def granularity(nation_state: bool) -> Granularity:
+        chosen = [(kind, level, members) for kind, level, nation, members in selections if nation == nation_state]
+        level_of = {code: level for _, level, members in chosen for code in members}
+        ordered = tuple(sorted(level_of))
+        position = {code: index for index, code in enumerate(ordered)}
+        maps = {}
+        for kind, level, members in chosen:
+            to_iteration = np.full(len(codes) + 1, -1, np.int32)
+            for iteration, code in mapping:
+                if iteration in members:
+                    to_iteration[number[code]] = position[iteration]
+            maps[kind, level] = to_iteration
+        return Granularity(
+            codes=ordered,
+            level=np.array([level_of[code] for code in ordered], np.uint8),
+            total_only=np.array([code in total_only for code in ordered], bool),
+            maps=maps,
+        )
+
+    return Iterations(codes, granularity(True), granularity(False))
+
+
+def _differing_hierarchies(iterations: Iterations) -> Iterator[Finding]:
+    """Warn where alone and in-combination iterations do not group the codes alike (as in the production files)."""
+    for where, granularity in (("nation/state", iterations.nation_state), ("sub-state", iterations.sub_state)):
+        for iteration_level in ITERATION_LEVELS:
+            alone = granularity.maps["alone", iteration_level]
+            combination = granularity.maps["combination", iteration_level]
+            pairs = {(int(a), int(c)) for a, c in zip(alone, combination, strict=True) if a >= 0 or c >= 0}
+            matched = len({a for a, _ in pairs}) == len({c for _, c in pairs}) == len(pairs)
+            if not matched or any(-1 in pair for pair in pairs):
+                yield Finding(
+                    MAPPING_FILE,
+                    f"alone and in-combination iterations of level {iteration_level}, {where}, group the codes "
+                    "differently",
+                    "RACE_ETH_CODE",
+                    rows=sum(1 for a, c in pairs if -1 in (a, c)) or 1,
+                    warning=True,
+                )

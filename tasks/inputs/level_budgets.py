@@ -1,0 +1,135 @@
+"""Levels, budgets and stabilities of a configuration or of a finished release, for the analyses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+from privacy.analyses.level_budget import LevelBudget
+from privacy.noise.laws import Definition
+from tasks.attribute_loss.detailed_dhca import read_parameters
+from tasks.inputs.configuration import ALL_LEVELS, Level, Region
+from tasks.lifecycle.errors import Refused
+
+MANIFEST = "manifest.json"  # as in tasks.detailed_dhca.manifest, whose import takes half a second
+GEOGRAPHIES = {"USA": "Nation", "STATE": "State", "COUNTY": "County", "TRACT": "Tract", "PLACE": "Place"}
+ITERATIONS = {1: "Regional", 2: "Detailed"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is measured in one region, and with what budgets."""
+
+    source: str
+    region: Region
+    definition: Definition
+    gamma: Fraction
+    race_codes: int
+    chance: Fraction | None
+    levels: Mapping[Level, LevelBudget]
+
+
+def paper_name(level: Level) -> str:
+    """A level as the papers write it, `(Nation, Detailed)`."""
+    puerto_rico = "PR-" if level.region == "pr" else ""
+    region_type = level.region_type.removeprefix("PR-")
+    return f"({puerto_rico}{GEOGRAPHIES.get(region_type, region_type)}, {ITERATIONS[level.iteration_level]})"
+
+
+_NAMES = {
+    "".join(name.casefold().split()).strip("()"): level
+    for level in ALL_LEVELS
+    for name in (paper_name(level), str(level), level.slug)
+}
+
+
+def named_level(text: str) -> Level:
+    """The level of a name: `Nation, Detailed` as the papers write it, `USA, 2` as config.json does, or `usa-2`.
+
+    Raises
+    ------
+    Refused
+        for any other text.
+    """
+    level = _NAMES.get("".join(text.casefold().split()).strip("()"))
+    if level is None:
+        names = ", ".join(paper_name(level) for level in ALL_LEVELS)
+        raise Refused(f"unknown population group level {text.strip()!r}: one of {names}")
+    return level
+
+
+def one_region(levels: Iterable[Level]) -> Region:
+    """The region of all these levels.
+
+    Raises
+    ------
+    Refused
+        where there is none, or some are of the US and some of Puerto Rico: those are runs of their own.
+    """
+    regions = {level.region for level in levels}
+    if len(regions) != 1:
+        raise Refused("levels of the US and of Puerto Rico are runs of their own" if regions else "there is no level")
+    return regions.pop()
+
+
+def read_settings(path: Path) -> list[Setting]:
+    """Read a config.json or its directory, or a release or its manifest.json; a setting for each region.
+
+    Raises
+    ------
+    Refused
+        with the first fault, in one line.
+    """
+    folder = path if path.is_dir() else path.parent
+    manifest = folder / MANIFEST
+    if path == manifest or (path.is_dir() and manifest.is_file()):
+        return [_of_release(manifest)]
+    read = read_parameters(path)
+    config = read.configuration
+    if idle := [region.upper() for region in config.regions if not config.levels(region)]:
+        raise Refused(f"{path}: no population group level of {idle[0]} has a budget")
+    return [
+        Setting(
+            str(path),
+            region,
+            config.privacy_defn,
+            config.stage_1_fraction,
+            config.max_race_codes,
+            config.zero_suppression_chance,
+            {level: LevelBudget(one.budget, one.stability) for level, one in read.levels(region).items()},
+        )
+        for region in config.regions
+    ]
+
+
+def _of_release(path: Path) -> Setting:
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if manifest["spent"] is None:
+            raise Refused(f"{path}: a release of exact counts (`das truth`) has no budgets")
+        config = manifest["configuration"]
+        chance = config["zero_suppression_chance"]
+        levels = {
+            named_level(name): LevelBudget(Fraction(level["queries"]["total_only"]["budget"]), level["stability"])
+            for name, level in manifest["levels"].items()
+        }
+        definition = cast(Definition, manifest["spent"]["definition"])
+        return Setting(
+            str(path),
+            one_region(levels),
+            definition,
+            Fraction(config["stage_1_fraction"]),
+            config["max_race_codes"],
+            None if chance is None else Fraction(chance),
+            levels,
+        )
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+    except KeyError as error:
+        raise Refused(f"{path}: the key {error} is missing") from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise Refused(f"{path} is not the manifest of a release") from None

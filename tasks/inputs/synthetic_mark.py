@@ -1,0 +1,91 @@
+"""SYNTHETIC.json: the mark beside data files that says that they describe nobody (DESIGN section 5).
+
+Marked data costs no privacy budget, so the mark holds the digest of every file that it covers: a mark copied to other
+data, or data changed under a mark, is an error and never an exemption.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+
+MARK_FILE = "SYNTHETIC.json"
+PERSON_FILES = ("person-records.txt", "person-records.parquet")
+GRF_FILE = "GRF-C.txt"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What SYNTHETIC.json says.
+
+    generator: what made the data, e.g. `das synth nation`; `declared by its owner` for `das synth --mark`.
+    version: version of the generator; its output for a seed may change with it.
+    seed: seed of the generator; None when the data was declared.
+    digests: digest of each covered file (tasks.lifecycle.digests) by its name in the directory.
+    """
+
+    generator: str
+    version: str
+    seed: int | None
+    digests: Mapping[str, str]
+
+    def check(self, digests: Mapping[str, str]) -> None:
+        """Raise Refused unless every file of `digests` (by name) is covered and is what it was when marked."""
+        for name, digest in digests.items():
+            if name not in self.digests:
+                raise Refused(f"{MARK_FILE} does not cover {name}: mark it (das synth --mark DATA) or remove the mark")
+            if digest != self.digests[name]:
+                raise Refused(f"{name} is not the file that {MARK_FILE} declares synthetic: it was changed or replaced")
+
+
+def parse_mark(text: str) -> Mark:
+    """The mark that a SYNTHETIC.json's text holds. Raises Refused when it is not one."""
+    try:
+        mark = Mark(**json.loads(text))
+        if isinstance(mark.digests, dict):
+            return mark
+    except (TypeError, ValueError, RecursionError):
+        pass  # neither JSON nor the four fields
+    raise Refused(f"{MARK_FILE} is damaged: it needs generator, version, seed and digests by file name")
+
+
+def read_mark(data: Path) -> Mark | None:
+    """The mark of a data directory; None where there is none. Raises Refused when it is damaged."""
+    path = data / MARK_FILE
+    return parse_mark(path.read_text("utf-8", errors="replace")) if path.is_file() else None
+
+
+def verify(mark: Mark, data: Path) -> None:
+    """Raise Refused unless the mark covers all data files of the directory `data` as they are now. Reads all bytes."""
+    mark.check({name: file_digest(data / name) for name in data_files(data)})
+
+
+def write_mark(
+    data: Path, *, generator: str, version: str, seed: int | None, digests: Mapping[str, str] | None = None
+) -> Mark:
+    """Mark the data files of the directory `data`; the digests are computed unless the writer of the files has them.
+
+    Raises Refused when person records or the geography are missing.
+    """
+    names = data_files(data)
+    mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names})
+    (data / MARK_FILE).write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
+    return mark
+
+
+def data_files(data: Path) -> list[str]:
+    """Names of the data files in a directory: person records as text or Parquet (or both), and GRF-C.txt.
+
+    Raises Refused when one of the two kinds is missing.
+    """
+    persons = [name for name in PERSON_FILES if (data / name).is_file()]
+    if not persons:
+        raise Refused(f"{data} holds no person records: {' or '.join(PERSON_FILES)} is needed")
+    if not (data / GRF_FILE).is_file():
+        raise Refused(f"{data} holds no {GRF_FILE}")
+    return [*persons, GRF_FILE]

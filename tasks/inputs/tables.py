@@ -1,0 +1,298 @@
+"""Text tables, pipe-delimited unless told: UTF-8, one header row, no quoting (specs/safetab-p.md section 2).
+
+Columns are matched by the names in the header, in any order. Every fault is a finding with the line it stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from tasks.inputs.findings import Finding
+from tasks.lifecycle.digests import chunk_digest
+from tasks.lifecycle.errors import Refused
+
+DELIMITER = "|"
+PARSE_BYTES = 1 << 22  # text that the parser takes at a time; no line is as long
+HEADER_BYTES = 65536  # a header is shorter
+STRAY_RETURN = "a carriage return stands within a line, which only a newline ends"
+LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
+
+
+def locate(path: str) -> tuple[Any, str]:
+    """The file system of a path or fsspec URL, and the path on it. Raises Refused where no library here serves it."""
+    try:
+        found: tuple[Any, str] = fsspec.url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        raise Refused(f"{path}: {error}") from None
+    return found
+
+
+def read_bytes(path: str, start: int | None = None, stop: int | None = None) -> bytes:
+    """Read a byte range of a file by path or fsspec URL, no more of it than the file has.
+
+    Raises
+    ------
+    Refused
+        where another number of bytes comes: a web server may answer a range with the whole file, and fsspec takes it.
+    """
+    filesystem, name = locate(path)
+    data: bytes = filesystem.cat_file(name, start=start, end=stop)
+    begin = start or 0
+    if (begin or stop is not None) and (stop is None or len(data) != stop - begin):
+        size = filesystem.size(name)
+        if size is None:
+            raise Refused(f"{path}: its server does not tell its size")
+        wanted = max(0, (size if stop is None else min(stop, size)) - begin)
+        if len(data) > wanted:
+            raise Refused(f"{path}: more came than the part that was asked for; its server must serve byte ranges")
+        if len(data) < wanted:
+            raise Refused(f"{path}: fewer bytes came than the file has; it was cut short")
+    return data
+
+
+def identity(path: str) -> dict[str, Any] | None:
+    """What tells a file from another that takes its place, None where there is none.
+
+    It is what its file system says of it without reading it: size, inode and times of a local file, size and tag or
+    time of one elsewhere. A server that tells the size alone leaves no more to compare.
+    """
+    filesystem, name = locate(path)
+    filesystem.invalidate_cache()
+    try:
+        told: dict[str, Any] = filesystem.info(name)
+    except OSError:  # the reader of the file says so
+        return None
+    return {key: value for key, value in told.items() if key != "url"}  # a signed address is new each time
+
+
+@contextmanager
+def unchanged(paths: Iterable[str]) -> Iterator[None]:
+    """Hold files to what they are while the block reads them, several times or in parts.
+
+    Raises
+    ------
+    Refused
+        where one is changed, replaced, added or gone when the block ends well: what was read is of no one version.
+    """
+    before = {path: identity(path) for path in paths}
+    yield
+    for path, known in before.items():
+        if identity(path) != known:
+            raise Refused(f"{path} changed while it was read")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a text file that begin in a chunk, less the header; `digest` is of the chunk's own bytes."""
+
+    body: bytes
+    count: int
+    digest: str
+
+
+def read_lines(path: str, number: int, chunk_bytes: int) -> Lines:
+    """Read the lines that begin in a chunk, to their ends: every line of a file is in one chunk."""
+    start = number * chunk_bytes
+    before = read_bytes(path, start - 1, start) if start else b""
+    own = read_bytes(path, start, start + chunk_bytes)
+    digest = chunk_digest(own).hex()
+    end = start + len(own)
+    body = own[0 if before == b"\n" else own.find(b"\n") + 1 or len(own) :]  # less a header, or an earlier line's end
+    del own
+    while body and not body.endswith(b"\n") and (more := read_bytes(path, end, end + 65536)):
+        cut = more.find(b"\n") + 1 or len(more)
+        body, end = body + more[:cut], end + cut
+    return Lines(body, count_newlines(body) + (not body.endswith(b"\n") if body else 0), digest)
+
+
+def split_header(line: bytes, delimiter: str = DELIMITER) -> list[str]:
+    """Return the column names of a header line; a byte order mark and a carriage return are taken off."""
+    return line.decode("utf-8", "replace").removeprefix("\ufeff").strip("\r\n").split(delimiter)
+
+
+def check_header(
+    file: str, header: Sequence[str], columns: Sequence[str], *, more: bool = False, show: bool = True
+) -> list[Finding]:
+    """Find missing and doubled columns, and unknown ones unless `more` columns are allowed.
+
+    `show` tells whether the rule may hold the names that were found: a person file without a header has a person there.
+    """
+    if any("\r" in name for name in header):
+        return [Finding(file, STRAY_RETURN, first=1)]
+    found = []
+    if missing := [name for name in columns if name not in header]:
+        found.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
+    doubled = sorted({name for name in header if list(header).count(name) > 1})
+    unknown = [] if more else [name for name in header if name not in columns]
+    for rule, names in (("Columns that stand twice", doubled), ("Unexpected columns found", unknown)):
+        if names:
+            found.append(Finding(file, f"{rule}: {names}" if show else rule, first=1, values=tuple(names)))
+    return found
+
+
+def parse_rows(
+    file: str,
+    body: bytes,
+    header: Sequence[str],
+    columns: Sequence[str],
+    *,
+    dictionary: bool = False,
+    delimiter: str = DELIMITER,
+) -> tuple[pa.Table | None, list[Finding]]:
+    """Parse the rows below a header into text columns (dictionary-encoded where told).
+
+    `first` of a finding counts lines within `body`, from 1. Rows of a wrong width are findings and left out; text that
+    is not UTF-8, or no text at all, leaves no table.
+    """
+    if not body:
+        return None, []
+    if found := _stray_returns(file, body):
+        return None, found
+    bad_rows = []
+
+    def keep_out(row: Any) -> str:
+        bad_rows.append(row.number)
+        return "skip"
+
+    text = pa.dictionary(pa.int32(), pa.string()) if dictionary else pa.string()
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(body),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=PARSE_BYTES, column_names=list(header)),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=delimiter, quote_char=False, invalid_row_handler=keep_out, ignore_empty_lines=True
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(header, text), include_columns=list(columns), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None, _unreadable(file, body)
+    if bad_rows:
+        first = next(line for line, text in _lines(body) if not _fits(text, len(header), delimiter))
+        found.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
+    return table.unify_dictionaries().combine_chunks(), found
+
+
+def count_newlines(body: bytes) -> int:
+    """The number of newlines; in pieces that a processor's cache holds, several times faster than bytes.count."""
+    letters = np.frombuffer(body, np.uint8)
+    pieces = range(0, len(letters), 1 << 18)
+    return sum(int(np.count_nonzero(letters[start : start + pieces.step] == ord("\n"))) for start in pieces)
+
+
+def line_numbers(body: bytes, width: int, rows: Sequence[int]) -> list[int]:
+    """Return the lines (from 1) on which the given parsed rows (from 0) of `body` stand; for the rare bad row."""
+    wanted = set(rows)
+    good = (line for line, text in _lines(body) if _fits(text, width))
+    return [line for row, line in enumerate(good) if row in wanted]
+
+
+def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, text in enumerate(body.split(b"\n"), start=1):
+        if text.strip(b"\r"):
+            yield number, text
+
+
+def _fits(text: bytes, width: int, delimiter: str = DELIMITER) -> bool:
+    return text.count(delimiter.encode()) == width - 1
+
+
+def _stray_returns(file: str, body: bytes) -> list[Finding]:
+    """Find carriage returns within lines: the parser would break the line there."""
+    if b"\r" not in body or body.count(b"\r") == body.count(b"\r\n"):
+        return []
+    bad = [line for line, text in enumerate(body.split(b"\n"), start=1) if b"\r" in text.removesuffix(b"\r")]
+    return [Finding(file, STRAY_RETURN, rows=len(bad), first=bad[0])] if bad else []
+
+
+def _unreadable(file: str, body: bytes) -> list[Finding]:
+    bad = []
+    for line, text in _lines(body):
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            bad.append(line)
+    if bad:
+        return [Finding(file, "is not UTF-8 text", rows=len(bad), first=bad[0])]
+    return [Finding(file, "cannot be parsed as a delimited table")]
+
+
+class Column:
+    """A dictionary-encoded text column: the distinct values and, per row, the number of its value."""
+
+    def __init__(self, array: pa.ChunkedArray) -> None:
+        chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        self.values: list[str] = chunk.dictionary.to_pylist()
+        self.numbers: NDArray[np.int32] = chunk.indices.to_numpy(zero_copy_only=False)
+
+    def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
+        """Evaluate `test` once per distinct value and spread the outcomes over the rows."""
+        outcomes: NDArray[Any] = np.array([test(value) for value in self.values], dtype=kind)
+        if len(outcomes) and (outcomes == outcomes[0]).all():  # most checks: every value passes
+            return np.full(len(self.numbers), outcomes[0])
+        return outcomes[self.numbers]
+
+
+def read_table(
+    path: str, file: str, columns: Sequence[str], *, more: bool = False, dictionary: bool = False
+) -> tuple[pa.Table | None, list[Finding]]:
+    """Read a whole table of text columns, and the column LINE; None and findings where that cannot be done."""
+    try:
+        start = read_bytes(path, 0, HEADER_BYTES)
+        begin = start.find(b"\n") + 1 or len(start)
+        body = read_bytes(path, begin)
+    except FileNotFoundError:
+        return None, [Finding(file, "the file does not exist")]
+    except OSError as error:
+        return None, [Finding(file, f"the file cannot be read: {error.strerror or type(error).__name__}")]
+    header = split_header(start[:begin])
+    if start and (found := check_header(file, header, columns, more=more)):
+        return None, found
+    if not body[:HEADER_BYTES].strip() and not body.strip():
+        return None, [Finding(file, f"{file} is empty. This fails validation as records are expected.")]
+    table, found = parse_rows(file, body, header, columns, dictionary=dictionary)
+    if table is not None:
+        table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table)), pa.int32()))
+    return table, [_below_header(finding) for finding in found]
+
+
+def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int32]:
+    """The lines of the file on which the parsed rows stand, below its header."""
+    tail = body[-HEADER_BYTES:]
+    after_last_row = tail[len(tail.rstrip()) :].count(b"\n")
+    if count_newlines(body) - after_last_row + 1 == rows:  # no blank line in between and no row left out
+        return np.arange(2, rows + 2, dtype=np.int32)
+    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width)], np.int32)
+
+
+def _below_header(finding: Finding) -> Finding:
+    return Finding(**{**finding.__dict__, "first": finding.first + 1 if finding.first else None})
+
+
+def check_pattern(file: str, table: pa.Table, column: str, pattern: str) -> list[Finding]:
+    """Find the values of a column that a regular expression does not match as a whole."""
+    values = table[column]
+    bad = pc.invert(pc.match_substring_regex(values, f"^(?:{pattern})$"))
+    return check_mask(file, table, column, f"Invalid values found in {column}", bad)
+
+
+def check_mask(file: str, table: pa.Table, column: str, rule: str, bad: Any, *, warning: bool = False) -> list[Finding]:
+    """Find the rows of a public table that a mask marks, with the distinct values of `column` there."""
+    mask = np.asarray(bad)
+    if not mask.any():
+        return []
+    values = tuple(sorted(set(table[column].filter(pa.array(mask)).to_pylist())))
+    shown = f"{rule}: {list(values[:10])}" + (" and more" if len(values) > 10 else "")
+    first = int(table[LINE][int(mask.argmax())].as_py())
+    return [Finding(file, shown, column, int(mask.sum()), first, values[:1000], warning)]

@@ -1,0 +1,42 @@
+"""Which das-flows a process runs: two checkouts of one version need not be the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import tasks
+from tasks.lifecycle.errors import Failed
+
+HOME = Path(tasks.__file__).resolve().parents[1]  # of the package, so that this file may move
+PACKAGES = ("flows", "tasks", "privacy", "spine")
+
+
+@cache
+def code_digest() -> str:
+    """Return the SHA-256 over the names and SHA-256s of the packages' .py files, once a process.
+
+    Raises
+    ------
+    Failed
+        where a package has no file: a digest of nothing would be the same in every version.
+    """
+    files = []
+    for package in PACKAGES:
+        found = sorted(path.relative_to(HOME) for path in (HOME / package).rglob("*.py"))
+        if not found:
+            raise Failed(f"no source of the package {package} lies in {HOME}: install das-flows from its own files")
+        files += found
+    files.sort()
+    listed = "".join(f"{sha256((HOME / path).read_bytes()).hexdigest()}  {path.as_posix()}\n" for path in files)
+    return sha256(listed.encode()).hexdigest()
+
+
+def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a worker whose code has this digest, be it one that came later. Raises Failed in another."""
+    if code_digest() != code:
+        raise Failed("a worker has another das-flows than this one; give all the same and resume")
+    return function(*arguments)

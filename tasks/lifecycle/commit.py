@@ -1,0 +1,200 @@
+"""The commit protocol: a release is whole or absent, charged once, and ends its run (DESIGN section 5).
+
+    staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
+
+Killed between any two of these, a resumed run takes up where it was: each step checks whether it is done. A release
+that was sealed is never written again: it lies whole and flushed in its staging folder and goes to its place as it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
+from tasks.detailed_dhca.budget_check import Charging
+from tasks.detailed_dhca.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
+from tasks.detailed_dhca.noise import SECRET, is_truth
+from tasks.inputs.configuration import REGION_TYPES
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import BOTTOM_UP_SETTINGS, SETTINGS, RunDirectory, fsync, fsync_up
+
+
+def staging(run: RunDirectory, out: Path, region: str) -> Path:
+    """The temporary sibling in which a run makes its release."""
+    return out / f".{region}-{run.id}.partial"
+
+
+def drafts(staged: Path) -> Path:
+    """Where files of a staged release are written before they are whole."""
+    return staged.with_name(f"{staged.name}.drafts")
+
+
+def clear_staging(run: RunDirectory, out: Path, region: str, *, but: str | None = None) -> None:
+    """Remove what a run has staged and not released, `but` one folder of it."""
+    staged = staging(run, out, region)
+    shutil.rmtree(drafts(staged), ignore_errors=True)
+    for path in list(staged.iterdir()) if staged.is_dir() else []:
+        if path.is_dir() and path.name != but:
+            shutil.rmtree(path)
+        elif path.name != but:
+            path.unlink()
+    if but is None:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def holds_other(out: Path, base: str) -> bool:
+    """True where an output folder holds anything but what the runs BASE-us and BASE-pr have put there."""
+    own: set[Path] = set()
+    for region in REGION_TYPES:
+        run = RunDirectory(Path(f"{base}-{region}"))
+        staged = staging(run, out, region)
+        own |= {staged, drafts(staged)} | ({out / region} if is_released(run, out, region) else set())
+    return not own.issuperset(out.iterdir())
+
+
+def check_out(run: RunDirectory, out: Path, region: str) -> None:
+    """Refuse an output that holds something which is not this run's, or cannot be written. Raises Refused."""
+    place = out / region
+    nearest = next(folder for folder in (out, *out.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise Refused(f"{nearest} cannot be written")
+    if place.exists() and not is_released(run, out, region) and any(place.iterdir() if place.is_dir() else [place]):
+        way_out = f"; das runs discard {run.id} gives this run up" if run.path.exists() else ""
+        raise Refused(f"{place} holds something already; a release goes into a place of its own{way_out}")
+
+
+def is_released(run: RunDirectory, out: Path, region: str) -> bool:
+    """True where the release of this very run stands at its place."""
+    if not (out / region / MANIFEST).is_file():
+        return False
+    manifest = read_manifest(out / region)
+    return manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
+
+
+def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, charged: bool) -> Path:
+    """Bring the staged release to its place and end the run; returns the place.
+
+    `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
+
+    Raises
+    ------
+    Refused
+        where the run was charged and its row is lost, or its release stands damaged at its place.
+    Failed
+        where the staged release is not whole.
+
+    Nothing has moved then, and the secret that can draw the same release again is there.
+    """
+    if charged and is_truth(run):
+        raise Failed("commit: a run that was charged is never without noise")
+    place, staged = out / region, staging(run, out, region)
+    ledger = Ledger(charging.ledger)
+    row = ledger.row(run.id) if charged else None
+    if charged and row is None:
+        raise _row_lost(run, ledger)
+    there = is_released(run, out, region)
+    if there and not is_whole(place):
+        raise Refused(f"{place} is not whole as run {run.id} made it: move it away and resume the run")
+    if not there and not is_whole(staged):
+        raise Failed("commit: the staged release is not whole; it is written again when the run is resumed")
+    digest = release_digest(place if there else staged)
+    if not there:
+        drop_unnamed(staged)
+        fsync_tree(staged)
+        fsync_up(out)
+    if row and row.state != "released":
+        ledger.seal(run.id, digest)
+    if not there:
+        move_into_place(staged, place)
+    fsync(out)
+    if row:
+        ledger.release(run.id, digest)
+    clear_staging(run, out, region)
+    end_run(run)
+    return place
+
+
+def _row_lost(run: RunDirectory, ledger: Ledger) -> Refused:
+    """The refusal of a run whose charge the ledger has forgotten."""
+    return Refused(
+        f"run {run.id} was charged, and {ledger.path} does not hold its row: put back the ledger that does, "
+        "for an older copy has forgotten what was spent"
+    )
+
+
+def move_into_place(staged: Path, place: Path) -> None:
+    """Rename the release to its place, for good."""
+    try:
+        os.rename(staged, place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise Failed(f"commit: {place} holds something that is not this run's; move it away and resume") from None
+    fsync(place.parent)
+
+
+def end_run(run: RunDirectory) -> None:
+    """Destroy the secret, then the confidential directory: its settings last, so that a resumed run can end it."""
+    (run / SECRET).unlink(missing_ok=True)
+    if not run.path.exists():
+        return
+    fsync(run.path)
+    for path in run.path.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in (SETTINGS, BOTTOM_UP_SETTINGS, "lock"):
+            path.unlink()
+    shutil.rmtree(run.path)
+
+
+def fsync_tree(folder: Path) -> None:
+    """Make a folder and all in it durable."""
+    for path in [folder, *folder.rglob("*")]:
+        fsync(path)
+
+
+def finish_released(
+    run: RunDirectory, out: Path, region: str, charging: Charging, configuration: Callable[[], str]
+) -> Path | None:
+    """The release of a run that was sealed or has reached its place, its commit brought to an end; else None.
+
+    `configuration` gives the digest of all that shapes the release that is asked for, besides the data. It is called
+    only where there is a release. The data is not read again.
+
+    Raises
+    ------
+    Refused
+        where the ledger calls the run released, but its release is not at its place or is not what was sealed; where
+        the run was charged and its row is lost; where another configuration is asked for.
+    Failed
+        where the ledger cannot be read now.
+    """
+    ledger = Ledger(charging.ledger)
+    try:
+        row = ledger.row(run.id)
+    except LedgerUnusable as error:
+        raise Failed(f"commit: {error}") from None
+    except LedgerError as error:  # no ledger: nothing was ever charged
+        if charging.account and (run / SECRET).exists():
+            raise Failed(f"commit: {error}") from None
+        row = None
+    there, staged = is_released(run, out, region), staging(run, out, region)
+    if there and row is None and "SYNTHETIC" not in read_manifest(out / region):
+        raise _row_lost(run, ledger)
+    if row is not None and row.state in ("sealed", "released"):
+        there = there and release_digest(out / region) == row.release_digest
+        if not there and row.state == "released":
+            raise Refused(f"run {run.id} is released, but its release is not at {out / region}")
+    sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
+    if not there and not sealed:
+        return None
+    made_with = read_manifest(out / region if there else staged).get("configuration_digest")
+    if there:  # what has reached its place is ended, whoever asks for it
+        commit(run, out, region, charging, charged=row is not None)
+    if configuration() != made_with:
+        raise Refused(f"run {run.id} gave its release with another configuration; a new run is a new spend")
+    return out / region if there else commit(run, out, region, charging, charged=True)

@@ -1,0 +1,55 @@
+"""The wall between what happens inside a worker and what anyone outside the confidential directory hears of it.
+
+Prefect stores exception messages and a Dask worker sends them over the wire. An exception may hold a person's value,
+so it stays inside: its text goes to the run's `errors/`, and (stage, rule) goes out (DESIGN section 6).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from privacy.accounting.ledger import LedgerError
+from tasks.lifecycle.core_dumps import no_core_dumps
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import RunDirectory
+
+
+def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call `function(run, *arguments)`; whatever it raises becomes `Failed(stage and rule)`.
+
+    The arguments are paths and indices, for Dask logs those of a call that fails. `Refused` and `Failed` pass with
+    their messages, which are public by contract, and with nothing else: Dask sends an exception with its context, also
+    one that `from None` hides, so what goes out is made anew and raised outside of any handler.
+
+    Whatever process this is, and however it was started, from here on it leaves no core dump.
+    """
+    no_core_dumps()
+    try:
+        return function(run, *arguments)
+    except (Refused, Failed) as error:
+        told = type(error)(*error.args)
+    except Exception as error:
+        told = Failed(f"{stage}: {_rule(error)}")
+        with suppress(OSError):  # a full disk must not hide the failure itself
+            errors = run / "errors"
+            errors.mkdir(mode=0o700, exist_ok=True)
+            (errors / f"{stage.replace(' ', '-')}-{uuid4().hex[:8]}.txt").write_text(traceback.format_exc())
+    raise told
+
+
+def _rule(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    if isinstance(error, OSError) and error.errno:
+        return f"{os.strerror(error.errno)}; the run's errors/ holds where"
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, LedgerError):  # its message is public by contract
+        return str(error)
+    return f"a {type(error).__name__} was raised; the run's errors/ holds it"

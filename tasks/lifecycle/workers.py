@@ -1,0 +1,113 @@
+"""The workers of a run: a stage maps one function over many small arguments and waits for all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from distributed import Client, Future, as_completed
+
+from tasks.lifecycle.code import code_digest, with_code
+from tasks.lifecycle.confidential import guard
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import RunDirectory
+
+ASK_EACH = 5.0  # seconds after which a stage that hears of nothing asks whether there are workers
+PATIENCE = 120.0  # seconds without a worker after which a cluster is lost
+
+
+class Progress(Protocol):
+    """Told of every finished piece of a stage; pieces are partitions and files, never persons."""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """`done` of `total` pieces of a stage are finished."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Progress for a run that nobody watches."""
+
+
+class Workers:
+    """Dask workers that see the run's confidential directory by the same path."""
+
+    def __init__(self, client: Client, progress: Progress = silent) -> None:
+        self.client = client
+        self.progress = progress
+
+    @property
+    def count(self) -> int:
+        """The number of pieces that run at once."""
+        threads: dict[str, int] = self.client.nthreads()
+        return max(1, sum(threads.values()))
+
+    def map(
+        self, stage: str, run: RunDirectory, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
+    ) -> list[Any]:
+        """Call `function(run, *argument)` for each argument on the workers; results in the order of the arguments.
+
+        Arguments are paths and indices, results are handles or public numbers: both cross the wire and may be logged.
+
+        Raises
+        ------
+        Failed
+            with stage and rule, where a piece fails or the cluster is lost.
+        Refused
+            as the function raised it.
+        Either only when every other piece has come to its end as well, so that a retry meets none of an earlier try.
+        """
+        calls = list(arguments)
+        results: list[Any] = [None] * len(calls)
+        problems: list[BaseException] = []
+        self.progress(stage, 0, len(calls))
+        try:
+            futures = [submit(self.client, guard, stage, run, function, *call) for call in calls]
+            place = {future: number for number, future in enumerate(futures)}
+            for done, (future, result, problem) in enumerate(ended(self.client, futures), start=1):
+                results[place[future]] = result
+                if problem is not None:
+                    problems.append(problem)
+                self.progress(stage, done, len(calls))
+        except Exception as error:  # the client lost its scheduler
+            problems.append(error)
+        for kind in (Refused, Failed):
+            for problem in problems:
+                if isinstance(problem, kind):
+                    raise problem
+        if problems:  # KilledWorker, CancelledError, a broken connection: nothing of ours in it
+            raise Failed(f"{stage}: the workers were lost ({type(problems[0]).__name__})")
+        return results
+
+
+def submit(client: Client, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Have a worker call a function; it fails in one whose code is not this process's."""
+    return client.submit(with_code, code_digest(), function, *arguments, pure=False)
+
+
+def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
+    """Futures as they end, each with what it gave and what went wrong with it.
+
+    A client without its scheduler never tells of its futures again, nor does a scheduler without its workers, so nobody
+    may wait for them blindly. Raises ConnectionError where the cluster is gone for good.
+    """
+    done = as_completed(futures, loop=client.loop, with_results=True, raise_errors=False)
+    asked = alive = time.monotonic()
+    while not done.is_empty():
+        now = time.monotonic()
+        if done.has_ready():
+            future, result = next(done)
+            if future.status == "finished":
+                yield future, result, None
+            else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
+                yield future, None, result[1] if future.status == "error" else result
+            alive = now
+        elif client.status == "closed":
+            raise ConnectionError("the scheduler is gone")
+        elif now - asked > ASK_EACH:
+            asked = now
+            alive = now if client.nthreads() else alive
+            if now - alive > PATIENCE:
+                raise ConnectionError("no worker is left")
+        else:
+            with done.thread_condition:
+                done.thread_condition.wait(0.1)

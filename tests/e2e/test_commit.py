@@ -1,0 +1,543 @@
+"""One charge, one release, never a second draw: runs that are killed, retried, changed or refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from dhca_inputs import BUDGETS, Here, Inputs, configuration, edit
+from e2e_runs import (
+    ACCOUNT,
+    at_once,
+    bring_in,
+    das,
+    das_process,
+    digest,
+    directory,
+    go,
+    hold,
+    killed,
+    open_account,
+    points_of,
+    real_data,
+    reconfigure,
+    reserve,
+    settings_for,
+)
+
+from flows.detailed_dhca import detailed_dhca
+from flows.execution.settings import RunSettings
+from privacy.accounting.ledger import Ledger
+from tasks.detailed_dhca import budget_check, manifest
+from tasks.detailed_dhca.budget_check import read_secret_digest
+from tasks.detailed_dhca.manifest import release_digest
+from tasks.detailed_dhca.noise import AUTHORIZATION, SECRET
+from tasks.detailed_dhca.population_groups import count_population_groups
+from tasks.inputs.synthetic_mark import write_mark
+from tasks.lifecycle.commit import staging
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import RunDirectory, stamp
+from tasks.lifecycle.workers import Workers
+
+pytestmark = pytest.mark.e2e
+HERE: Workers = Here()  # type: ignore[assignment]
+COSTS = 2  # rho of a run of two levels
+TWO_LEVELS = dict.fromkeys(BUDGETS, 0) | {BUDGETS[0]: 1, BUDGETS[5]: 1}
+
+
+class Home:
+    """A folder with all of a run, put back to where it was as often as one likes.
+
+    It always lies at the same path, for the paths of the input are part of a run's settings.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.kept = folder, folder.parent / f"{folder.name}-kept"
+        self.settings = settings_for(folder, "run-us")
+        self.run = directory(self.settings)
+        self.place = folder / "out/us"
+        self.ledger = Ledger(folder / "ledger.sqlite")
+
+    def keep(self) -> None:
+        """Remember how it is."""
+        shutil.copytree(self.folder, self.kept)
+
+    def put_back(self) -> None:
+        """Make it as it was."""
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.kept, self.folder)
+
+    def go(self, before: str | None = None, settings: RunSettings | None = None) -> Path | None:
+        """Run or go on."""
+        return go(settings or self.settings, HERE, before)
+
+    def charges(self) -> int:
+        """How often a run was charged."""
+        (spent,) = set(self.ledger.spent(ACCOUNT).values()) or {Fraction(0)}
+        assert spent % COSTS == 0
+        return int(spent / COSTS)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A run over real data of two levels, with an account and nothing done yet."""
+    Inputs(config=configuration(**TWO_LEVELS)).write(tmp_path / "home")
+    open_account(tmp_path / "home")
+    return Home(tmp_path / "home")
+
+
+@pytest.mark.slow
+def test_killed_at_any_step_of_the_reservation_a_run_is_charged_once_and_keeps_its_secret(home: Home) -> None:
+    home.go(before="budget check")
+    home.keep()
+    points = points_of(home.folder.parent, reserve, home.settings)
+    met = set()
+    for point in points:
+        home.put_back()
+        killed(point, reserve, home.settings)
+        row, before = home.ledger.row(home.run.id), read_secret_digest(home.run)
+        if row is not None:
+            assert row.secret_digest == before, f"a charge without its secret: killed at {point}"
+        state = (row is not None, before is not None, (home.run / AUTHORIZATION).exists())
+        reserve(home.settings)
+        after = home.ledger.row(home.run.id)
+        assert after is not None
+        assert after.secret_digest == read_secret_digest(home.run)
+        assert home.charges() == 1
+        if row is not None:
+            assert after == row, f"a second secret for a row: killed at {point}"
+        if state not in met:
+            met.add(state)
+            assert home.go() == home.place
+            assert home.charges() == 1
+    assert met >= {(False, False, False), (False, True, False), (True, True, False)}
+
+
+@pytest.mark.slow
+def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home) -> None:
+    home.go(before="commit")
+    home.keep()
+    points = points_of(home.folder.parent, bring_in, home.settings)
+    expected = digest(home.place)
+    met = set()
+    for point in points:
+        home.put_back()
+        killed(point, bring_in, home.settings)
+        row = home.ledger.row(home.run.id)
+        assert row is not None
+        assert not home.place.exists() or digest(home.place) == expected, f"half a release: killed at {point}"
+        assert row.state != "released" or home.place.exists(), f"released, but absent: killed at {point}"
+        left = {path.name for path in home.run.path.rglob("*")} if home.run.path.exists() else set()
+        assert left <= {"lock"} or "run.json" in left, f"left, and cannot be resumed: killed at {point}"
+        met.add((row.state, home.place.exists(), (home.run / SECRET).exists()))
+        assert home.go() == home.place, f"killed at {point}"
+        assert digest(home.place) == expected, f"another release: killed at {point}"
+        assert home.charges() == 1
+        assert [path.name for path in home.place.parent.iterdir()] == ["us"]
+        assert not home.run.path.exists()
+        row = home.ledger.row(home.run.id)
+        assert row is not None
+        assert row.state == "released"
+    assert met == {
+        ("reserved", False, True),
+        ("sealed", False, True),
+        ("sealed", True, True),
+        ("released", True, True),
+        ("released", True, False),
+    }
+
+
+def test_a_sealed_release_is_not_written_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retry under another version of some library would write other bytes; what was sealed stands."""
+    home.go(before="commit")
+    staged = staging(home.run, home.place.parent, "us")
+    home.ledger.seal(home.run.id, release_digest(staged))
+    expected = digest(staged)
+    monkeypatch.setattr(manifest, "version", lambda library: "another")
+    assert home.go() == home.place
+    assert digest(home.place) == expected
+
+
+def test_a_sealed_release_that_was_damaged_is_written_again(home: Home) -> None:
+    home.go(before="commit")
+    staged = staging(home.run, home.place.parent, "us")
+    home.ledger.seal(home.run.id, release_digest(staged))
+    expected = digest(staged)
+    edit(staged / "t1/usa-1.csv", lambda text: text[: len(text) // 2])
+    assert home.go() == home.place
+    assert digest(home.place) == expected
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["changed", "missing"])
+def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: bool) -> None:
+    """Its row stays and its secret too, so that it is drawn again, the same."""
+
+    def damage(path: Path) -> None:
+        path.unlink() if missing else edit(path, lambda text: text[: len(text) // 2])
+
+    home.go(before="commit")
+    staged = staging(home.run, home.place.parent, "us")
+    expected = digest(staged)
+    damage(staged / "t1/usa-1.csv")
+    with pytest.raises(Failed, match="staged release is not whole"):
+        bring_in(home.settings)
+    row = home.ledger.row(home.run.id)
+    assert row is not None
+    assert row.state == "reserved"
+    home.go(before="commit")
+    home.ledger.seal(home.run.id, release_digest(staged))
+    os.rename(staged, home.place)
+    damage(home.place / "t1/usa-1.csv")
+    with pytest.raises(Refused, match="is not whole"):
+        home.go()
+    assert (home.run / SECRET).exists()
+    shutil.rmtree(home.place)
+    assert home.go() == home.place
+    assert digest(home.place) == expected
+    damage(home.place / "t1/usa-1.csv")
+    with pytest.raises(Refused, match="is not whole"):
+        home.go()
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["staged", "at its place"])
+def test_a_charged_run_whose_row_is_lost_gives_no_release(
+    home: Home, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    home.go(before="commit")
+    if moved:
+        os.rename(staging(home.run, home.place.parent, "us"), home.place)
+    kept = Path(home.settings.ledger).read_bytes()
+    lost_row(home, monkeypatch)
+    for goes_on in (lambda: bring_in(home.settings), home.go):
+        with pytest.raises(Refused, match=r"ledger\.sqlite does not"):
+            goes_on()
+        assert home.place.exists() == moved
+        assert (home.run / SECRET).exists()
+        assert home.ledger.rows(ACCOUNT) == []
+    Path(home.settings.ledger).write_bytes(kept)
+    assert home.go() == home.place
+    assert home.charges() == 1
+
+
+def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path: Path, prefect_server: None) -> None:
+    """`das run` on a cluster and under Prefect, killed once its groups are counted, among its noise and in its commit.
+
+    Then the same reservation, here and in one piece.
+    """
+    home = tmp_path / "home"
+    real_data(example, home)
+    reconfigure(home / "params", run_us=False)
+    ledger, settings = open_account(home), settings_for(home)
+    run, state = directory(settings), Path(settings.state)
+    where = ("--account", ACCOUNT, "--state", state, "--ledger", settings.ledger, "--run-id", "run", "--no-spine")
+    resume = ("run", "--resume", run.id, "--state", state)
+
+    def dies_at(function: str, *words: object) -> None:
+        first = "import os, flows.detailed_dhca as f\nimport tasks.lifecycle.commit as c\n"
+        first += "def kill(*a, **b): os.kill(os.getpid(), 9)\n"
+        process = das_process(*words, first=f"{first}{function} = kill")
+        told, _ = process.communicate(timeout=120)
+        assert process.returncode == -9, told
+
+    dies_at("f.check_budget", "run", settings.params, settings.data, settings.out, *where)
+    done = files_of(run, "persons", "counts")
+    assert {name.split("/")[0] for name in done} == {"persons", "counts"}
+    assert ledger.rows(ACCOUNT) == []
+    dies_at("f.measure_sex_by_age", *resume)
+    assert (run / SECRET).exists()
+    assert files_of(run, "persons", "counts") == done, "validated or counted again"
+    drawn = files_of(run, "noisy")
+    assert drawn
+    shutil.copytree(home, tmp_path / "kept")
+    dies_at("c.move_into_place", *resume)
+    assert files_of(run, "persons", "counts") == done, "validated or counted again"
+    assert files_of(run, "noisy").items() >= drawn.items(), "measured again"
+    row = ledger.row(run.id)
+    assert row is not None
+    assert row.state == "sealed"
+    assert not (home / "out/pr").exists()
+    assert das(*resume) == 0
+    assert das(*resume, "--ledger", settings.ledger) == 0, "it is released"
+    released = digest(home / "out/pr")
+    assert len(ledger.rows(ACCOUNT)) == 1
+    assert ledger.spent(ACCOUNT) == {"72": row.amount}
+    shutil.rmtree(home)
+    shutil.copytree(tmp_path / "kept", home)
+    for name in ("public", "persons", "counts", "noisy"):
+        shutil.rmtree(run / name)
+    assert go(settings, HERE) == home / "out/pr"
+    assert digest(home / "out/pr") == released
+
+
+def files_of(run: RunDirectory, *folders: str) -> dict[str, tuple[int, int]]:
+    """The whole files below these folders of a run; one that is written again has another stamp."""
+    paths = [path.relative_to(run.path) for folder in folders for path in (run / folder).rglob("*.*")]
+    return {str(path): stamp(run / path) for path in paths if not any(part.startswith(".") for part in path.parts)}
+
+
+def count(settings: RunSettings) -> None:
+    """The population groups, as the flow counts them, a partition a tract."""
+    count_population_groups(directory(settings), HERE, settings.region, blocks_each=1)
+
+
+def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) -> None:
+    home.go(before="population groups")
+    home.keep()
+    renames = [at for at in points_of(home.folder.parent, count, home.settings) if at[0].startswith("replace ")]
+    home.put_back()
+    killed(renames[len(renames) // 2], count, home.settings)
+    done = files_of(home.run, "persons", "counts")
+    home.go(before="budget check")
+    after = files_of(home.run, "persons", "counts")
+    assert after.items() > done.items(), "counted again, or nothing was left to count"
+    assert any(name.startswith("counts") for name in done)
+
+
+def other_version(home: Home, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(budget_check, "NOISE_SCHEME_VERSION", 2)
+
+
+def other_parameters(home: Home, patch: pytest.MonkeyPatch) -> None:
+    reconfigure(home.folder / "params", privacy_budget_p_stage_1_fraction=0.5)
+
+
+def other_persons(home: Home, patch: pytest.MonkeyPatch) -> None:
+    edit(home.folder / "data/person-records.txt", lambda text: text[: text.rindex("\n", 0, -1) + 1])
+
+
+def other_geography(home: Home, patch: pytest.MonkeyPatch) -> None:
+    edit(home.folder / "data/GRF-C.txt", lambda text: text.replace("00900", "00901"))
+
+
+def lost_secret(home: Home, patch: pytest.MonkeyPatch) -> None:
+    (home.run / SECRET).unlink()
+
+
+def other_secret(home: Home, patch: pytest.MonkeyPatch) -> None:
+    (home.run / SECRET).write_bytes(bytes(32))
+
+
+def lost_row(home: Home, patch: pytest.MonkeyPatch) -> None:
+    """The ledger is put back from a backup that is older than the run."""
+    (home.folder / "ledger.sqlite").unlink()
+    open_account(home.folder)
+
+
+def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
+    home.ledger.abandon(home.run.id)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (other_version, "another noise scheme"),
+        (other_parameters, "parameters of run run-us have changed"),
+        (other_persons, "input of run run-us has changed"),
+        (other_geography, "input of run run-us has changed"),
+        (lost_secret, "secret of run run-us is gone"),
+        (other_secret, "secret of run run-us is gone"),
+        (lost_row, "authorized by a ledger"),
+        (abandoned, "was abandoned"),
+    ],
+)
+def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None], says: str
+) -> None:
+    home.go(before="noise")
+    change(home, monkeypatch)
+    secret, rows = read_secret_digest(home.run), home.ledger.rows(ACCOUNT)
+    with pytest.raises(Refused, match=says):
+        home.go()
+    assert (read_secret_digest(home.run), home.ledger.rows(ACCOUNT)) == (secret, rows)
+    assert not (home.run / "noisy").exists()
+    assert not home.place.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["account", "coterminous", "out", "params"])
+def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
+    home.go(before="noise")
+    other = False if name == "coterminous" else str(home.folder / "other")
+    with pytest.raises(Refused, match=f"began with another {name}"):
+        home.go(settings=home.settings.model_copy(update={name: other}))
+    assert home.go(settings=home.settings.model_copy(update={"blocks_each": 1})) == home.place
+    assert home.charges() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "account", "says"),
+    [
+        ({}, None, "no account was named"),
+        ({}, "another", "there is no account another"),
+        ({BUDGETS[0]: 1000}, ACCOUNT, "would be passed"),
+        ({BUDGETS[0]: float("inf")}, ACCOUNT, "infinite"),
+        ({BUDGETS[0]: 0, BUDGETS[5]: 0}, ACCOUNT, "no population group level"),
+        ({"privacy_defn": "puredp", BUDGETS[0]: 60}, ACCOUNT, "would be passed"),
+    ],
+)
+def test_without_budget_there_is_no_secret(
+    home: Home, changes: dict[str, float], account: str | None, says: str
+) -> None:
+    reconfigure(home.folder / "params", **changes)
+    with pytest.raises(Refused, match=says):
+        home.go(settings=home.settings.model_copy(update={"account": account}))
+    assert not (home.run / SECRET).exists()
+    assert home.ledger.rows(ACCOUNT) == []
+
+
+def test_without_a_ledger_there_is_no_secret(home: Home) -> None:
+    Path(home.settings.ledger).unlink()
+    with pytest.raises(Refused, match="there is no ledger"):
+        home.go()
+    assert not (home.run / SECRET).exists()
+    Path(home.settings.ledger).write_text("not a database, for the disk was full or worse")
+    with pytest.raises(Failed, match="cannot be used"):
+        home.go()
+    assert not (home.run / SECRET).exists()
+
+
+def test_runs_that_race_for_the_rest_of_an_account_pass_it_never(home: Home) -> None:
+    Path(home.settings.ledger).unlink()
+    open_account(home.folder, total=COSTS * 2 + 1)
+    racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(6)]
+    for settings in racing:
+        home.go(settings=settings, before="budget check")
+    codes = at_once(reserve, [(settings,) for settings in racing])
+    assert sorted(code == 0 for code in codes) == [False] * 4 + [True] * 2
+    assert home.charges() == 2
+    assert [code == 0 for code in codes] == [(directory(settings) / SECRET).exists() for settings in racing]
+
+
+def test_a_pure_dp_run_is_charged_to_a_rho_account_by_its_square(home: Home) -> None:
+    reconfigure(home.folder / "params", privacy_defn="puredp", **{BUDGETS[0]: 3, BUDGETS[5]: 1})
+    assert home.go() == home.place
+    assert set(home.ledger.spent(ACCOUNT).values()) == {Fraction(4**2, 2)}
+
+
+def test_a_mark_of_other_data_exempts_nothing(home: Home) -> None:
+    write_mark(home.folder / "data", generator="a test", version="1", seed=None)
+    other_persons(home, pytest.MonkeyPatch())
+    with pytest.raises(Refused, match="is not the file that SYNTHETIC"):
+        home.go()
+    assert not (home.run / SECRET).exists()
+
+
+@pytest.mark.parametrize("name", ["us/something", "us"])
+def test_an_output_that_holds_something_is_left_as_it_is(home: Home, name: str) -> None:
+    path = home.place.parent / name
+    path.parent.mkdir(parents=True)
+    path.write_text("of somebody")
+    with pytest.raises(Refused, match="holds something already"):
+        home.go()
+    assert path.read_text() == "of somebody"
+    assert home.ledger.rows(ACCOUNT) == []
+
+
+def test_a_released_run_gives_back_its_release(home: Home) -> None:
+    home.go()
+    before = digest(home.place)
+    assert home.go() == home.place
+    assert digest(home.place) == before
+    assert home.charges() == 1
+    shutil.rmtree(home.place)
+    with pytest.raises(Refused, match="its release is not at"):
+        home.go()
+    assert home.charges() == 1
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("change", [other_parameters, lambda home, patch: None], ids=["parameters", "options"])
+def test_a_released_run_is_not_given_back_for_another_request(
+    home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None], ended: bool
+) -> None:
+    home.go(before=None if ended else "commit")
+    if not ended:
+        staged = staging(home.run, home.place.parent, "us")
+        home.ledger.seal(home.run.id, release_digest(staged))
+    before = (home.folder / "params/config.json").read_text()
+    change(home, monkeypatch)
+    options = {} if change is other_parameters else {"coterminous": False}
+    with pytest.raises(Refused, match="another configuration"):
+        home.go(settings=home.settings.model_copy(update=options))
+    assert home.place.exists() == ended
+    assert (home.run / SECRET).exists() != ended
+    (home.folder / "params/config.json").write_text(before)
+    assert home.go() == home.place
+    assert home.charges() == 1
+
+
+def test_what_has_reached_its_place_is_ended_whoever_asks(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No secret is left behind for parameters that have changed since."""
+    home.go(before="commit")
+    os.rename(staging(home.run, home.place.parent, "us"), home.place)
+    other_parameters(home, monkeypatch)
+    with pytest.raises(Refused, match="another configuration"):
+        home.go()
+    assert not (home.run / SECRET).exists()
+    row = home.ledger.row(home.run.id)
+    assert row is not None
+    assert row.state == "released"
+
+
+def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
+    home: Home, prefect_server: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home.go()
+    other_persons(home, pytest.MonkeyPatch())
+    again = home.settings.model_copy(update={"run_id": "again-us", "out": str(home.folder / "again")})
+    home.go(settings=again, before="commit")
+    home.ledger.seal("again-us", release_digest(staging(directory(again), Path(again.out), "us")))
+    assert das("run", "--resume", "again-us", "--state", again.state) == 0
+    told, logged = capfd.readouterr()
+    assert "warning: the data of run again-us is not that of run-us, charged to the same account" in told
+    assert "is not that of" not in logged
+    assert das("ledger", "show", "--ledger", again.ledger) == 0
+    rows = [line.split("│") for line in capfd.readouterr().out.splitlines() if "-us" in line]
+    assert [(row[1].strip(), row[4].strip()) for row in rows] == [("run-us", "1"), ("again-us", "2 changed")]
+    released = b"".join(path.read_bytes() for path in (home.folder / "again").rglob("*") if path.is_file())
+    assert b"is not that of" not in released
+
+
+@contextmanager
+def worked_on(home: Home) -> Iterator[None]:
+    """Another process works on the run."""
+    process = hold(home.run.path)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
+    home.go(before="noise")
+    with worked_on(home):
+        with pytest.raises(Refused, match="worked on by another process"):
+            home.go()
+        assert das("runs", "discard", home.run.id, "--state", home.settings.state) == 1
+        assert "worked on by another process" in capfd.readouterr().err
+    assert home.go() == home.place, "the lock of a process that died holds nobody up"
+
+
+def test_a_discarded_run_stays_charged(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
+    home.go(before="commit")
+    assert das("runs", "list", "--state", home.settings.state) == 0
+    assert "detailed-dhca" in capfd.readouterr().out
+    assert das("runs", "discard", home.run.id, "--state", home.settings.state) == 0
+    assert not home.run.path.exists()
+    assert list(home.place.parent.iterdir()) == []
+    assert home.charges() == 1
+    with pytest.raises(Refused, match="was abandoned"):
+        home.go()
+    assert not (home.run / SECRET).exists()
+
+
+def test_the_flow_itself_is_refused_what_the_stages_are(home: Home, prefect_server: None) -> None:
+    """The flow calls the stages as `go` does: without an account it draws nothing, and a refusal is not retried."""
+    with pytest.raises(Refused, match="no account was named"):
+        detailed_dhca(home.settings.model_copy(update={"account": None}))
+    assert not (home.run / SECRET).exists()

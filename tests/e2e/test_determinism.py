@@ -1,0 +1,200 @@
+"""A run's noise depends on its secret and nothing else: the same bytes however the work is cut, spread or repeated."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dhca_inputs import Here, read_release
+from distributed import Client
+from e2e_runs import (
+    ACCOUNT,
+    digest,
+    directory,
+    go,
+    open_account,
+    real_data,
+    reconfigure,
+    settings_for,
+    small_pieces,
+)
+
+from flows import detailed_dhca as flow
+from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.settings import RunSettings
+from tasks.detailed_dhca import domain, persons
+from tasks.detailed_dhca.noise import SECRET
+from tasks.detailed_dhca.truth import release_truth
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
+
+pytestmark = pytest.mark.e2e
+HERE: Workers = Here()  # type: ignore[assignment]
+KEY = bytes(range(32))
+
+
+@pytest.fixture(scope="module")
+def country(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The synthetic example, at a path that stays the same."""
+    folder = tmp_path_factory.mktemp("determinism") / "country"
+    shutil.copytree(example, folder)
+    reconfigure(folder / "params", run_pr=False)
+    return folder
+
+
+@pytest.fixture
+def prepare(country: Path, tmp_path: Path) -> Callable[..., RunSettings]:
+    """Prepares a run of its own on the synthetic example: always the same id, and the same secret unless told."""
+
+    def prepared(name: str, key: bytes | None = KEY, **changes: Any) -> RunSettings:
+        places = {"out": tmp_path / name / "out", "state": tmp_path / name / "state", "account": None}
+        settings = settings_for(country, "run-us", **places, **changes)
+        run = directory(settings)
+        run.create()
+        if key:
+            (run / SECRET).write_bytes(key)
+        return settings
+
+    return prepared
+
+
+@pytest.fixture(scope="module")
+def expected(country: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of the release that the secret gives, made in one process and the plainest way."""
+    folder = tmp_path_factory.mktemp("expected")
+    settings = settings_for(country, "run-us", out=folder / "out", state=folder / "state", account=None)
+    directory(settings).create()
+    (directory(settings) / SECRET).write_bytes(KEY)
+    return digest(released(settings, HERE))
+
+
+def released(settings: RunSettings, workers: Workers) -> Path:
+    place = go(settings, workers)
+    assert place is not None
+    return place
+
+
+def test_two_workers(prepare: Callable[..., RunSettings], expected: str, client: Client) -> None:
+    assert digest(released(prepare("two"), Workers(client))) == expected
+
+
+IN_PROCESS = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
+CLUSTERS = {
+    "one thread": ClusterSettings(workers=1),
+    "threads": ClusterSettings(workers=1, threads_per_worker=4),
+    "processes with threads": ClusterSettings(workers=2, threads_per_worker=2),
+    "threads of the flow's own process": ClusterSettings(
+        cluster_class="distributed:LocalCluster", cluster_options=IN_PROCESS
+    ),
+}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_threads_and_processes(
+    prepare: Callable[..., RunSettings], expected: str, tmp_path: Path, cluster: str
+) -> None:
+    with small_pieces(), open_cluster(CLUSTERS[cluster], tmp_path / "dask") as client:
+        assert digest(released(prepare("threads", blocks_each=7), Workers(client))) == expected
+
+
+@pytest.mark.parametrize("blocks_each", [1, 17, 10_000])
+def test_partitions_of_any_size(prepare: Callable[..., RunSettings], expected: str, blocks_each: int) -> None:
+    assert digest(released(prepare("parts", blocks_each=blocks_each), HERE)) == expected
+
+
+@pytest.mark.parametrize("groups_each", [1, 100])
+def test_pieces_of_any_size(
+    prepare: Callable[..., RunSettings], expected: str, monkeypatch: pytest.MonkeyPatch, groups_each: int
+) -> None:
+    monkeypatch.setattr(domain, "GROUPS_EACH", groups_each)
+    assert digest(released(prepare("pieces"), HERE)) == expected
+
+
+def deadly() -> None:
+    """Make this process die when it first draws noise of a table; the process that takes its place is as before."""
+    from tasks.detailed_dhca import sex_by_age
+
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    sex_by_age._measure = die  # type: ignore[assignment]
+
+
+def test_one_worker_that_is_killed_while_it_draws(
+    prepare: Callable[..., RunSettings], expected: str, tmp_path: Path
+) -> None:
+    with open_cluster(ClusterSettings(workers=1), tmp_path / "dask") as client:
+        (before,) = client.run(os.getpid).values()
+        client.run(deadly)
+        assert digest(released(prepare("one"), Workers(client))) == expected
+        (after,) = client.run(os.getpid).values()
+    assert before != after, "the worker was never killed"
+
+
+def test_a_task_that_fails_and_is_tried_again(
+    prepare: Callable[..., RunSettings], expected: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow itself, on a cluster of its own; a stage fails after its work is done, as when an answer is lost."""
+    failed = []
+    measure = flow.measure_sex_by_age
+
+    def fails_once(run: RunDirectory, **arguments: Any) -> None:
+        measure(run, **arguments)
+        if not failed:
+            failed.append(arguments["level"])
+            raise Failed("sex by age: the workers were lost")
+
+    monkeypatch.setattr(flow, "measure_sex_by_age", fails_once)
+    place = flow.detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2)))
+    assert failed
+    assert place is not None
+    assert digest(Path(place)) == expected
+
+
+def test_a_fresh_secret_gives_other_noise(prepare: Callable[..., RunSettings]) -> None:
+    first, second = (released(prepare(name, key=None), HERE) for name in ("first", "second"))
+    assert (first / "manifest.json").read_text() != (second / "manifest.json").read_text()
+    one, other = (
+        {row[:3]: int(row[3]) for row in read_release(place, "t1") if row[1] in ("USA", "STATE")}
+        for place in (first, second)
+    )
+    assert one.keys() == other.keys(), "nation and state are never suppressed"
+    differs = np.mean([one[group] != other[group] for group in one])
+    assert differs > 0.5, "sigma is above 2, so two draws are equal with a chance below 0.15"
+
+
+def test_a_prepared_secret_is_never_used_on_real_data(example: Path, tmp_path: Path) -> None:
+    real_data(example, tmp_path)
+    ledger, settings = open_account(tmp_path), settings_for(tmp_path)
+    directory(settings).create()
+    (directory(settings) / SECRET).write_bytes(KEY)
+    go(settings, HERE, before="noise")
+    assert (directory(settings) / SECRET).read_bytes() != KEY
+    assert len(ledger.rows(ACCOUNT)) == 1
+
+
+@pytest.mark.parametrize("chunk_bytes", [4_999, 40_000])
+def test_text_in_chunks_of_any_size(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    """Exact tables, for the digest of the input, and with it the noise, is over chunks of one fixed size."""
+    real_data(example, tmp_path)
+
+    def truth(name: str) -> str:
+        run = RunDirectory(tmp_path / name / "truth-us")
+        run.create()
+        out = tmp_path / name / "out"
+        place = release_truth(run, HERE, str(tmp_path / "params"), str(tmp_path / "data"), out, "us", curator=True)
+        assert place is not None
+        return digest(place)
+
+    whole = truth("whole")
+    monkeypatch.setattr(persons, "CHUNK_BYTES", chunk_bytes)
+    assert truth("cut") == whole

@@ -1,0 +1,150 @@
+"""A worker killed in the middle of any stage: the run completes with the bytes of its secret, and is charged once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from dhca_inputs import Here
+from distributed import Client
+from e2e_runs import (
+    ACCOUNT,
+    digest,
+    directory,
+    go,
+    open_account,
+    real_data,
+    reconfigure,
+    settings_for,
+    small_pieces,
+)
+
+from flows.execution.cluster import ClusterSettings, open_cluster
+from tasks.detailed_dhca.noise import SECRET
+from tasks.detailed_dhca.release import SEE_SPINE
+from tasks.lifecycle.workers import Workers
+from tasks.spine.branch import build_spine
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+HERE: Workers = Here()  # type: ignore[assignment]
+WRITES = {  # every stage that maps its work onto the workers, and where in the run or the release its pieces write
+    "validate": "persons",
+    "population groups": "counts",
+    "digest": "digests-",  # of a resume: is the input what it was
+    "totals": "totals",
+    "sex by age": "sex_by_age",
+    "suppression": "published",
+    "coterminous": "final",
+    "release": "t1",
+}
+MOMENTS = [  # what a piece wrote is not yet in its place, or it is and only the answer is lost
+    *((stage, "before") for stage in WRITES),
+    *((stage, "after") for stage in ("validate", "totals", "release")),
+]
+
+
+@pytest.fixture(scope="module")
+def home(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real data of few levels, its persons in several row groups, so that every stage has several pieces."""
+    folder = tmp_path_factory.mktemp("killed")
+    real_data(example, folder)
+    unused = [f"privacy_budget_p_level_{level}_pr_{name}" for level in (1, 2) for name in ("state", "place")]
+    reconfigure(folder / "params", run_us=False, **dict.fromkeys(unused, 0))
+    text = folder / "data/person-records.txt"
+    columns = text.read_text().partition("\n")[0].split("|")
+    as_text = pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=False)
+    persons = pa.csv.read_csv(text, parse_options=pa.csv.ParseOptions(delimiter="|"), convert_options=as_text)
+    pq.write_table(persons, text.with_suffix(".parquet"), row_group_size=len(persons) // 6)
+    text.unlink()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Two workers, and what takes the place of killed ones."""
+    with small_pieces(), open_cluster(ClusterSettings(workers=2), tmp_path_factory.mktemp("dask")) as client:
+        yield client
+
+
+def arm(module: str, name: str, moment: str, died: Path) -> None:
+    """Make this process die once, before or after its next call of a function.
+
+    Of all processes that are armed with one file, the first to come there leaves its id and the last argument of the
+    call and is killed; the others go on, and so does whatever takes its place.
+    """
+    place = importlib.import_module(module)
+    function = getattr(place, name)
+
+    def deadly(*arguments: Any) -> Any:
+        setattr(place, name, function)
+        result = function(*arguments) if moment == "after" else None
+        with suppress(FileExistsError), open(died, "x") as told:
+            told.write(f"{os.getpid()} {arguments[-1]}")
+            told.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result if moment == "after" else function(*arguments)
+
+    setattr(place, name, deadly)
+
+
+@pytest.mark.parametrize(("stage", "moment"), MOMENTS)
+def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, moment: str) -> None:
+    two.wait_for_workers(2, timeout=60)
+    alive, died = set(two.run(os.getpid).values()), tmp_path / "died"
+    settings = settings_for(tmp_path, params=home / "params", data=home / "data", blocks_each=10)
+    run, ledger = directory(settings), open_account(tmp_path)
+
+    def watch(named: str, done: int, total: int) -> None:
+        """Arm the workers when the stage begins with several pieces, or with the one digest of a resume."""
+        several = (run / SECRET).exists() if stage == "digest" else total > 1
+        if done == 0 and named.startswith(stage) and several:
+            two.run(arm, "os", "replace", moment, died)
+
+    go(settings, Workers(two, watch), before="noise")
+    secret = (run / SECRET).read_bytes()
+    (reserved,) = ledger.rows(ACCOUNT)
+    shutil.copy(ledger.path, tmp_path / "before")
+    place = go(settings, Workers(two, watch))  # a resume: it takes up what is there
+    assert place is not None
+    process, _, target = died.read_text().partition(" ")
+    assert int(process) in alive
+    assert not psutil.pid_exists(int(process))
+    assert f"/{WRITES[stage]}" in target
+    (charge,) = ledger.rows(ACCOUNT)
+    assert charge.state == "released"
+    assert ledger.spent(ACCOUNT) == {"72": reserved.amount}
+    released = digest(place)
+    # The same reservation once more, from the input on, in one process and undisturbed.
+    shutil.rmtree(place)
+    shutil.copy(tmp_path / "before", ledger.path)
+    run.create()
+    (run / SECRET).write_bytes(secret)
+    assert go(settings, HERE) == place
+    assert digest(place) == released
+
+
+@pytest.mark.parametrize("at", ["tasks.spine.state build", "tasks.spine.second_pass _write"])
+def test_the_spine_completes(example: Path, tmp_path: Path, two: Client, at: str) -> None:
+    """The spine's pieces leave their results on the workers: those of a killed one are made again."""
+    two.wait_for_workers(2, timeout=60)
+
+    def built(name: str) -> str:
+        line = build_spine(Workers(two), str(example / "data"), "us", ("31", "46"), tmp_path / name)
+        assert line.endswith(SEE_SPINE)
+        return digest(tmp_path / name)
+
+    two.run(arm, *at.split(), "after", tmp_path / "died")
+    killed = built("killed")
+    assert (tmp_path / "died").exists()
+    assert built("undisturbed") == killed

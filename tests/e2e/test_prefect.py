@@ -1,0 +1,348 @@
+"""Under a Prefect server and on a cluster of an operator's: schedules complete, and nothing confidential comes out."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dhca_inputs import Here
+from e2e_runs import (
+    ACCOUNT,
+    das_process,
+    digest,
+    directory,
+    open_account,
+    prepared,
+    real_data,
+    reconfigure,
+)
+
+from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
+from privacy.accounting.ledger import Ledger
+from tasks.detailed_dhca.noise import SECRET
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.workers import Workers
+
+pytestmark = pytest.mark.e2e
+HERE: Workers = Here()  # type: ignore[assignment]
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 240  # seconds until a test gives up; nothing depends on it
+PERSONS = {"us": 23_457, "pr": 12_391}  # exact counts that nobody may learn
+BAD_AGE, BAD_CODE = "9Q7Z", "7Z1X"
+ALARM = "a value of person 4711 in an exception"
+
+
+@dataclass
+class Office:
+    """A Prefect server with its worker, the deployments of deploy/prefect.yaml, and the data that they run on."""
+
+    folder: Path
+    api: str
+    environment: dict[str, str]
+    ledger: Ledger
+
+    @property
+    def log(self) -> Path:
+        """What server, worker and deploying said."""
+        return self.folder / "log"
+
+    def das(self, *words: object, first: str = "") -> tuple[int, str]:
+        """A `das` command under this server: its exit code and output."""
+        process = das_process(*words, first=first, environment=self.environment)
+        told, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, told
+
+    def post(self, path: str, body: Any) -> Any:
+        """Ask the server's API, again while it says that its database is busy."""
+        while (answer := httpx.post(f"{self.api}/{path}", json=body)).status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            time.sleep(0.2)
+        return answer.raise_for_status().json()
+
+    def deployments(self) -> dict[str, str]:
+        """Ids of the deployments by name."""
+        return {found["name"]: found["id"] for found in self.post("deployments/filter", {})}
+
+
+@pytest.fixture(scope="module")
+def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """`prefect server start`, `work-pool create`, `deploy --all`, `worker start`, on real data with an open account.
+
+    Beside their own schedule, once a year, both deployments get one that starts a run in some seconds.
+    """
+    folder = tmp_path_factory.mktemp("office")
+    real_data(example, folder)
+    fill(folder / "data/person-records.txt")
+    ledger = open_account(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
+        "PREFECT_LOGGING_LEVEL": "DEBUG",  # the worst that a log may hold
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",  # and the worst that may be stored
+        "DAS_HOME": str(ROOT),
+        "DAS_PARAMS": str(folder / "params"),
+        "DAS_DATA": str(folder / "data"),
+        "DAS_OUT": str(folder / "out"),
+        "DAS_ACCOUNT": ACCOUNT,
+        "DAS_STATE": str(folder),
+    }
+    office = Office(folder, environment["PREFECT_API_URL"], environment, ledger)
+    prefect = [str(Path(sys.executable).with_name("prefect")), "--no-prompt"]
+    with ExitStack() as stack:
+        log = stack.enter_context(open(office.log, "wb"))
+        loud = environment | {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "DEBUG"}
+        told: dict[str, Any] = {"env": loud, "cwd": ROOT, "stdout": log, "stderr": subprocess.STDOUT}
+
+        def start(*words: str) -> None:
+            process = subprocess.Popen([*prefect, *words], start_new_session=True, **told)
+            stack.callback(process.wait)
+            stack.callback(os.killpg, process.pid, signal.SIGKILL)
+
+        start("server", "start", "--host", "127.0.0.1", "--port", str(port))
+        wait_for(lambda: is_healthy(office.api), "the server")
+        subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process"], check=True, **told)
+        subprocess.run([*prefect, "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"], check=True, **told)
+        start("worker", "start", "--pool", "das")
+        soon = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
+        for deployment in office.deployments().values():
+            schedule = [{"active": True, "schedule": {"interval": 86_400, "anchor_date": soon}}]
+            office.post(f"deployments/{deployment}/schedules", schedule)
+            office.post(f"deployments/{deployment}/schedule", {})  # or the server may look at it too late, in a minute
+        yield office
+
+
+def fill(persons: Path) -> None:
+    """Repeat persons until each region has the number that is looked for in every log."""
+    header, *lines = persons.read_text().splitlines(keepends=True)
+    state = header.split("|").index("TABBLKST")
+    regions: dict[str, list[str]] = {"us": [], "pr": []}
+    for line in lines:
+        regions["pr" if line.split("|")[state] == "72" else "us"].append(line)
+    filled = [lines[number % len(lines)] for region, lines in regions.items() for number in range(PERSONS[region])]
+    persons.write_text("".join([header, *filled]))
+
+
+def is_healthy(api: str) -> bool:
+    try:
+        return httpx.get(f"{api}/health").is_success
+    except httpx.TransportError:
+        return False
+
+
+def wait_for(happens: Callable[[], Any], what: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while not happens():
+        assert time.monotonic() < until, f"waited for {what}"
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="module")
+def scheduled(office: Office) -> dict[str, dict[str, Any]]:
+    """The flow runs of both deployments that a schedule started, brought to their end by the worker."""
+    runs: dict[str, dict[str, Any]] = {}
+
+    def done() -> bool:
+        for name, deployment in office.deployments().items():
+            over = {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}
+            filters = {"deployment_id": {"any_": [deployment]}, "state": {"type": over}}
+            for run in office.post("flow_runs/filter", {"flow_runs": filters}):
+                runs[name] = run
+        return len(runs) == 2
+
+    wait_for(done, "two scheduled runs")
+    return runs
+
+
+@pytest.fixture(scope="module")
+def failures(office: Office) -> dict[str, str]:
+    """What `das run` told of runs that fail in the worst way."""
+    told = {}
+    bad = office.folder / "bad"
+    shutil.copytree(office.folder / "data", bad)
+    persons = bad / "person-records.txt"
+    header, *lines = persons.read_text().splitlines()
+    for at, name, value in ((-1, "QAGE", BAD_AGE), (-2, "QRACE1", BAD_CODE)):
+        person = lines[at].split("|")
+        person[header.split("|").index(name)] = value
+        lines[at] = "|".join(person)
+    persons.write_text("\n".join([header, *lines]) + "\n")
+    params = office.folder / "params-pr"
+    shutil.copytree(office.folder / "params", params)
+    reconfigure(params, run_us=False)
+    words = ("--account", ACCOUNT, "--state", office.folder)
+    code, told["invalid"] = office.das("run", params, bad, office.folder / "out-bad", *words)
+    assert code == 1, told["invalid"]
+    leak = (
+        "import flows.detailed_dhca as f\n"
+        f"def leak(run, **_): raise ValueError({ALARM!r} + (run / 'secret').read_bytes().hex())\n"
+        "f.equate_coterminous = leak"
+    )
+    run_id = ("--run-id", "leak")
+    data = office.folder / "data"
+    code, told["stage"] = office.das("run", params, data, office.folder / "out-leak", *words, *run_id, first=leak)
+    assert code == 3, told["stage"]
+    assert "das run --resume leak-pr" in told["stage"]
+    return told
+
+
+def confidential(office: Office) -> dict[str, str]:
+    """Words that must not occur anywhere, by what they are; each a regular expression."""
+    rows = office.ledger.rows(ACCOUNT)
+    secret = (office.folder / "runs/leak-pr" / SECRET).read_bytes()
+    persons = file_digest(office.folder / "data/person-records.txt")
+    return {
+        "a bad age": BAD_AGE,
+        "a bad code": BAD_CODE,
+        "an exception's text": ALARM,
+        "a secret in hex": secret.hex(),
+        "a secret in base64": re.escape(b64encode(secret).decode()),
+        "a secret's representation": re.escape(repr(secret)[2:-1]),
+        "the digest of the persons": persons,
+        **{f"the input digest of {row.run}": row.input_digest for row in rows},
+        **{f"the secret digest of {row.run}": row.secret_digest for row in rows},
+    }
+
+
+def counts() -> dict[str, str]:
+    """Exact numbers of persons, as words of their own."""
+    spelled = {region: f"{number:,}".replace(",", "[,_]?") for region, number in PERSONS.items()}
+    return {f"persons of {region}": rf"(?<![\w.-]){number}(?![\w.-])" for region, number in spelled.items()}
+
+
+def found(words: dict[str, str], text: str) -> list[str]:
+    return [what for what, word in words.items() if re.search(word, text)]
+
+
+def test_no_person_no_count_and_no_secret_is_known_outside_the_confidential_directory(
+    office: Office, failures: dict[str, str], scheduled: dict[str, dict[str, Any]]
+) -> None:
+    words = confidential(office)
+    assert len(words) == 7 + 2 * 3, "two scheduled runs and the one that failed after its reservation"
+    with sqlite3.connect(f"file:{office.folder}/prefect/prefect.db?mode=ro", uri=True) as database:
+        stored = "\n".join(database.iterdump())
+    database.close()
+    assert "totals (USA, 1)" in stored, "the database was read, and it holds logs"
+    assert "ValueError was raised" in stored
+    assert found(words | counts(), stored) == []
+    files = [path.read_bytes() for path in (office.folder / "prefect").rglob("*") if path.is_file()]
+    results = [b64decode(path.read_bytes()) for path in (office.folder / "prefect/storage").iterdir()]
+    assert len(results) == len(failures), "of all results only the exceptions of failed flows are persisted"
+    assert found(words | counts(), b"\n".join(files + results).decode("latin-1")) == []
+    log = office.log.read_text()
+    assert "released: " in log
+    assert found(words | counts(), log) == []
+    for told in failures.values():
+        assert found(words, told) == []
+        assert "Traceback" not in told
+    reports = [path.read_text() for path in (office.folder / "runs").rglob("*") if path.suffix in (".json", ".txt")]
+    assert any(BAD_AGE in report for report in reports), "the curator's report has it"
+    assert any(ALARM in report for report in reports), "the curator's copy of the exception has it"
+
+
+def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
+    assert {name: run["state_type"] for name, run in scheduled.items()} == {"us": "COMPLETED", "pr": "COMPLETED"}
+    for region, run in scheduled.items():
+        assert run["auto_scheduled"]
+        own = f"{run['id']}-{region}"
+        assert (office.folder / "out" / own / region / "manifest.json").is_file()
+        row = office.ledger.row(own)
+        assert row is not None
+        assert row.state == "released"
+        assert row.states == {"us": ("31", "46"), "pr": ("72",)}[region]
+
+
+def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
+    for region, run in scheduled.items():
+        found = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}, "limit": 200})
+        names = {task["name"] for task in found}
+        levels = {"us": ("(USA, 1)", "(STATE, 2)", "(AIANNH, 2)"), "pr": ("(PR-STATE, 1)", "(PR-TRACT, 2)")}[region]
+        expected = {f"{stage} {level}" for stage in ("totals", "sex by age", "suppression") for level in levels}
+        once = {"validate", "population groups", "budget check", "coterminous", "spine", "release", "commit"}
+        assert names >= expected | once
+        assert {task["state_type"] for task in found} == {"COMPLETED"}
+
+
+# On a scheduler with TLS. What the workers preload makes them fail or hang once a file says so.
+
+PRELOAD = f"""
+import os, time
+from pathlib import Path
+from tasks.detailed_dhca import totals
+def _choose(*arguments, choose=totals._choose):
+    mode = Path(os.environ["{PRELOAD_FILE}"]).read_text()
+    if mode == "leak":
+        raise ValueError({ALARM!r})
+    while mode == "hang":
+        time.sleep(1)
+    choose(*arguments)
+totals._choose = _choose
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A scheduler and two workers with TLS."""
+    folder = tmp_path_factory.mktemp("tls") / "cluster"
+    folder.mkdir()
+    (folder / "preload.py").write_text(PRELOAD)
+    with tls_cluster(folder, preload=folder / "preload.py") as cluster:
+        yield cluster
+
+
+def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
+    example: Path, tmp_path: Path, office: Office, cluster: Cluster
+) -> None:
+    settings, expected = prepared(example, tmp_path, "tls-pr")
+    words = (settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "tls", "--no-spine")
+    cluster.note.write_text("leak")
+    code, told = office.das("run", *words, *cluster.options)
+    assert code == 3, told
+    assert ALARM not in told + cluster.log.read_text() + office.log.read_text()
+    errors = directory(settings) / "errors"
+    assert any(ALARM in path.read_text() for path in errors.iterdir())
+    cluster.note.write_text("")
+    code, told = office.das("run", "--resume", "tls-pr", "--state", settings.state)
+    assert code == 0, told
+    assert digest(Path(settings.out) / "pr") == expected
+    assert bytes(range(32)).hex() not in cluster.log.read_text()
+
+
+def test_a_run_whose_cluster_dies_goes_on_elsewhere(
+    example: Path, tmp_path: Path, office: Office, cluster: Cluster
+) -> None:
+    settings, expected = prepared(example, tmp_path, "dies-pr")
+    words = (settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "dies", "--no-spine")
+    cluster.note.write_text("hang")
+    impatient = "import flows.execution.cluster as c\nc.QUIET['distributed.comm.timeouts.connect'] = '2s'"
+    process = das_process("run", *words, *cluster.options, first=impatient, environment=office.environment)
+    wait_for((directory(settings) / "authorization").exists, "the first draw")
+    cluster.scheduler.kill()
+    told, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3, told
+    assert "the workers were lost" in told
+    assert "das run --resume dies-pr" in told
+    assert "Traceback" not in told
+    code, told = office.das("run", "--resume", "dies-pr", "--state", settings.state, "--workers", "2")
+    assert code == 0, told
+    assert digest(Path(settings.out) / "pr") == expected

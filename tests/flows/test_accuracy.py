@@ -1,0 +1,91 @@
+"""das accuracy as a person starts it: its files, what each of them says, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.reports.accuracy_charts import wilson
+from tasks.detailed_dhca.accuracy.report import STATEMENT
+from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.lifecycle.errors import Refused
+
+
+@pytest.fixture(autouse=True)
+def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session's cluster instead of one for every command."""
+
+    @contextmanager
+    def given(*_: object) -> Iterator[Any]:
+        yield client
+
+    monkeypatch.setattr("flows.execution.cluster.open_cluster", given)
+
+
+def das(*words: object) -> str:
+    """Run `das accuracy`; what it raises comes out."""
+    return CliRunner().invoke(app, ["accuracy", *map(str, words)], catch_exceptions=False).stdout
+
+
+def test_reports_of_both_regions(example: Path, tmp_path: Path, state_home: Path) -> None:
+    told = json.loads(das(example / "params", example / "data", tmp_path / "out", "--runs", 2, "--json"))
+    assert told["NOT_PRIVATE"] == STATEMENT
+    assert [region["region"] for region in told["regions"]] == ["us", "pr"]
+    for region in told["regions"]:
+        place = Path(region["report"])
+        files = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+        trials = {f"single_runs/trial_{number}/error_report.csv" for number in (0, 1)}
+        own = {"accuracy.html", "errors.csv", "workloads.csv", "full_error_report/multi_run_error_report.csv"}
+        assert files == own | trials
+        for name in files - {"accuracy.html"}:
+            table = pd.read_csv(place / name)
+            assert len(table)
+            assert table["NOT_PRIVATE"].all()
+        page = (place / "accuracy.html").read_text()
+        assert page.count(STATEMENT) == 2
+        assert page.count("<svg") == 4
+        assert not any(word in page for word in ("<script", "<link", 'src="', "@import"))  # one file, offline
+        assert {row["WORKLOAD"] for row in region["levels"]} >= {"Total", "Sex x Age(4)"}
+    assert not [path for path in (state_home / "runs").iterdir() if path.is_dir()]
+
+
+def test_one_region_in_a_terminal(example: Path, tmp_path: Path) -> None:
+    params = tmp_path / "params"
+    shutil.copytree(example / "params", params)
+    config = json.loads((params / "config.json").read_text()) | {"run_us": False}
+    (params / "config.json").write_text(json.dumps(config))
+    text = das(params, example / "data", tmp_path / "out", "--runs", 1, "--no-coterminous")
+    assert "(PR-STATE, 1)" in text
+    assert "accuracy.html" in text
+    assert [place.name for place in (tmp_path / "out").iterdir()] == ["pr"]
+    errors = pd.read_csv(tmp_path / "out/pr/errors.csv")
+    assert (errors["NOISE_OF"] == errors["REGION_TYPE"]).all()
+
+
+def test_refusals_leave_nothing(example: Path, tmp_path: Path, state_home: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(example / "data", data)
+    (data / MARK_FILE).unlink()
+    with pytest.raises(Refused, match="not marked synthetic"):
+        das(example / "params", data, tmp_path / "out")
+    with pytest.raises(Refused, match="holds something already"):
+        das(example / "params", example / "data", data)
+    assert not (tmp_path / "out").exists()
+    assert not [path for path in (state_home / "runs").iterdir() if path.is_dir()]
+
+
+def test_intervals_are_wilsons() -> None:
+    for within, number in ((0, 5), (19, 20), (950, 1000), (7, 7)):
+        found = wilson(np.array(within / number), np.array(number))
+        assert found == pytest.approx(tuple(binomtest(within, number).proportion_ci(0.95, "wilson")), abs=1e-4)

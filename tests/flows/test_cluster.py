@@ -1,0 +1,86 @@
+"""How many workers a memory limit allows for, and who reaches their scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from distributed.security import Security
+from distributed.utils import get_ip
+
+from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster
+from tasks.lifecycle.errors import Refused
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "workers"), [("1GiB", 4, 1), ("3GiB", 4, 1), ("4GiB", 4, 2), ("6GiB", 4, 4), ("64GiB", 4, 4)]
+)
+def test_less_memory_means_fewer_workers(limit: str, wanted: int, workers: int) -> None:
+    found, each = fit(ClusterSettings(memory_limit=limit, workers=wanted))
+    assert found == workers
+    assert each >= WORKER
+    if found * each + COORDINATOR > int(limit.removesuffix("GiB")) * GIB:
+        assert found == 1  # the least that runs at all
+
+
+def test_workers_with_threads_hold_a_piece_each() -> None:
+    assert fit(ClusterSettings(memory_limit="6GiB", workers=4, threads_per_worker=2)) == (2, 2 * GIB)
+
+
+@pytest.mark.parametrize(("limit", "said"), [("much", "not a size"), ("2GiB", "could not be kept.*3.00 GiB")])
+def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path, limit: str, said: str) -> None:
+    with pytest.raises(Refused, match=said), open_cluster(ClusterSettings(memory_limit=limit), tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "tcp://127.evil.com:8786",
+        "tcp://localhost.evil.com:8786",
+        "tcp://127.0.0.1.evil.com",
+        "tcp://10.0.0.1:8786",
+        "tcp://[::2]:8786",
+        "scheduler:8786",
+        "ws://127.0.0.1:8786",
+    ],
+)
+def test_a_scheduler_that_others_reach_is_refused_without_tls(tmp_path: Path, address: str) -> None:
+    with pytest.raises(Refused, match="tls:// only"), open_cluster(ClusterSettings(scheduler=address), tmp_path):
+        pass
+
+
+@pytest.fixture
+def network() -> str:
+    """This machine's address on a network."""
+    address: str = get_ip()
+    if address.startswith("127."):
+        pytest.skip("this machine has no address but loopback")
+    return address
+
+
+def of_a_class(address: str, **tls: str) -> ClusterSettings:
+    options = {"host": address, "n_workers": 1, "dashboard_address": "127.0.0.1:0"}  # None is the port that others take
+    return ClusterSettings(cluster_class="distributed:LocalCluster", cluster_options=options, **tls)
+
+
+@pytest.mark.e2e
+def test_a_cluster_class_without_tls_is_refused_on_a_network(tmp_path: Path, network: str) -> None:
+    with pytest.raises(Refused, match="without TLS"), open_cluster(of_a_class(network), tmp_path):
+        pass
+    with open_cluster(of_a_class("127.0.0.1"), tmp_path) as client:
+        assert client.scheduler.address.startswith("tcp://127.")
+
+
+@pytest.mark.e2e
+def test_a_cluster_class_gets_the_certificates(tmp_path: Path, network: str) -> None:
+    made = Security.temporary()
+    tls = {}
+    for name, pem in {"ca": made.tls_ca_file, "cert": made.tls_client_cert, "key": made.tls_client_key}.items():
+        (tmp_path / name).write_text(pem)
+        tls[f"tls_{name}"] = str(tmp_path / name)
+    with open_cluster(of_a_class(network, **tls), tmp_path) as client:
+        assert client.scheduler.address.startswith(f"tls://{network}:")
+        assert client.submit(sum, (1, 2)).result() == 3

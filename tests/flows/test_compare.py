@@ -1,0 +1,231 @@
+"""`das compare` as a person types it: the papers' pages, own targets, configurations, releases, refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+from dhca_inputs import Inputs, configuration, truth_here
+
+from flows.cli import main
+from privacy.accounting.composition import query_budgets
+from tasks.detailed_dhca import manifest
+from tasks.detailed_dhca.domain import Queries
+from tasks.detailed_dhca.validation import read_parameters
+from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS
+from tasks.inputs.level_budgets import MANIFEST, named_level, paper_name
+
+
+@pytest.fixture
+def das(monkeypatch, capsys):
+    """Run `das compare ARGUMENTS`; returns (exit code, stdout, stderr)."""
+
+    def call(*arguments: object):
+        monkeypatch.setattr(sys, "argv", ["das", "compare", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        captured = capsys.readouterr()
+        return left.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def sections(text: str) -> list[list[dict[str, str]]]:
+    """The tables of a CSV output: each begins at its header."""
+    tables: list[list[dict[str, str]]] = []
+    header: list[str] = []
+    for row in csv.reader(io.StringIO(text)):
+        if row[0] in ("level", "analysis"):
+            header = row
+            tables.append([])
+        else:
+            tables[-1].append(dict(zip(header, row, strict=True)))
+    return tables
+
+
+def test_the_comparison_paper_s_tables_stand_beside_recipe_and_exact_values(das):
+    code, out, _ = das("--format", "csv")
+    assert code == 0
+    geometric, gaussian, losses = sections(out)
+    nation = geometric[0]
+    assert (nation["level"], nation["target"], nation["recipe attains"]) == ("(Nation, Detailed)", "6", "7")
+    assert [nation[f"total, {which}"] for which in ("printed", "recipe", "least")] == ["4.27", "4.2796", "4.56903"]
+    assert [gaussian[2][f"step 2, {which}"] for which in ("printed", "recipe", "least")] == [
+        "0.143", "0.14287", "0.130396",
+    ]  # fmt: skip
+    printed = {row["analysis"]: row["printed"] for row in losses if row["printed"]}
+    assert list(printed.values()) == ["15.3", "13.2", "12.8", "12.2"]
+    assert [row["recipe, unbounded"] for row in losses if row["printed"]] == ["15.315", "13.575", "12.795", "12.166"]
+    _, page, _ = das()
+    for words in ("printed 13.2 follows from no reading", "no bound: Lemma 8", "rounds a margin down", "16.9% below"):
+        assert words in page
+
+
+def test_table_7(das):
+    _, out, _ = das("--paper", "production", "--format", "csv")
+    geometric, _, unbounded, bounded, losses = sections(out)
+    assert "total, printed" not in geometric[0]
+    assert "printed" not in losses[0]
+    nation, *_, total = (one | other for one, other in zip(unbounded, bounded, strict=True))
+    printed = [nation[f"{kind}, printed"] for kind in ("step 2", "total", "bounded step 2", "bounded total")]
+    assert printed == ["1.921", "2.134", "3.842", "4.268"]
+    assert (total["total, printed"], total["bounded total, printed"], total["total, recipe"]) == (
+        "4.944",
+        "9.888",
+        "4.9418",
+    )
+
+
+def test_own_targets_gamma_and_stability(das):
+    asked = ("--target", "nation , detailed=3", "--target", "COUNTY, 2=11", "--gamma", ".2", "--stability", 4, "--json")
+    code, out, _ = das(*asked)
+    data = json.loads(out)
+    assert code == 0
+    nation, county = data["budgets"]["zcdp"]
+    assert (nation["level"], county["level"]) == ("(Nation, Detailed)", "(County, Detailed)")
+    assert nation["budgets"]["total"]["recipe"] == pytest.approx(4 * 1.9208 / 9 / 0.8)
+    assert "printed" not in nation["budgets"]["total"]
+    pure = next(row for row in data["analyses"] if row["analysis"] == "pure")
+    assert pure["figures"]["least"]["unbounded"] == pytest.approx(
+        sum(row["budgets"]["total"]["least"] for row in data["budgets"]["puredp"])
+    )
+
+
+def config(tmp_path, **changes):
+    path = tmp_path / "config.json"
+    values = {key: value for key, value in configuration(**changes).items() if value is not None}
+    path.write_text(json.dumps(values))
+    return path
+
+
+def test_a_configuration_with_both_regions(das, tmp_path):
+    changes = dict.fromkeys(BUDGET_KEYS, 0) | {
+        "privacy_budget_p_level_2_usa": 2.134,
+        "privacy_budget_p_level_1_pr_state": 1,
+    }
+    path = config(tmp_path, run_pr=True, privacy_budget_p_stage_1_fraction=0.1, **changes)
+    code, out, _ = das(path, "--json")
+    us, pr = json.loads(out)["regions"]
+    assert code == 0
+    (nation,) = us["levels"]
+    assert (nation["level"], nation["stability"], nation["margin"], nation["margin_total_only"]) == (
+        "(Nation, Detailed)", 9, 3, 3,
+    )  # fmt: skip
+    assert nation["least_of_other"] == pytest.approx(8.3189, abs=1e-4)
+    assert (us["unbounded"], us["bounded"], pr["unbounded"]) == ("1067/500", "1067/250", "1")
+    assert json.loads(out)["both_regions"] == {"unbounded": "1067/500", "bounded": "1067/250"}
+    figures = {row["analysis"]: row["figures"]["configuration"] for row in us["analyses"] if row["mechanism"] == "zcdp"}
+    assert figures["rho"]["bounded"] == pytest.approx(4.268)
+    _, text, _ = das(path)
+    assert "US and Puerto Rico together, a person being in one of them: 2.134 unbounded, 4.268 bounded" in text
+
+
+def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
+    _, out, _ = das(config(tmp_path, privacy_defn="puredp"), "--json")
+    (us,) = json.loads(out)["regions"]
+    assert us["unit"] == "epsilon"
+    assert {row["mechanism"] for row in us["analyses"]} == {"puredp", "zcdp"}
+    assert len(us["levels"]) == 12
+
+
+def test_a_finished_release(das, tmp_path):
+    """Those parts of a manifest that are read, made by the functions that make it."""
+    params, _ = Inputs(config=configuration(privacy_budget_p_level_2_usa=0.1)).write(tmp_path)
+    parameters, _ = read_parameters(str(params))
+    config = parameters.configuration
+    levels = {
+        str(level): manifest._noise(
+            Queries(
+                config.privacy_defn,
+                parameters.iterations.stability(level, config.max_race_codes),
+                query_budgets(config.budget(level), config.stage_1_fraction),
+                config.zero_suppression_chance,
+            )
+        )
+        for level in config.levels("us")
+    }
+    release = {"spent": manifest._spent(parameters, "us"), "levels": levels}
+    release |= {"configuration": config.model_dump(mode="json", exclude={"budgets", "thresholds"})}
+    (tmp_path / MANIFEST).write_text(json.dumps(release))
+    _, out, _ = das(params, "--json")
+    (of_config,) = json.loads(out)["regions"]
+    for source in (tmp_path, tmp_path / MANIFEST):
+        code, out, _ = das(source, "--json")
+        (of_release,) = json.loads(out)["regions"]
+        assert code == 0
+        assert of_release["levels"] == of_config["levels"]
+        assert of_release["analyses"] == of_config["analyses"]
+        assert len(of_release["levels"]) == 12
+
+
+def test_a_release_of_exact_counts_is_refused(das, tmp_path):
+    place = truth_here(tmp_path, *Inputs().write(tmp_path))
+    code, out, err = das(place)
+    assert (code, out) == (1, "")
+    assert "a release of exact counts" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--target", "Nation, Detailed"), "a target is LEVEL=NUMBER"),
+        (("--target", "Village, Detailed=3"), "unknown population group level 'Village, Detailed'"),
+        (("--target", "Nation, Detailed=0"), "a whole number of counts, 1 to 10000"),
+        (("--target", "Nation, Detailed=2.5"), "a whole number of counts, 1 to 10000"),
+        (("--target", "Nation, Detailed=3", "--target", "PR-State, Detailed=3"), "runs of their own"),
+        (("--target", "Nation, Detailed=3", "--paper", "production"), "either --paper or --target"),
+        (("--paper", "gazette"), "unknown paper 'gazette'"),
+        (("--gamma", "1"), "gamma is a number strictly between 0 and 1"),
+        (("--gamma", "most"), "gamma is a number strictly between 0 and 1"),
+        (("--stability", "0"), "stability is a whole number, 1 or more"),
+        (("--delta", "0"), "delta is a number strictly between 0 and 1"),
+        (("--delta", "1"), "delta is a number strictly between 0 and 1"),
+        (("nowhere.json",), "nowhere.json cannot be read"),
+        (("nowhere.json", "--gamma", ".1"), "give either it or targets"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_options_are_refused_in_one_line(das, arguments, message):
+    code, out, err = das(*arguments)
+    assert (code, out) == (1, "")
+    assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ({"privacy_budget_p_level_2_usa": -1}, "must not be negative"),
+        ({"max_race_codes": None}, "missing required keys ['max_race_codes']"),
+        ({"privacy_budget_p_level_2_usa": "much"}, "must be a number"),
+        (dict.fromkeys(BUDGET_KEYS, 0), "no population group level of US has a budget"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_configurations_are_refused_in_one_line(das, tmp_path, text, message):
+    code, out, err = das(config(tmp_path, **text))
+    assert (code, out) == (1, "")
+    assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ({"spent": {}}, "the key 'configuration' is missing"),
+        ([], "is not the manifest of a release"),
+        ({"spent": None}, "a release of exact counts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_manifests_are_refused_in_one_line(das, tmp_path, manifest, message):
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    code, out, err = das(tmp_path)
+    assert (code, out) == (1, "")
+    assert message in " ".join(err.split())
+
+
+def test_every_level_has_three_names():
+    for level in ALL_LEVELS:
+        assert named_level(paper_name(level)) == named_level(str(level)) == named_level(level.slug) == level

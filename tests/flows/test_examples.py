@@ -1,0 +1,55 @@
+"""The scripts of examples/ run as they stand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def example(name: str, *words: object) -> str:
+    """What a script prints."""
+    from prefect.settings import get_current_settings
+
+    environment = os.environ | {"PREFECT_API_URL": get_current_settings().api.url or ""}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / name, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_readme_names_every_script() -> None:
+    text = (EXAMPLES / "README.md").read_text()
+    assert sorted(path.name for path in EXAMPLES.glob("*.py") if f"examples/{path.name} " not in text) == []
+    assert text.count("| `.venv/bin/python examples/") == len(list(EXAMPLES.glob("*.py")))
+
+
+def test_what_a_budget_buys() -> None:
+    zcdp, pure = (
+        [line.split() for line in block.splitlines()]
+        for block in example("what_a_budget_buys.py", "0.159", "2.134").strip().split("\n\n")[1:]
+    )
+    assert zcdp[1] == ["0.159", "33", "11", "31", "47", "75", "21"]  # the production budget of (COUNTY, 2)
+    assert [row[0] for row in (*zcdp[1:], *pure)] == ["0.159", "2.134"] * 2
+
+
+@pytest.mark.e2e
+def test_a_run_is_compared_to_the_truth_and_read(tmp_path: Path, prefect_server: None) -> None:
+    told = example("compare_to_truth.py", tmp_path, 1)
+    assert "run 0: " in told
+    shares = [float(word.strip("%,")) for word in told.split() if "%" in word]
+    assert len(shares) == 10  # region types
+    assert min(shares) > 50  # of 95% or so, by chance in less than one test of a million
+    read = example("read_release.py", tmp_path / "run-0/us", "county-1")
+    assert "made from synthetic data" in read
+    assert read.count(" COUNTY ") >= 5

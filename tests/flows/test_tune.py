@@ -1,0 +1,187 @@
+"""`das tune` as a person types it: figures, overrides, files, refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+
+import openpyxl
+import pytest
+from dhca_inputs import Inputs, configuration
+
+from flows.cli import main
+from tasks.inputs.configuration import BUDGET_KEYS
+
+
+@pytest.fixture
+def das(monkeypatch, capsys):
+    """Run `das tune ARGUMENTS`; returns (exit code, stdout, stderr)."""
+
+    def call(*arguments: object):
+        monkeypatch.setattr(sys, "argv", ["das", "tune", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        captured = capsys.readouterr()
+        return left.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def told(das, *arguments):
+    code, out, _ = das(*arguments, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def level(data, name):
+    return next(one for one in data["levels"] if one["level"] == name)
+
+
+def test_production(das):
+    data = told(das)
+    assert (data["unbounded"]["budget"], data["bounded"]["budget"]) == ("618/125", "1236/125")  # 4.944, 9.888
+    assert data["unbounded"]["epsilon"] == pytest.approx(25.3628184, abs=1e-6)
+    county = level(data, "(County, Detailed)")
+    assert county["margins"]["count"] == 11
+    assert county["margin_by_recipe"] == 10  # floor(1.96 sigma) falls short of 95%
+    assert county["sizes"] == {"total": 110, "age4": 880, "age9": 1980, "age23": 5060, "total_only": 100}
+    assert county["threshold"] == 21
+    assert county["suppression"][2]["suppressed"] == pytest.approx(0.535571, abs=1e-6)
+    assert county["suppression"][2]["bias"] / 21 == pytest.approx(0.22877, abs=1e-5)
+    assert [len(data["levels"]), list(data["trade_off"])] == [11, ["9"]]
+    assert not level(data, "(Nation, Detailed)")["suppressible"]
+
+
+def test_tables_agree_with_json(das):
+    code, out, _ = das("--format", "csv")
+    assert code == 0
+    rows = list(csv.reader(io.StringIO(out)))
+    starts = [number for number, row in enumerate(rows) if row[0] in ("level", "rho")]
+    tables = [rows[a:b] for a, b in zip(starts, [*starts[1:], len(rows)], strict=True)]
+    assert [len(table) - 1 for table in tables] == [11, 11, 7, 7, 11, 12]
+    found, sizes, suppressed, bias, loss, curve = (
+        {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]} for table in tables
+    )
+    county = "(County, Detailed)"
+    assert (found[county]["count of step 2"], found[county]["T1 at age23"]) == ("11", "75")
+    assert sizes[county]["sex by age9"] == "1,980"
+    assert suppressed[county]["n = T"] == "0.535571"
+    assert (bias[county]["n = T"], bias[county]["eq. (13), n = T"]) == ("4.804", "4.474")
+    assert (loss[county]["rho without it"], loss[county]["epsilon at 1e-10, without it"]) == ("4.785", "24.867")
+    assert curve["0.1"]["count of step 2"] == "14"
+
+
+def test_own_levels_multiplicity_total_and_switches(das):
+    levels = ("--level", "Nation, Detailed=2", "--level", "County, Detailed=1/2", "--level", "usa-1=1")
+    data = told(das, *levels, "--race-codes", 3, "--off", "usa-1", "--total", 5, "--gamma", ".2", "--chance", ".99")
+    assert [one["budget"] for one in data["levels"]] == ["4", "1", "2"]
+    assert [one["on"] for one in data["levels"]] == [True, True, False]
+    assert {one["stability"] for one in data["levels"]} == {4}
+    assert data["unbounded"]["budget"] == "5"
+    off = level(data, "(Nation, Regional)")
+    assert (off["with_it"]["budget"], off["without_it"]["budget"]) == ("7", "5")
+
+
+def test_a_target_in_counts_and_the_budget_that_meets_it(das):
+    data = told(das, "--margin", 6)
+    nation, county = level(data, "(Nation, Detailed)"), level(data, "(County, Detailed)")
+    assert set(nation["sizes"].values()) == {0}
+    assert set(county["sizes"].values()) == {None}
+    assert county["least_budget_for_target"] == pytest.approx(0.406075 / 0.9, abs=1e-6)
+    _, text, _ = das("--margin", 6)
+    assert "at most 6 counts" in text
+    assert "never" in text
+
+
+def test_pure_dp_has_production_s_margins(das):
+    data, gaussian = told(das, "--definition", "puredp"), told(das)
+    assert level(data, "(Nation, Detailed)")["margins"]["count"] == 3
+    assert level(data, "(County, Detailed)")["margins"]["count"] == 11
+    assert level(data, "(County, Regional)")["margins"]["count"] == 50  # Table 7's target; rho = .008 gives 49
+    assert data["unbounded"]["epsilon"] > gaussian["unbounded"]["epsilon"]
+    assert "bias_by_eq_13" not in data["levels"][2]["suppression"][0]
+    code, text, _ = das("--definition", "puredp")
+    assert code == 0
+    assert "eq. (13)" not in text.split("Bias of a published total")[1].split("In counts")[0]
+
+
+def config(tmp_path, **changes):
+    path = tmp_path / "config.json"
+    values = {key: value for key, value in configuration(**changes).items() if value is not None}
+    path.write_text(json.dumps(values))
+    return path
+
+
+def test_a_configuration(das, tmp_path):
+    path = config(tmp_path, run_pr=True, max_race_codes=3, zero_suppression_chance=None)
+    data = told(das, path)
+    assert len(data["levels"]) == 12
+    assert (data["gamma"], data["race_codes"], data["zero_suppression_chance"]) == ("1/4", 3, "9999/10000")
+    assert level(data, "(County, Detailed)")["stability"] == 4
+    assert len(told(das, path, "--region", "pr")["levels"]) == 8
+    assert {one["stability"] for one in told(das, path, "--race-codes", 8)["levels"]} == {9}
+
+
+def test_stabilities_of_the_parameter_files_stay_until_the_multiplicity_is_set(das, tmp_path):
+    params, _ = Inputs(config=configuration(max_race_codes=2)).write(tmp_path)
+    own = {one["level"]: one["stability"] for one in told(das, params)["levels"]}
+    assert set(own.values()) == {3}
+    assert {one["stability"] for one in told(das, params, "--race-codes", 5)["levels"]} == {6}
+
+
+def test_it_writes_a_page_and_a_workbook(das, tmp_path):
+    page, book = tmp_path / "tune.html", tmp_path / "tune.xlsx"
+    code, _, err = das("--level", "County, Detailed=.159", "--html", page, "--xlsx", book)
+    assert code == 0
+    assert "tune.html" in err
+    assert "(County, Detailed)" in page.read_text()
+    assert openpyxl.load_workbook(book).sheetnames[:3] == ["Tune", "Suppression", "Trade-off"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--level", "Nation, Detailed=-1"), "the budget of Nation, Detailed is a positive number"),
+        (("--level", "Nation, Detailed=0"), "the budget of Nation, Detailed is a positive number"),
+        (("--level", "Nation, Detailed"), "a level is LEVEL=NUMBER"),
+        (("--level", "Village, Detailed=1"), "unknown population group level"),
+        (("--level", "usa-1=1", "--level", "pr-state-1=1"), "runs of their own"),
+        (("--level", "usa-1=1e-20"), "the noise is too wide"),
+        (("--off", "Village"), "unknown population group level"),
+        (("--off", "pr-state-1"), "a level to switch off has no budget"),
+        (("--level", "usa-1=1", "--off", "usa-1"), "all levels are off"),
+        (("--total", "-1"), "total is a positive number"),
+        (("--definition", "rdp"), "unknown definition 'rdp'"),
+        (("--gamma", "1"), "gamma is a number strictly between 0 and 1"),
+        (("--race-codes", "9"), "from 1 to 8"),
+        (("--race-codes", "0"), "from 1 to 8"),
+        (("--margin", "0"), "1 or more"),
+        (("--margin", "3", "--relative-error", ".1"), "either --margin or --relative-error"),
+        (("--relative-error", "-1"), "relative error is a positive number"),
+        (("--chance", ".4"), "chance is a number from 0.5 to 1"),
+        (("--chance", "1"), "chance is a number strictly between 0 and 1"),
+        (("--delta", "2"), "delta is a number strictly between 0 and 1"),
+        (("--region", "pr"), "of a configuration only"),
+        (("nowhere.json",), "nowhere.json cannot be read"),
+        (("nowhere.json", "--definition", "zcdp"), "has its own levels and definition"),
+        (("--html", "/nowhere/tune.html"), "cannot be written"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_options_are_refused_in_one_line(das, arguments, message):
+    code, out, err = das(*arguments)
+    assert (code, out) == (1, "")
+    assert message in " ".join(err.split())
+
+
+def test_bad_configurations_are_refused_in_one_line(das, tmp_path):
+    for changes, arguments, message in (
+        ({"privacy_budget_p_level_2_usa": -1}, (), "must not be negative"),
+        (dict.fromkeys(BUDGET_KEYS, 0), (), "no population group level of US has a budget"),
+        ({}, ("--region", "pr"), "has the regions us, not 'pr'"),
+    ):
+        code, out, err = das(config(tmp_path, **changes), *arguments)
+        assert (code, out) == (1, "")
+        assert message in " ".join(err.split())

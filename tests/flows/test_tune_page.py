@@ -1,0 +1,244 @@
+"""The page of `das tune` in a real browser: a slider moves, the numbers change, and they are those of Python."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from conftest import lacking
+
+from flows.reports.tuning.page import page
+from flows.reports.tuning.plan import Plan, first_plan
+from flows.reports.tuning.tuning import answers
+from privacy.accounting.conversions import epsilon
+from privacy.analyses.level_budget import LevelBudget
+from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
+from privacy.analyses.tuning import level_laws, margins, sizes_for_relative_error
+from privacy.noise.margins import suppression_threshold
+from tasks.inputs.level_budgets import named_level
+
+BROWSER = ("chromium", "chromedriver")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+NATION, COUNTY = named_level("usa-2"), named_level("county-2")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """A browser on the page of production's plan."""
+    if not all(map(shutil.which, BROWSER)):
+        lacking("chromium and chromedriver")
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "tune.html").write_text(page(first_plan(None, None, None, None)))
+    options = ChromeOptions()
+    options.binary_location = shutil.which(BROWSER[0])
+    for flag in (*FLAGS.split(), f"--user-data-dir={folder / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = Chrome(options=options, service=ChromeService(shutil.which(BROWSER[1])))
+    try:
+        yield driver, (folder / "tune.html").as_uri()
+    finally:
+        driver.quit()
+
+
+@pytest.fixture
+def fresh(browser):
+    driver, address = browser
+    driver.get(address)
+    yield driver
+    assert driver.get_log("browser") == []
+
+
+def slide(driver, element, value):
+    """Move a slider as a hand does: the value, then the event."""
+    driver.execute_script(
+        "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", element, value
+    )
+
+
+def by_id(driver, name):
+    return driver.find_element("id", name)
+
+
+def read(driver):
+    """What the page shows: its rows, what is spent, and the epsilon of that."""
+    return driver.execute_script(
+        """const text = (id) => document.getElementById(id).textContent;
+        const rows = [...document.querySelectorAll("#levels tr")].map((row) => Object.fromEntries([
+          ["level", row.cells[0].textContent],
+          ...[...row.querySelectorAll("[data-out]")].map((cell) => [cell.dataset.out, cell.textContent])]));
+        const spent = {unbounded: +text("unbounded"), bounded: +text("bounded")};
+        return [rows, spent, text("unbounded-epsilon")]"""
+    )
+
+
+def number(text):
+    words = {"any": 0, "never": None, "–": "–"}
+    return words[text] if text in words else int(text.replace(",", ""))
+
+
+def assert_shows(driver, plan: Plan):
+    told = answers(plan)
+    levels, spent, epsilon_shown = read(driver)
+    assert [level["level"] for level in levels] == [level["level"] for level in told["levels"]]
+    for shown, exact in zip(levels, told["levels"], strict=True):
+        assert {name: number(shown[name]) for name in exact["margins"]} == exact["margins"]
+        assert {name: number(shown[f"size-{name}"]) for name in exact["sizes"]} == exact["sizes"]
+        assert int(shown["stability"]) == exact["stability"]
+        assert number(shown["threshold"]) == (exact["threshold"] if exact["suppressible"] else "–")
+        for side, key in (("with", "with_it"), ("without", "without_it")):
+            assert 0 <= float(shown[side]) - exact[key]["epsilon"] <= 0.001
+    for side in spent:
+        assert spent[side] == pytest.approx(float(Fraction(told[side]["budget"])), rel=1e-6)
+    if plan.definition == "zcdp":
+        assert 0 <= float(epsilon_shown) - told["unbounded"]["epsilon"] <= 0.001
+
+
+def test_it_starts_with_production(fresh):
+    plan = first_plan(None, None, None, None)
+    assert_shows(fresh, plan)
+    assert read(fresh)[1:] == [{"unbounded": 4.944, "bounded": 9.888}, "25.363"]
+
+
+def test_sliders_move_the_numbers_to_what_python_says(fresh):
+    plan = first_plan(None, None, None, None)
+    slide(fresh, by_id(fresh, "race-codes"), 3)
+    plan = plan.of_multiplicity(3)
+    assert_shows(fresh, plan)
+    slide(fresh, by_id(fresh, "gamma"), 0.25)
+    plan = replace(plan, gamma=Fraction("0.25"))
+    assert_shows(fresh, plan)
+    row = fresh.find_element("css selector", 'tr[data-level="county-2"]')
+    slide(fresh, row.find_element("css selector", "input[type=range]"), -0.5)
+    budget = Fraction(row.find_element("css selector", "input[type=number]").get_attribute("value"))
+    assert budget == Fraction("0.3162")
+    plan = replace(plan, levels=plan.levels | {COUNTY: budget})
+    assert_shows(fresh, plan)
+    slide(fresh, by_id(fresh, "chance"), 3)
+    plan = replace(plan, chance=Fraction("0.999"))
+    assert_shows(fresh, plan)
+    fresh.find_element("css selector", 'tr[data-level="usa-2"] input[type=checkbox]').click()
+    plan = plan.without(["usa-2"])
+    assert_shows(fresh, plan)
+    target = by_id(fresh, "target")
+    target.clear()
+    target.send_keys("0.05")
+    assert_shows(fresh, replace(plan, target=Fraction("0.05")))
+    slide(fresh, by_id(fresh, "relative"), "no")
+    assert_shows(fresh, replace(plan, target=Fraction(10), relative=False))
+
+
+def test_pure_dp_and_its_budgets_for_the_same_margins(fresh):
+    slide(fresh, by_id(fresh, "definition"), "puredp")
+    values = [
+        Fraction(box.get_attribute("value"))
+        for box in fresh.find_elements("css selector", "#levels input[type=number]")
+    ]
+    plan = first_plan(None, None, None, None)
+    assert values[0] == Fraction("8.319")  # the least with the margin of rho = 2.134, which is 3
+    assert_shows(fresh, replace(plan, definition="puredp", levels=dict(zip(plan.levels, values, strict=True))))
+
+
+def test_the_total_scales_all_budgets_that_are_on(fresh):
+    slide(fresh, by_id(fresh, "total"), 0)
+    assert read(fresh)[1]["unbounded"] == pytest.approx(1, abs=1e-5)
+    first = fresh.find_element("css selector", 'tr[data-level="usa-2"] input[type=number]').get_attribute("value")
+    assert float(first) == pytest.approx(2.134 / 4.944, rel=1e-5)
+
+
+def test_a_wrong_number_is_marked_and_changes_nothing(fresh):
+    box = fresh.find_element("css selector", 'tr[data-level="usa-2"] input[type=number]')
+    for name, text in ((box, "-1"), (by_id(fresh, "delta"), "2"), (by_id(fresh, "target"), "0")):
+        slide(fresh, name, text)
+        assert "wrong" in name.get_attribute("class")
+    assert_shows(fresh, first_plan(None, None, None, None))
+
+
+def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
+    """Margins, sizes and thresholds the same; probabilities, biases and epsilons to 1e-11."""
+    choose = random.Random(20)
+    cases = [
+        {
+            "definition": choose.choice(["zcdp", "puredp"]),
+            "budget": float(f"{10 ** choose.uniform(-3.3, 1.7):.4g}"),
+            "stability": choose.randint(3, 9),
+            "gamma": choose.choice([0.01, 0.1, 0.5, 0.9]),
+            "chance": choose.choice([0.5, 0.9, 0.9999]),
+        }
+        for _ in range(80)
+    ]
+    found = fresh.execute_script(
+        """return arguments[0].map((one) => {
+          const plan = {definition: one.definition, gamma: one.gamma, chance: one.chance, target: 0.1, relative: true};
+          const told = levelAnswers(plan, one);
+          const points = [0, 0.5, 1, 1.5, 2].map((part) => Math.floor(part * told.threshold)).map((n) => [
+            n, suppressionProbability(told.noise, told.threshold, n), publishedBias(told.noise, told.threshold, n),
+            told.noise.sigma ? continuousBias(told.noise.sigma, told.threshold, n) : null]);
+          return {margins: told.margins, sizes: told.sizes, threshold: told.threshold, points,
+                  epsilon: epsilonOf(one.budget, 1e-10)};
+        })""",
+        cases,
+    )
+    for case, told in zip(cases, found, strict=True):
+        level = LevelBudget(Fraction(str(case["budget"])), case["stability"])
+        laws = level_laws(case["definition"], level, Fraction(str(case["gamma"])))
+        of, noise = margins(laws), laws.stage_2
+        sums = {f"total_at_{name}": margin for name, margin in of.totals.items() if name != "total"}
+        assert told["margins"] == {"total_only": of.total_only, "step_1": of.stage_1, "count": of.cell, **sums}, case
+        tenth = Fraction(1, 10)
+        alone = {"total_only": sizes_for_relative_error(of.total_only, tenth)["total"]}
+        assert told["sizes"] == sizes_for_relative_error(of.cell, tenth) | alone
+        threshold = suppression_threshold(noise, Fraction(str(case["chance"])))
+        assert told["threshold"] == threshold
+        for size, suppressed, bias, continuous in told["points"]:
+            assert suppressed == pytest.approx(suppression_probability(noise, threshold, size), rel=1e-11)
+            assert bias == pytest.approx(published_bias(noise, threshold, size), rel=1e-11)
+            if continuous is not None:
+                sigma = float(noise.sigma_squared) ** 0.5
+                assert continuous == pytest.approx(continuous_bias(sigma, threshold, size), rel=1e-11)
+        assert told["epsilon"] == pytest.approx(epsilon(level.budget, Fraction(1, 10**10)), rel=1e-11)
+
+
+def test_charts_have_named_axes_with_units_in_the_colours_of_the_page(fresh):
+    fresh.find_element("css selector", "#fractions").click()
+    labels = [chart.get_attribute("aria-label") for chart in fresh.find_elements("css selector", "svg")]
+    assert labels == [
+        "probability of suppression over true size n of the group (fraction of T)",
+        "bias (fraction of T) over true size n of the group (fraction of T)",
+        "margin of error at 95% (counts) over budget of the level (rho), stability 9",
+        "level over population of the group (persons), for a margin of 0.1 of the count",
+    ]
+    colours = []
+    for scheme in ("light", "dark"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        text = fresh.find_element("css selector", "svg text")
+        colours.append((text.value_of_css_property("fill"), by_body(fresh)))
+    assert colours[0] == ("rgb(26, 26, 26)", "rgba(255, 255, 255, 1)")
+    assert colours[1] == ("rgb(232, 232, 232)", "rgba(22, 24, 28, 1)")
+    fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def by_body(driver):
+    return driver.find_element("css selector", "body").value_of_css_property("background-color")
+
+
+def test_the_page_needs_no_network():
+    text = page(first_plan(None, None, None, None))
+    assert "{{" not in text
+    assert text.count("http") == 1  # the name of SVG
+    for reference in ("src=", "href=", "@import", "fetch("):
+        assert reference not in text
+
+
+def test_a_source_s_name_is_text_to_the_page():
+    plan = replace(first_plan(None, None, None, None), source="<script>alert(1)</script>")
+    assert "<script>alert" not in page(plan)

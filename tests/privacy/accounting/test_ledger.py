@@ -1,0 +1,378 @@
+"""The budget ledger: nothing is spent twice, nothing is refunded, whatever is asked in whatever order."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import stat
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privacy.accounting.ledger import Account, Ledger, LedgerError, LedgerUnusable, Request
+
+TWO = ("01", "02")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    book = Ledger(tmp_path / "state" / "ledger.sqlite")
+    book.open_account(Account("census", "zcdp", Fraction("4.944")))
+    return book
+
+
+def request(run: str = "run-1", amount: str | Fraction = "1", states: tuple[str, ...] = TWO, **changes: Any) -> Request:
+    fields = {
+        "run": run,
+        "account": "census",
+        "states": states,
+        "definition": "zcdp",
+        "amount": Fraction(amount),
+        "input_digest": "1" * 64,
+        "configuration_digest": "2" * 64,
+        "noise_scheme": 1,
+    }
+    return Request(**(fields | changes))
+
+
+def secret() -> str:
+    return "3" * 64
+
+
+def never() -> str:
+    raise AssertionError("a secret was made")
+
+
+# Accounts
+
+
+def test_the_file_is_its_owners_alone(ledger: Ledger) -> None:
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(ledger.path.parent.stat().st_mode) == 0o700
+
+
+def test_accounts(ledger: Ledger) -> None:
+    ledger.open_account(Account("acs", "puredp", Fraction(1, 3)))
+    assert ledger.accounts() == [
+        Account("acs", "puredp", Fraction(1, 3)),
+        Account("census", "zcdp", Fraction("4.944")),
+    ]
+    assert ledger.spent("census") == {}
+
+
+def test_a_name_is_taken_for_good(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match="open already"):
+        ledger.open_account(Account("census", "zcdp", Fraction(100)))
+    assert ledger.accounts() == [Account("census", "zcdp", Fraction("4.944"))]
+
+
+@pytest.mark.parametrize("total", [0, -1])
+def test_a_total_is_positive(ledger: Ledger, total: int) -> None:
+    with pytest.raises(LedgerError, match="positive"):
+        ledger.open_account(Account("other", "zcdp", Fraction(total)))
+
+
+def test_without_an_account_or_a_ledger_nothing_is_reserved(ledger: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="there is no account acs: open it first"):
+        ledger.reserve(request(account="acs"), never)
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger(tmp_path / "other.sqlite").reserve(request(), never)
+    assert not (tmp_path / "other.sqlite").exists()
+
+
+@pytest.mark.parametrize("contents", [b"", b"not a database, not by any means"])
+def test_a_file_that_is_no_ledger_is_unusable(tmp_path: Path, contents: bytes) -> None:
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(contents)
+    with pytest.raises(LedgerUnusable):
+        Ledger(path).reserve(request(), never)
+    assert path.read_bytes() == contents
+
+
+# Reservations
+
+
+def test_a_run_is_charged_to_each_of_its_states(ledger: Ledger) -> None:
+    row = ledger.reserve(request("a", "1.5"), secret)
+    assert (row.state, row.states, row.amount, row.secret_digest) == ("reserved", TWO, Fraction(3, 2), secret())
+    assert (row.release_digest, row.input_digest, row.noise_scheme) == (None, "1" * 64, 1)
+    ledger.reserve(request("b", "0.1", ("02", "04")), secret)
+    assert ledger.spent("census") == {"01": Fraction(3, 2), "02": Fraction(8, 5), "04": Fraction(1, 10)}
+    assert [row.run for row in ledger.rows("census")] == ["a", "b"]
+    assert ledger.row("b") == ledger.rows("census")[1]
+    assert ledger.row("c") is None
+
+
+def test_the_total_may_be_spent_to_the_last(ledger: Ledger) -> None:
+    """In exact numbers: ten times 0.4944 is 4.944."""
+    for number in range(10):
+        ledger.reserve(request(f"run-{number}", "0.4944"), secret)
+    with pytest.raises(LedgerError, match="account census would be passed"):
+        ledger.reserve(request("one more", Fraction(1, 10**30)), never)
+    assert ledger.row("one more") is None
+    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction("4.944"))
+
+
+def test_the_fullest_state_bounds_a_run(ledger: Ledger) -> None:
+    ledger.reserve(request("a", "4", ("02",)), secret)
+    with pytest.raises(LedgerError, match=r"charges rho 1, state 02 has 0.944 of 4.944 left"):
+        ledger.reserve(request("b", "1", ("01", "02", "04")), never)
+    ledger.reserve(request("c", "1", ("01", "04")), secret)
+    assert ledger.spent("census") == {"01": 1, "02": 4, "04": 1}
+
+
+def test_the_us_and_puerto_rico_share_an_account(ledger: Ledger) -> None:
+    """A person is in one of them, so each may spend the whole."""
+    ledger.reserve(request("run-us", "4.944"), secret)
+    ledger.reserve(request("run-pr", "4.944", ("72",)), secret)
+    with pytest.raises(LedgerError, match=r"state 72 has 0 of 4\.944 left"):
+        ledger.reserve(request("again-pr", "0.001", ("72",)), never)
+
+
+def test_a_row_never_gets_a_second_secret(ledger: Ledger) -> None:
+    ledger.reserve(request("a"), secret)
+    with pytest.raises(LedgerError, match="has its reservation already"):
+        ledger.reserve(request("a"), never)
+    ledger.abandon("a")
+    with pytest.raises(LedgerError, match="has its reservation already"):
+        ledger.reserve(request("a"), never)
+    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(1))
+
+
+def test_where_no_secret_can_be_made_nothing_is_charged(ledger: Ledger) -> None:
+    def full() -> str:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        ledger.reserve(request("a"), full)
+    assert ledger.row("a") is None
+    assert ledger.spent("census") == {}
+    ledger.reserve(request("a"), secret)
+
+
+def test_changed_data_under_the_same_name_is_charged(ledger: Ledger) -> None:
+    ledger.reserve(request("a"), secret)
+    ledger.reserve(request("b", input_digest="4" * 64), secret)
+    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(2))
+
+
+def test_changed_data_under_the_same_name_is_said(ledger: Ledger) -> None:
+    ledger.open_account(Account("acs", "zcdp", Fraction(1)))
+    ledger.reserve(request("elsewhere", amount="1/2", account="acs"), secret)
+    ledger.reserve(request("a", amount="1/2"), secret)
+    ledger.reserve(request("a again", amount="1/2"), secret)
+    ledger.reserve(request("pr", amount="1/2", states=("72",), input_digest="5" * 64), secret)
+    ledger.reserve(request("b", amount="1/2", states=("02",), input_digest="4" * 64), secret)
+    ledger.reserve(request("a at last", amount="1/2"), secret)
+    told = {row.run: ledger.runs_on_other_data(row.run) for row in ledger.rows("census")}
+    assert told == {"a": [], "a again": [], "pr": [], "b": ["a", "a again"], "a at last": ["b"]}
+    assert ledger.runs_on_other_data("nobody") == []
+
+
+@pytest.mark.parametrize("changes", [{"amount": Fraction(0)}, {"amount": Fraction(-1)}, {"states": ()}])
+def test_a_run_charges_something(ledger: Ledger, changes: dict[str, Any]) -> None:
+    with pytest.raises(LedgerError, match="positive amount to at least one state"):
+        ledger.reserve(request(**changes), never)
+
+
+@pytest.mark.parametrize("state", ["RI", "rhode island", " 44", "44 ", "4", "044", "03", "60", "٤٤"])
+def test_a_state_has_one_name(state: str) -> None:
+    with pytest.raises(LedgerError, match="two-digit FIPS codes"):
+        request(states=("01", state))
+
+
+def test_a_state_is_charged_once_a_run() -> None:
+    with pytest.raises(LedgerError, match="stand twice: 44"):
+        request(states=("44", "01", "44"))
+
+
+def test_check_charges_nothing(ledger: Ledger) -> None:
+    assert ledger.check(request(amount="2")) == 2
+    with pytest.raises(LedgerError, match="would be passed"):
+        ledger.check(request(amount="5"))
+    assert ledger.rows("census") == []
+
+
+# Currencies
+
+
+def test_pure_epsilon_is_charged_to_rho_as_half_its_square(ledger: Ledger) -> None:
+    row = ledger.reserve(request("a", "1.2", definition="puredp"), secret)
+    assert row.amount == Fraction("0.72")
+    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction("0.72"))
+
+
+def test_rho_is_never_charged_to_epsilon(ledger: Ledger) -> None:
+    ledger.open_account(Account("pure", "puredp", Fraction(1000)))
+    with pytest.raises(LedgerError, match="kept in pure epsilon"):
+        ledger.reserve(request("a", "0.001", account="pure"), never)
+    ledger.reserve(request("b", "1.2", account="pure", definition="puredp"), secret)
+    assert ledger.spent("pure") == dict.fromkeys(TWO, Fraction("1.2"))
+
+
+# The states of a run
+
+
+def test_a_run_is_reserved_sealed_released(ledger: Ledger) -> None:
+    ledger.reserve(request("a"), secret)
+    ledger.seal("a", "digest")
+    assert (ledger.row("a").state, ledger.row("a").release_digest) == ("sealed", "digest")  # type: ignore[union-attr]
+    ledger.seal("a", "digest")  # again, after a crash
+    ledger.release("a", "digest")
+    ledger.release("a", "digest")
+    assert ledger.row("a").state == "released"  # type: ignore[union-attr]
+    ledger.abandon("a")
+    assert ledger.row("a").state == "released"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([("release", "x")], "is reserved: it cannot be released"),
+        ([("seal", "x"), ("seal", "y")], "sealed with another release"),
+        ([("seal", "x"), ("release", "y")], "sealed with another release"),
+        ([("seal", "x"), ("release", "x"), ("seal", "x")], "is released: it cannot be sealed"),
+        ([("abandon",), ("seal", "x")], "is abandoned: it cannot be sealed"),
+        ([("seal", "x"), ("abandon",), ("release", "x")], "is abandoned: it cannot be released"),
+    ],
+)
+def test_no_other_way(ledger: Ledger, steps: list[tuple[str, ...]], message: str) -> None:
+    ledger.reserve(request("a"), secret)
+    for name, *arguments in steps[:-1]:
+        getattr(ledger, name)("a", *arguments)
+    before = ledger.row("a")
+    name, *arguments = steps[-1]
+    with pytest.raises(LedgerError, match=message):
+        getattr(ledger, name)("a", *arguments)
+    assert ledger.row("a") == before
+
+
+@pytest.mark.parametrize("name", ["seal", "release"])
+def test_a_run_that_was_never_reserved(ledger: Ledger, name: str) -> None:
+    with pytest.raises(LedgerError, match="not in the ledger"):
+        getattr(ledger, name)("a", "x")
+
+
+def test_an_abandoned_run_stays_charged(ledger: Ledger) -> None:
+    ledger.reserve(request("a", "4"), secret)
+    ledger.abandon("a")
+    assert ledger.row("a").state == "abandoned"  # type: ignore[union-attr]
+    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(4))
+    with pytest.raises(LedgerError, match="would be passed"):
+        ledger.reserve(request("b", "1"), never)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM run",
+        "DELETE FROM charge",
+        "DELETE FROM account",
+        "UPDATE run SET amount = '0'",
+        "UPDATE run SET account = 'other'",
+        "UPDATE run SET secret_digest = 'x'",
+        "UPDATE run SET id = 'x'",
+        "UPDATE run SET state = 'refunded'",
+        "UPDATE charge SET us_state = '99'",
+        "UPDATE account SET total = '1000'",
+    ],
+)
+def test_the_file_itself_gives_nothing_back(ledger: Ledger, statement: str) -> None:
+    ledger.reserve(request("a"), secret)
+    with (
+        closing(sqlite3.connect(ledger.path)) as database,
+        pytest.raises(sqlite3.IntegrityError, match=r"nothing is|never changed|CHECK constraint"),
+    ):
+        database.execute(statement)
+    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(1))
+
+
+# Any sequence of requests
+
+STEP = st.tuples(
+    st.sampled_from(["reserve", "reserve", "reserve", "seal", "release", "abandon"]),
+    st.sampled_from("abcde"),
+    st.sampled_from(["0.3", "1", "1.7", "2.472"]),
+    st.sets(st.sampled_from(["01", "02", "72"]), min_size=1),
+    st.sampled_from(["zcdp", "puredp"]),
+)
+
+
+@given(steps=st.lists(STEP, max_size=14))
+@settings(derandomize=True, database=None, deadline=None, max_examples=25)
+def test_no_state_ever_passes_the_total(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
+    book = Ledger(tmp_path_factory.mktemp("ledger") / "ledger.sqlite")
+    total = Fraction("4.944")
+    book.open_account(Account("census", "zcdp", total))
+    charged: dict[str, tuple[Fraction, set[str]]] = {}
+    for action, run, amount, states, definition in steps:
+        cost = Fraction(amount) if definition == "zcdp" else Fraction(amount) ** 2 / 2
+        spent = Counter({state: sum(a for a, of in charged.values() if state in of) for state in states})
+        fits = run not in charged and all(spent[state] + cost <= total for state in states)
+        try:
+            if action == "reserve":
+                book.reserve(request(run, amount, tuple(sorted(states)), definition=definition), secret)
+                assert fits
+                charged[run] = (cost, states)
+            elif action == "abandon":
+                book.abandon(run)
+            else:
+                getattr(book, action)(run, "digest")
+        except LedgerError:
+            assert action != "reserve" or not fits
+    expected = {state: sum(a for a, of in charged.values() if state in of) for state in ("01", "02", "72")}
+    assert book.spent("census") == {state: amount for state, amount in expected.items() if amount}
+    assert max(expected.values()) <= total
+
+
+# Processes at once
+
+
+def _reserve_many(path: Path, name: str, start: Any, found: Any) -> None:
+    start.wait()
+    book, won = Ledger(path), 0
+    for number in range(8):
+        try:
+            book.reserve(request(f"{name}-{number}", "0.5"), secret)
+            won += 1
+        except LedgerError:
+            pass
+    found.put(won)
+
+
+def _reserve_same(path: Path, name: str, start: Any, found: Any) -> None:
+    """All ask for the same runs: each run is charged once and gets one secret, that of the process that was told so."""
+    start.wait()
+    book, won = Ledger(path), 0
+    for number in range(5):
+        try:
+            row = book.reserve(request(f"run-{number}", "0.5"), lambda: name)
+            assert row.secret_digest == name
+            won += 1
+        except LedgerError:
+            pass
+    found.put(won)
+
+
+@pytest.mark.parametrize(("work", "expected"), [(_reserve_many, 9), (_reserve_same, 5)])
+def test_processes_at_once_never_pass_the_total(ledger: Ledger, work: Callable[..., None], expected: int) -> None:
+    """9 runs of 0.5 fit into 4.944, whoever asks first."""
+    context = multiprocessing.get_context("spawn")
+    start, found = context.Event(), context.Queue()
+    processes = [context.Process(target=work, args=(ledger.path, str(number), start, found)) for number in range(3)]
+    for process in processes:
+        process.start()
+    start.set()
+    won = sum(found.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join(timeout=60)
+    assert won == expected
+    assert len(ledger.rows("census")) == expected
+    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(expected, 2))

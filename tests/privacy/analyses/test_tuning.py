@@ -1,0 +1,145 @@
+"""SafeTEx's functions: Figures 1 and 2 by the exact law, sizes, multiplicity, levels switched on and off."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privacy.accounting.conversions import epsilon
+from privacy.analyses.level_budget import LevelBudget
+from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
+from privacy.analyses.tuning import (
+    CELLS,
+    level_laws,
+    loss,
+    margins,
+    multiplicity_stability,
+    sizes_for_margin,
+    sizes_for_relative_error,
+    switches,
+    trade_off,
+)
+from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric, law
+from privacy.noise.margins import margin_of_error, suppression_threshold
+
+GAMMA = Fraction(1, 10)
+FIGURES = {  # rho -> T, P(suppressed), bias / T and eq. (13) / T at n = 0, T/2, T, 3T/2, 2T
+    ".159": (21, (".999938", ".979986", ".535571", ".030403", ".000126"),
+             ("1.08891", ".64725", ".22877", ".01897", ".00013"), None),
+    ".008": (93, (".999908", ".971292", ".507979", ".031434", ".000108"),
+             ("1.06959", ".61430", ".21793", ".01963", ".00011"), ("1.06436", ".60951", ".21449", ".01889", ".0001")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rho", FIGURES, ids=lambda rho: f"B-Figures-1-2-rho-{rho}")
+def test_suppression_and_bias_over_true_size(rho):
+    threshold, suppressed, biases, printed = FIGURES[rho]
+    noise = level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA).stage_2
+    assert suppression_threshold(noise, Fraction("0.9999")) == threshold
+    for half, (chance, bias) in enumerate(zip(suppressed, biases, strict=True)):
+        size = round(half * threshold / 2)
+        assert suppression_probability(noise, threshold, size) == pytest.approx(float(chance), abs=6e-7)
+        assert published_bias(noise, threshold, size) / threshold == pytest.approx(float(bias), abs=6e-6)
+        if printed:
+            sigma = float(noise.sigma_squared) ** 0.5
+            assert continuous_bias(sigma, threshold, size) / threshold == pytest.approx(
+                float(printed[half]), abs=1.1e-5
+            )
+
+
+@pytest.mark.parametrize("threshold", [-4, 0, 7])
+@pytest.mark.parametrize("noise", [DiscreteGaussian(Fraction(13, 4)), TwoSidedGeometric(Fraction(7, 3))], ids=str)
+def test_suppression_by_adding_up_the_law(noise, threshold):
+    pmf = {k: float(noise.pmf(k)) for k in range(-150, 151)}
+    for size in range(25):
+        kept = {k: p for k, p in pmf.items() if size + k > threshold}
+        bias = sum(k * p for k, p in kept.items()) / sum(kept.values())
+        assert suppression_probability(noise, threshold, size) == pytest.approx(1 - sum(kept.values()), abs=1e-14)
+        assert published_bias(noise, threshold, size) == pytest.approx(bias, abs=1e-12)
+
+
+def test_a_group_far_below_the_threshold_is_published_just_above_it():
+    """Where P(n + X > T) is no float any more, the bias still is one."""
+    noise = DiscreteGaussian(Fraction(9))
+    assert published_bias(noise, 1000, 0) == pytest.approx(1001, abs=0.03)
+    assert published_bias(noise, 0, 1000) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rho", "threshold"), [(".008", 93), (".159", 21), (".543", 11)], ids=lambda value: f"B-Table-6-{value}"
+)
+def test_thresholds(rho, threshold):
+    laws = level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA)
+    assert suppression_threshold(laws.stage_2, Fraction("0.9999")) == threshold
+
+
+def test_race_multiplicity():
+    assert [multiplicity_stability(codes) for codes in range(1, 9)] == [3, 3, 4, 5, 6, 7, 8, 9]
+    for codes in (0, 9):
+        with pytest.raises(ValueError, match="from 1 to 8"):
+            multiplicity_stability(codes)
+
+
+def test_three_codes_instead_of_eight_take_a_third_off_the_margin():
+    """SafeTab-P, section 6.3.1: 33%."""
+    wide, narrow = (margins(level_laws("zcdp", LevelBudget(Fraction("0.0001"), s), GAMMA)).cell for s in (9, 4))
+    assert narrow / wide == pytest.approx(2 / 3, abs=0.002)
+
+
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+def test_margins_are_those_of_the_queries(definition):
+    level = LevelBudget(Fraction("0.3"), 9)
+    found = margins(level_laws(definition, level, GAMMA))
+    assert found.total_only == margin_of_error(law(definition, Fraction("0.3"), 9))
+    assert found.stage_1 == margin_of_error(law(definition, Fraction("0.03"), 9))
+    assert found.cell == margin_of_error(law(definition, Fraction("0.27"), 9)) == found.totals["total"]
+    for name, cells in CELLS.items():
+        assert found.totals[name] == margin_of_error(law(definition, Fraction("0.27"), 9), cells)
+
+
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(margin=st.integers(0, 500), target=st.fractions(Fraction(1, 1000), 2))
+def test_sizes_are_the_least_that_meet_a_relative_target(margin, target):
+    sizes = sizes_for_relative_error(margin, target)
+    for name, cells in CELLS.items():
+        assert cells * margin <= target * sizes[name]
+        assert margin == 0 or cells * margin > target * (sizes[name] - 1)
+
+
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+def test_where_cells_meet_a_relative_target_the_total_does(definition):
+    for budget in ("0.008", "0.159", "2.134"):
+        found = margins(level_laws(definition, LevelBudget(Fraction(budget), 9), GAMMA))
+        sizes = sizes_for_relative_error(found.cell, Fraction(1, 10))
+        assert all(10 * found.totals[name] <= sizes[name] for name in CELLS)
+
+
+def test_sizes_for_a_target_in_counts():
+    assert sizes_for_margin(11, 11) == dict.fromkeys(CELLS, 0)
+    assert sizes_for_margin(11, 10) == dict.fromkeys(CELLS, None)
+    for function, target in ((sizes_for_margin, -1), (sizes_for_relative_error, Fraction(0))):
+        with pytest.raises(ValueError, match=r"negative|positive"):
+            function(11, target)
+
+
+def test_levels_switched_on_and_off():
+    budgets = {"nation": Fraction(2), "county": Fraction(1, 4), "tract": Fraction(1, 8)}
+    delta = Fraction(1, 10**10)
+    found = switches("zcdp", budgets, {"nation", "county"}, delta)
+    assert {name: (one.on, one.off) for name, one in found.items()} == {
+        "nation": (Fraction(9, 4), Fraction(1, 4)),
+        "county": (Fraction(9, 4), Fraction(2)),
+        "tract": (Fraction(19, 8), Fraction(9, 4)),
+    }
+    assert found["county"].epsilon_off == epsilon(Fraction(2), delta)
+    assert found["tract"].epsilon_on == epsilon(Fraction(19, 8), delta)
+    assert loss("puredp", list(budgets.values()), delta) == (Fraction(19, 8), 2.375)
+
+
+def test_the_trade_off_falls_and_passes_through_a_level():
+    budgets = [Fraction("0.01"), Fraction("0.159"), Fraction(1)]
+    curve = trade_off("zcdp", 9, GAMMA, budgets)
+    assert [budget for budget, _ in curve] == budgets
+    assert [found.cell for _, found in curve] == [44, 11, 4]
+    assert curve[1][1] == margins(level_laws("zcdp", LevelBudget(Fraction("0.159"), 9), GAMMA))

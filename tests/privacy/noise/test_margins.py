@@ -1,0 +1,142 @@
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from fixed_point_laws import pmf
+from scipy.signal import fftconvolve
+
+from privacy.noise.balls import working_precision
+from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric, law
+from privacy.noise.margins import _Sum, coverage, margin_of_error, suppression_threshold
+
+CELLS = (1, 4, 8, 9, 18, 23, 46)
+LAWS = [
+    DiscreteGaussian(Fraction(1, 10)),
+    DiscreteGaussian(Fraction(21, 10)),
+    DiscreteGaussian(Fraction(5000, 159)),
+    DiscreteGaussian(Fraction(625)),
+    TwoSidedGeometric(Fraction(1, 4)),
+    TwoSidedGeometric(Fraction(12)),
+    TwoSidedGeometric(Fraction(170)),
+]
+ERROR = 1e-11  # of the sums in floating point below, generously
+
+
+@lru_cache
+def convolved(law, cells):
+    """P(|S| > m) for m = 0, 1, ... and -1 last: the distribution itself, convolved with itself."""
+    _, single = pmf(law)
+    step, total = np.array(single), np.ones(1)
+    for _ in range(cells):
+        total = fftconvolve(total, step)
+    middle = len(total) // 2
+    both = total[middle:] + total[middle::-1]
+    both[0] /= 2
+    return np.append(np.cumsum(both[::-1])[::-1][1:], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1, 20), Fraction(1, 10), Fraction(317, 1000), Fraction(1, 10**6)])
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_margin_against_convolution(law, alpha):
+    for cells in CELLS:
+        beyond = convolved(law, cells)
+        margin = margin_of_error(law, cells, alpha)
+        assert beyond[margin] + ERROR < alpha  # holds
+        assert beyond[margin - 1] - ERROR > alpha  # and is the smallest
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_coverage_against_convolution(law):
+    for cells in CELLS:
+        beyond = convolved(law, cells)
+        for margin in {0, 1, margin_of_error(law, cells), 2 * margin_of_error(law, cells) + 3}:
+            ball = coverage(law, margin, cells)
+            assert float(ball.rad()) < 2**-60
+            assert float(ball.mid()) == pytest.approx(1 - beyond[min(margin, len(beyond) - 2)], abs=ERROR)
+    assert coverage(law, -1, 4) == 0
+    assert coverage(law, 10**7, 4) > 1 - 2**-50
+
+
+@pytest.mark.parametrize("bits", [2, 5, 10, 20])
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_a_coarse_ball_holds_the_truth(law, bits):
+    """The bounds on folding and cutting, where they are large enough to be seen."""
+    with working_precision(128):
+        for cells in (1, 2, 4, 46):
+            total = _Sum(law, cells, bits)
+            for margin in {0, total.reach // 7, total.reach // 2, total.reach}:
+                ball = total.within(margin)
+                assert ball.rad() <= 2 * 2.0**-bits
+                assert ball.overlaps(_Sum(law, cells, 56).within(margin))
+
+
+def test_margins_of_wide_noise():
+    """Production's widest: sigma 75, and the geometric law of that budget; against the normal approximation."""
+    for wide in (DiscreteGaussian(Fraction(5625)), TwoSidedGeometric(Fraction(12000))):
+        spread = (46 * wide.variance()) ** 0.5
+        assert margin_of_error(wide, 46) == pytest.approx(1.96 * spread, rel=0.005)
+
+
+def test_an_alpha_of_many_digits():
+    alpha = Fraction(1, 20) + Fraction(1, 10**80)
+    for cells in (1, 4):
+        assert margin_of_error(LAWS[1], cells, alpha) == margin_of_error(LAWS[1], cells)
+
+
+@pytest.mark.parametrize(
+    ("definition", "budget", "margin"),
+    [
+        # smallest step-2 budgets that meet the target margin exactly, at stability 9, rounded up
+        ("puredp", "4.1122", 6),
+        ("puredp", "2.33791", 11),
+        ("puredp", ".53382", 50),
+        ("zcdp", ".40608", 6),
+        ("zcdp", ".13040", 11),
+        ("zcdp", ".00678", 50),
+    ],
+)
+def test_smallest_budgets_for_a_margin(definition, budget, margin):
+    budget = Fraction(budget)
+    assert margin_of_error(law(definition, budget, 9)) == margin
+    assert margin_of_error(law(definition, budget * Fraction(999, 1000), 9)) == margin + 1
+
+
+def test_the_paper_s_budgets():
+    """Corollary 2 of SafeTab-P (rho = 1.92/MOE^2) holds; that of the geometric comparison misses its target by one."""
+    for target in (3, 6, 11, 50):
+        assert margin_of_error(law("zcdp", 9 * Fraction("1.9208") / target**2, 9)) <= target
+    for target, log20 in ((6, "2.9957323"), (11, "2.9957323"), (50, "2.9957323")):
+        assert margin_of_error(law("puredp", 9 * Fraction(log20) / (target + 1), 9)) == target + 1
+
+
+@pytest.mark.parametrize(("rho", "threshold"), [("0.008", 93), ("0.159", 21), ("0.543", 11)])
+def test_suppression_thresholds_of_production(rho, threshold):
+    """SafeTab-P Table 6: s = 9, gamma = .1, p = .9999."""
+    noise = law("zcdp", Fraction(rho) * Fraction(9, 10), 9)
+    assert suppression_threshold(noise, Fraction("0.9999")) == threshold
+
+
+@pytest.mark.parametrize(
+    ("rho", "threshold", "suppressed"),
+    [
+        (".159", 21, [".999938", ".979986", ".535571", ".030403", ".000126"]),
+        (".008", 93, [".999908", ".971292", ".507979", ".031434", ".000108"]),
+    ],
+)
+def test_probability_of_suppression(rho, threshold, suppressed):
+    """P(n + X <= T) at true sizes n = 0, T/2, T, 3T/2, 2T."""
+    noise = law("zcdp", Fraction(rho) * Fraction(9, 10), 9)
+    for half_steps, probability in enumerate(suppressed):
+        size = round(half_steps * threshold / 2)
+        assert float(noise.cdf(threshold - size)) == pytest.approx(float(probability), abs=6e-7)
+
+
+def test_arguments_are_checked():
+    for alpha in (Fraction(0), Fraction(1)):
+        with pytest.raises(ValueError, match="alpha"):
+            margin_of_error(LAWS[0], 1, alpha)
+    with pytest.raises(ValueError, match="at least one cell"):
+        margin_of_error(LAWS[0], 0)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        suppression_threshold(LAWS[0], Fraction(0))

@@ -1,0 +1,533 @@
+"""The bottom-up stages on small tables: domain, tabulation, budget, noise, calibration, release."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from privacy.accounting.ledger import Account, Ledger
+from privacy.analyses.geometric_moments import moments, pmf_of_sum
+from privacy.noise.laws import TwoSidedGeometric
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import RunSecret
+from tasks.bottom_up import measure as bottom_up_measure
+from tasks.bottom_up import tabulate as bottom_up_tabulate
+from tasks.bottom_up.domain import Domain, read_domain, read_totals
+from tasks.bottom_up.example import make_example
+from tasks.bottom_up.measure import PLAN, QUERY, Plan, calibrate_counts, check_budget, exact_counts, measure
+from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.tabulate import tabulate
+from tasks.detailed_dhca.budget_check import Charging
+from tasks.detailed_dhca.manifest import MANIFEST
+from tasks.detailed_dhca.noise import AUTHORIZATION, SECRET
+from tasks.inputs.findings import read_findings
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import RunDirectory, load_public, save_public
+
+DECLARED = {
+    "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"], "GQ": ["101", "201", "301"]},
+    "states": ["44", "45", "46"],
+    "groups": {"STATE": {"of": "COUNTY", "first": 2}},
+    "structural_zeros": [{"SEX": "1", "GQ": "301"}],
+}
+ROWS = [("44001", "1", "101")] * 5 + [("44001", "2", "301")] * 3 + [("44003", "2", "201"), ("45001", "1", "201")] * 2
+ROWS += [("46001", "2", "101")] * 4
+
+
+class Here:
+    """Workers without a cluster: the stages' own functions, one after another."""
+
+    def map(self, stage, run, function, arguments):
+        return [function(run, *each) for each in arguments]
+
+
+@pytest.fixture(autouse=True)
+def fixed_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noise in every test run: none here is about chance."""
+    monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    directory = RunDirectory(tmp_path / "runs" / "r1")
+    directory.create()
+    return directory
+
+
+def write_domain(folder: Path, **changes) -> Path:
+    path = folder / "domain.json"
+    path.write_text(json.dumps(DECLARED | changes))
+    return path
+
+
+def write_table(folder: Path, rows=ROWS, *, parquet: bool = False, weights=None) -> str:
+    columns = dict(zip(("COUNTY", "SEX", "GQ"), map(list, zip(*rows, strict=True)), strict=True))
+    if weights:
+        columns["WT"] = weights
+    path = folder / ("table.parquet" if parquet else "table.csv")
+    if parquet:
+        pq.write_table(pa.table(columns), path, row_group_size=5)
+    else:
+        lines = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+        path.write_text("\n".join([",".join(columns), *lines]) + "\n")
+    return str(path)
+
+
+def wanted(domain: Domain, rows=ROWS) -> list[int]:
+    histogram = domain.histogram
+    counts = Counter(rows)
+    levels = [histogram.levels(np.arange(histogram.cells))[at] for at in range(3)]
+    names = [
+        [factor.levels[number] for number in numbers] for factor, numbers in zip(histogram.factors, levels, strict=True)
+    ]
+    return [counts[cell] for cell in zip(*names, strict=True)]
+
+
+# The declared domain and published totals.
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"factors": {}}, "at least one factor"),
+        ({"factors": {"A": []}}, "no levels"),
+        ({"factors": {"A": ["x", "x"]}}, "twice"),
+        ({"states": []}, "states"),
+        ({"states": ["44", "45", "RI"]}, "two-digit FIPS codes.* not 'RI'"),
+        ({"states": [" 44", "45", "46"]}, "not ' 44'"),
+        ({"states": ["44", "45", "46", "03"]}, "not '03'"),
+        ({"states": ["44", "45", "46", "44"]}, "twice: 44"),
+        ({"states": ["44", "45"]}, "STATE has levels that are not in states, .*: 46"),
+        ({"factors": {"State": ["44", "02"]}, "groups": {}, "structural_zeros": []}, "State has levels .*: 02"),
+        ({"colour": 1}, "colour"),
+        ({"groups": {"STATE": {"of": "TOWN", "first": 2}}}, "unknown factor 'TOWN'"),
+        ({"groups": {"SEX": {"of": "COUNTY", "first": 2}}}, "a factor and a group"),
+        ({"structural_zeros": [{"SEX": "3"}]}, "no level '3'"),
+        ({"weight": {"column": "W", "most": 1, "grid": 2}}, "grid is above most"),
+        ({"weight": {"column": "W", "most": -1}}, "weight/most"),
+        ({"delimiter": "and"}, "delimiter"),
+    ],
+    ids=str,
+)
+def test_bad_domains_are_refused_in_one_line(tmp_path, changes, message):
+    with pytest.raises(Refused, match=message) as refused:
+        read_domain(write_domain(tmp_path, **changes))
+    assert "\n" not in str(refused.value)
+
+
+def test_domains_that_cannot_be_read_are_refused(tmp_path):
+    with pytest.raises(Refused, match="cannot be read"):
+        read_domain(tmp_path / "nowhere.json")
+    for text in ("{", '{"weight": {"column": "W", "most": 1e999999999}}'):
+        (tmp_path / "broken.json").write_text(text)
+        with pytest.raises(Refused, match=r"broken\.json"):
+            read_domain(tmp_path / "broken.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("STATE\n44\n", "column TOTAL"),
+        ("TOWN,TOTAL\nx,1\n", "unknown factor 'TOWN'"),
+        ("STATE,TOTAL\n47,1\n", "no level '47'"),
+        ("STATE,TOTAL\n44,1\n44,2\n", "second time"),
+        ("STATE,TOTAL\n44,-1\n", "not negative"),
+        ("STATE,TOTAL\n44,1.5\n", "multiple of the grid"),
+        ("STATE,TOTAL\n44,many\n", "not a number"),
+        ("STATE,TOTAL\n44\n", "2 columns"),
+    ],
+)
+def test_bad_totals_are_refused_in_one_line(tmp_path, text, message):
+    totals = tmp_path / "totals.csv"
+    totals.write_text(text)
+    with pytest.raises(Refused, match=message):
+        read_totals(totals, read_domain(write_domain(tmp_path)))
+
+
+def test_totals_and_groups(tmp_path):
+    domain = read_domain(write_domain(tmp_path))
+    (tmp_path / "totals.csv").write_text("SEX,STATE,TOTAL\n1,44,5\n2,44,\n2,46,4\n")
+    totals = read_totals(tmp_path / "totals.csv", domain)
+    assert totals.published == {0: 5, 5: 4}
+    assert [totals.grouping.label(number) for number in (0, 5)] == [
+        {"SEX": "1", "STATE": "44"},
+        {"SEX": "2", "STATE": "46"},
+    ]
+    of = totals.grouping.of(np.arange(domain.histogram.cells))
+    assert of.tolist() == [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
+    ones = np.ones(domain.histogram.cells, np.int64)
+    assert domain.margin(ones, ("SEX", "STATE")).tolist() == np.bincount(of).tolist()
+    assert domain.margin(ones, ()).tolist() == [24]
+
+
+# Tabulation.
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 1 << 26])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_text_is_counted_alike_however_it_is_cut(tmp_path, monkeypatch, chunk, newline):
+    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", chunk)
+    path = Path(write_table(tmp_path))
+    path.write_bytes(path.read_text().rstrip("\n").replace("\n", newline).encode())  # no newline at the end
+    domain = read_domain(write_domain(tmp_path))
+    run = RunDirectory(tmp_path / "runs" / "r")
+    run.create()
+    tabulated = tabulate(run, Here(), str(path), domain)
+    assert tabulated.partitions == -(-path.stat().st_size // chunk)
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+    assert exact_counts(run, 5, 11).tolist() == wanted(domain)[5:11]
+
+
+def test_parquet_is_counted_by_row_group(tmp_path, run):
+    domain = read_domain(write_domain(tmp_path))
+    assert tabulate(run, Here(), write_table(tmp_path, parquet=True), domain).partitions == 4
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+@pytest.mark.parametrize(
+    ("row", "rule"),
+    [
+        (("44002", "1", "101"), "levels that are not declared"),
+        (("44001", "", "101"), "levels that are not declared"),
+        (("44001", "1", "301"), "declared a structural zero"),
+    ],
+)
+def test_undeclared_records_are_findings_and_nothing_is_told_outside(tmp_path, run, parquet, row, rule):
+    table = write_table(tmp_path, [*ROWS, row, row], parquet=parquet)
+    with pytest.raises(Refused, match="curator's report") as refused:
+        tabulate(run, Here(), table, read_domain(write_domain(tmp_path)))
+    assert "4400" not in str(refused.value)
+    (finding,) = read_findings(run / "findings.json")
+    assert (finding.rule, finding.rows) == (f"{'records in a cell that is ' if 'zero' in rule else ''}{rule}", 2)
+
+
+def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
+    domain = read_domain(write_domain(tmp_path))
+    path = Path(write_table(tmp_path))
+    path.write_text(path.read_text() + "44001,1\n")
+    with pytest.raises(Refused, match="curator's report"):
+        tabulate(run, Here(), str(path), domain)
+    (finding,) = read_findings(run / "findings.json")
+    assert (finding.rule, finding.rows, finding.first) == ("a row does not have 3 columns", 1, len(ROWS) + 2)
+    other = RunDirectory(tmp_path / "runs" / "other")
+    other.create()
+    old_mac = "COUNTY,SEX,GQ,NOTE\r44001,1,101,\r"  # without a newline all of it is a header
+    for text, message in (
+        ("COUNTY,SEX\n", "no column GQ"),
+        ("", "no column COUNTY, SEX, GQ"),
+        ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", "column SEX stands twice"),
+        (old_mac, "a carriage return stands within a line"),
+    ):
+        path.write_text(text, newline="")
+        with pytest.raises(Refused, match=message):
+            tabulate(other, Here(), str(path), domain)
+    with pytest.raises(Refused, match="cannot be read"):
+        tabulate(other, Here(), str(tmp_path / "nowhere.csv"), domain)
+
+
+@pytest.mark.parametrize("chunk", [32, 1 << 26])
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (b"44001,1,101\r44001,1,101", "a carriage return stands within a line, which only a newline ends"),
+        (b"44001,1", "a row does not have 3 columns"),
+        (b"44001,1,101,", "a row does not have 3 columns"),
+        (b"44001,1,\xff", "is not UTF-8 text"),
+    ],
+)
+def test_a_line_that_is_no_row_is_a_finding_with_its_place(tmp_path, run, monkeypatch, chunk, line, rule):
+    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", chunk)
+    path = Path(write_table(tmp_path))
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*lines[:7], line, *lines[7:]]))
+    with pytest.raises(Refused, match="curator's report"):
+        tabulate(run, Here(), str(path), read_domain(write_domain(tmp_path)))
+    (finding,) = read_findings(run / "findings.json")
+    assert (finding.rule, finding.rows, finding.first) == (rule, 1, 8)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "\r\n\n\n\n"], ids=repr)
+def test_a_table_without_a_record_is_counted_as_none(tmp_path, run, monkeypatch, text):
+    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", 3)
+    path = tmp_path / "table.csv"
+    path.write_bytes(f"COUNTY,SEX,GQ\n{text}".encode())
+    domain = read_domain(write_domain(tmp_path))
+    tabulate(run, Here(), str(path), domain)
+    assert not exact_counts(run, 0, domain.histogram.cells).any()
+
+
+def test_a_run_id_stays_with_its_table(tmp_path, run):
+    domain = read_domain(write_domain(tmp_path))
+    tabulate(run, Here(), write_table(tmp_path), domain)
+    with pytest.raises(Refused, match="another table or domain"):
+        tabulate(run, Here(), write_table(tmp_path, parquet=True), domain)
+
+
+class Stopped(Here):
+    """Workers that die after the first piece of a stage."""
+
+    def map(self, stage, run, function, arguments):
+        super().map(stage, run, function, arguments[:1])
+        raise Failed("stopped here")
+
+
+def test_a_resumed_run_counts_one_version_of_the_table(tmp_path, run, monkeypatch):
+    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", 64)
+    domain = read_domain(write_domain(tmp_path))
+    with pytest.raises(Failed, match="stopped here"):
+        tabulate(run, Stopped(), write_table(tmp_path), domain)
+    table = write_table(tmp_path, ROWS[::-1])  # the same records in another order
+    resumed = tabulate(run, Here(), table, domain)
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+    fresh = RunDirectory(tmp_path / "runs" / "fresh")
+    fresh.create()
+    assert resumed == tabulate(fresh, Here(), table, domain)
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_table_replaced_while_it_is_read_is_refused(tmp_path, run, parquet):
+    class Replacing(Here):
+        def map(self, stage, run, function, arguments):
+            done = super().map(stage, run, function, arguments)
+            write_table(tmp_path, ROWS[::-1], parquet=parquet)
+            return done
+
+    domain = read_domain(write_domain(tmp_path))
+    table = write_table(tmp_path, parquet=parquet)
+    with pytest.raises(Refused, match="changed while it was read"):
+        tabulate(run, Replacing(), table, domain)
+    tabulate(run, Here(), table, domain)
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+
+
+def test_a_corrected_table_is_read_again(tmp_path, run):
+    domain = read_domain(write_domain(tmp_path))
+    with pytest.raises(Refused, match="curator's report"):
+        tabulate(run, Here(), write_table(tmp_path, [*ROWS, ("44002", "1", "101")]), domain)
+    tabulate(run, Here(), write_table(tmp_path), domain)
+    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+    assert read_findings(run / "findings.json") == []
+
+
+def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
+    domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 25.2, "grid": 0.5}))
+    assert domain.mechanism(Fraction(1)).sensitivity == 51
+    rows = [("44001", "1", "101")] * 4
+    tabulate(run, Here(), write_table(tmp_path, rows, weights=["1.5", "0", "25.2", "2.24"]), domain)
+    assert exact_counts(run, 0, 1).tolist() == [3 + 0 + 50 + 4]  # nearest steps of one half
+    other = RunDirectory(tmp_path / "runs" / "other")
+    other.create()
+    with pytest.raises(Refused, match="curator's report"):
+        tabulate(other, Here(), write_table(tmp_path, rows, weights=["1e999999999", "25.3", "-1", "heavy"]), domain)
+    (finding,) = read_findings(other / "findings.json")
+    assert (finding.rows, finding.values) == (4, ("-1", "1e999999999", "25.3", "heavy"))
+
+
+# Budget, noise, calibration, release.
+
+
+def planned(
+    tmp_path: Path, run: RunDirectory, *, totals: str | None = None, table: str | None = None, **options
+) -> Plan:
+    domain = read_domain(write_domain(tmp_path))
+    if totals is not None:
+        (tmp_path / "totals.csv").write_text(totals)
+        options["totals"] = read_totals(tmp_path / "totals.csv", domain)
+    margins = options.pop("margins", ((), ("STATE",), ("SEX", "STATE")))
+    plan = Plan(domain, options.pop("epsilon", Fraction(1, 2)), margins=margins, **options)
+    save_public(run / PLAN, plan)
+    tabulate(run, Here(), table or write_table(tmp_path), domain)
+    return plan
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Charging:
+    ledger = tmp_path / "ledger.sqlite"
+    Ledger(ledger).open_account(Account("long-form", "puredp", Fraction(1)))
+    return Charging("long-form", ledger)
+
+
+def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
+    planned(tmp_path, run)
+    check_budget(run, account)
+    secret = (run / SECRET).read_bytes()
+    check_budget(run, account)
+    assert (run / SECRET).read_bytes() == secret
+    assert Ledger(account.ledger).spent("long-form") == dict.fromkeys(DECLARED["states"], Fraction(1, 2))
+    (row,) = Ledger(account.ledger).rows("long-form")
+    assert (row.amount, row.state) == (Fraction(1, 2), "reserved")
+
+
+def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):
+    planned(tmp_path, run, epsilon=Fraction(3, 2))
+    with pytest.raises(Refused, match="would be passed"):
+        check_budget(run, account)
+    with pytest.raises(Refused, match="no account"):
+        check_budget(run, Charging(None, account.ledger))
+    assert not (run / SECRET).exists()
+    with pytest.raises(Failed, match="no secret"):
+        measure(run, Here())
+
+
+def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
+    plan = planned(tmp_path, run)
+    check_budget(run, account)
+    save_public(run / PLAN, replace(plan, clip=True))
+    with pytest.raises(Refused, match="another configuration"):
+        check_budget(run, account)
+
+
+def test_a_rho_account_is_charged_half_the_square(tmp_path, run):
+    ledger = tmp_path / "rho.sqlite"
+    Ledger(ledger).open_account(Account("rho", "zcdp", Fraction(1, 8)))
+    planned(tmp_path, run)
+    check_budget(run, Charging("rho", ledger))
+    assert set(Ledger(ledger).spent("rho").values()) == {Fraction(1, 8)}
+
+
+@pytest.mark.parametrize("each", [5, 1 << 20])
+def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, account, monkeypatch, each):
+    monkeypatch.setattr(bottom_up_measure, "CELLS_EACH", each)
+    plan = planned(tmp_path, run)
+    check_budget(run, account)
+    measure(run, Here())
+    calibrate_counts(run, Here())
+    given = load_public(run / AUTHORIZATION)
+    drawn = QueryNoise(
+        TwoSidedGeometric(Fraction(2)),
+        RunSecret((run / SECRET).read_bytes()),
+        input_digest=given.input_digest,
+        configuration_digest=plan.digest(),
+        query=QUERY,
+    ).draw_run(0, 24)
+    possible = plan.domain.histogram.possible(np.arange(24))
+    counts = np.load(run / "noisy/final/count.npy")
+    assert counts.tolist() == np.where(possible, np.array(wanted(plan.domain)) + drawn, 0).tolist()
+    assert np.load(run / "noisy/final/reported.npy").tolist() == possible.tolist()
+
+
+def least_margin(cells: int, e: float = 0.5) -> int:
+    """The least m with P(|S| > m) <= .05, by floats."""
+    mass = pmf_of_sum(e, cells)
+    beyond = [1 - mass[len(mass) // 2 - m : len(mass) // 2 + m + 1].sum() for m in range(100)]
+    return next(m for m, tail in enumerate(beyond) if tail <= 0.05)
+
+
+def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: Plan) -> tuple[dict, dict[str, pa.Table]]:
+    check_budget(run, account)
+    measure(run, Here())
+    calibrate_counts(run, Here())
+    out = tmp_path / "staged"
+    stage_release(run, Here(), out)
+    tables = {path.stem: pq.read_table(path) for path in (out / "parquet").iterdir()}
+    for name, table in tables.items():
+        parse = pa.csv.ParseOptions(delimiter="|")
+        types = {column: table.schema.field(column).type for column in table.column_names}
+        text = pa.csv.read_csv(
+            out / f"{name}.csv", parse_options=parse, convert_options=pa.csv.ConvertOptions(column_types=types)
+        )
+        assert text.equals(table.drop_columns(["MOE"]))
+    return json.loads((out / MANIFEST).read_text()), tables
+
+
+def test_a_release_adds_up(tmp_path, run, account):
+    plan = planned(tmp_path, run)
+    manifest, tables = released(tmp_path, run, account, plan)
+    assert set(tables) == {"histogram", "total", "by-state", "by-sex-state"}
+    cells = tables["histogram"].to_pylist()
+    assert len(cells) == 20  # 24 but the structural zeros
+    assert not any(cell["SEX"] == "1" and cell["GQ"] == "301" for cell in cells)
+    for row in tables["by-sex-state"].to_pylist():
+        mine = [cell["COUNT"] for cell in cells if cell["SEX"] == row["SEX"] and cell["COUNTY"][:2] == row["STATE"]]
+        assert row["COUNT"] == sum(mine)
+    assert tables["total"]["COUNT"].to_pylist() == [sum(cell["COUNT"] for cell in cells)]
+    assert {cell["MOE"] for cell in cells} == {6}  # eps 1/2, specs/bottom-up.md section 6
+    assert [row["MOE"] for row in tables["by-state"].to_pylist()] == [least_margin(cells) for cells in (10, 5, 5)]
+    assert manifest["spent"]["bounded"]["epsilon"] == "1"
+    assert "SYNTHETIC" not in manifest
+    assert str(sum(wanted(plan.domain))) not in json.dumps(manifest["histogram"])
+
+
+@pytest.mark.parametrize("method", ["additive", "ratio", "nonnegative"])
+def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run, account, method):
+    totals = "STATE,TOTAL\n44,10\n45,\n46,5\n"  # 44 agrees, 45 is unpublished, 46 has 4
+    plan = planned(tmp_path, run, totals=totals, calibration=method, margins=(("STATE",), ()))
+    manifest, tables = released(tmp_path, run, account, plan)
+    states = {row["STATE"]: row["COUNT"] for row in tables["by-state"].to_pylist()}
+    assert states["44"] == 10
+    assert set(states) == {"44", "45"}
+    assert {cell["COUNTY"] for cell in tables["histogram"].to_pylist()} == {"44001", "44003", "45001"}
+    assert tables["total"]["COUNT"].to_pylist() == [sum(states.values())]
+    cases = {group["STATE"]: group["case"] for group in manifest["calibration"]["groups"]}
+    assert (cases["45"], cases["46"]) == ("unpublished", "inconsistent")
+    assert cases["44"].startswith("calibrated")
+    assert "calibration" in manifest["statements"]
+
+
+def test_a_tolerance_takes_a_total_that_is_near(tmp_path, run, account):
+    plan = planned(tmp_path, run, totals="STATE,TOTAL\n46,5\n", tolerance=Fraction(1))
+    manifest, tables = released(tmp_path, run, account, plan)
+    assert {"STATE": "46", "case": "calibrated"} in manifest["calibration"]["groups"]
+    assert [row["COUNT"] for row in tables["by-state"].to_pylist() if row["STATE"] == "46"] == [5]
+
+
+def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
+    plan = planned(tmp_path, run, clip=True)
+    manifest, tables = released(tmp_path, run, account, plan)
+    counts = tables["histogram"]["COUNT"].to_numpy()
+    raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
+    assert (raw < 0).any()  # or the test would show nothing
+    assert counts.tolist() == np.maximum(raw, 0).tolist()
+    assert tables["total"]["COUNT"].to_pylist() == [max(int(raw.sum()), 0)]
+    assert "clipping" in manifest["statements"]
+
+
+def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
+    domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
+    plan = Plan(domain, Fraction(1, 2), margins=((),))
+    save_public(run / PLAN, plan)
+    tabulate(run, Here(), write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
+    manifest, tables = released(tmp_path, run, account, plan)
+    raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
+    assert tables["histogram"]["COUNT"].to_pylist() == (raw * 0.5).tolist()
+    assert (manifest["noise"]["sensitivity"], manifest["noise"]["scale"], manifest["noise"]["step"]) == (4, "8", "1/2")
+
+
+def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
+    planned(tmp_path, run, sampler="slides")
+    with pytest.raises(Refused, match="not epsilon-DP"):
+        check_budget(run, account)
+    made = make_example(tmp_path / "made", 2000, states=3, counties=2)
+    other = RunDirectory(tmp_path / "runs" / "other")
+    other.create()
+    domain = read_domain(made.domain)
+    plan = Plan(domain, Fraction(1), "slides", read_totals(made.totals, domain))
+    save_public(other / PLAN, plan)
+    tabulate(other, Here(), str(made.table), domain)
+    manifest, tables = released(tmp_path, other, Charging(None, tmp_path / "none"), plan)
+    assert ("SYNTHETIC" in manifest, "slides" in manifest["statements"]) == (True, True)
+    exact = exact_counts(other, 0, domain.histogram.cells)
+    noise = np.load(other / "noisy/00000/count.npy") - exact
+    assert noise.var() == pytest.approx(moments(1.0).variance, rel=0.15)  # 1,200 draws; not the exact sampler's
+    assert tables["histogram"]["COUNT"].type == pa.int64()
+    assert not Ledger(tmp_path / "none").path.exists()
+
+
+def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
+    one, two = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
+    assert one.table.read_bytes() == two.table.read_bytes()
+    assert one.totals.read_text().splitlines()[4] == "05,"  # unpublished
+    table = pq.read_table(two.table).slice(1)
+    pq.write_table(table, two.table)
+    with pytest.raises(Refused, match="changed or replaced"):
+        tabulate(run, Here(), str(two.table), read_domain(two.domain))

@@ -1,0 +1,315 @@
+"""das accuracy: its errors are those of released files and follow their law, and data of persons is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import pytest
+from dhca_inputs import Here, new_run, truth_here
+from hypothesis import example as case
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
+from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, size_class
+from tasks.detailed_dhca.accuracy.measure import measure_accuracy, open_trial, trial_directory
+from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, error_95, make_report, size_name
+from tasks.detailed_dhca.budget_check import Charging, check_budget
+from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.noise import SECRET
+from tasks.detailed_dhca.population_groups import count_population_groups
+from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
+from tasks.detailed_dhca.suppression import suppress
+from tasks.detailed_dhca.totals import measure_totals
+from tasks.detailed_dhca.validation import load_parameters, validate
+from tasks.inputs.configuration import Level
+from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
+
+RUNS = 3
+HERE = cast(Workers, Here())
+KEY = ["REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
+GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
+
+
+def fixed_secret(run: RunDirectory, number: int) -> None:
+    (run / SECRET).write_bytes(bytes([number] * 32))
+
+
+def measured(run: RunDirectory, example: Path, out: Path, runs: int = 1) -> Accuracy:
+    found = measure_accuracy(run, HERE, str(example / "params"), str(example / "data"), "us", out, runs=runs)
+    assert found is not None
+    return found
+
+
+def repeat(example: Path, place: Path, runs: int) -> Report:
+    """The report of an example repeated with the secrets 000..., 111... and so on."""
+    run = new_run(place)
+    for number in range(runs):
+        trial_directory(run, number).create()
+        fixed_secret(trial_directory(run, number), number)
+    report = make_report(measured(run, example, place / "out", runs))
+    assert not [path for path in (run / "trials").iterdir() if path.is_dir()]  # secrets and noisy counts are gone
+    return report
+
+
+def changed(example: Path, place: Path, **changes: object) -> Path:
+    """The example with another configuration."""
+    shutil.copytree(example, place)
+    config = place / "params/config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | changes))
+    return place
+
+
+@pytest.fixture(scope="module")
+def repeated(example: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Path]:
+    """The bundled example, repeated; and where its errors by group lie."""
+    place = tmp_path_factory.mktemp("accuracy")
+    return repeat(example, place, RUNS), place / "out"
+
+
+def release(example: Path, place: Path, number: int) -> Path:
+    """The files of a run with one of these secrets."""
+    run = new_run(place, f"run-{number}")
+    validate(run, HERE, str(example / "params"), str(example / "data"), "us")
+    count_population_groups(run, HERE, "us")
+    fixed_secret(run, number)
+    options = {"region": "us", "coterminous": True, "coterminous_list": None}
+    check_budget(run, "us", Charging(None, Path()), options)
+    for level in load_parameters(run).configuration.levels("us"):
+        for stage in (measure_totals, measure_sex_by_age, suppress):
+            stage(run, HERE, level)
+    equate_coterminous(run, HERE, "us", enabled=True, listed=None)
+    stage_release(run, HERE, "us", place, options, "no spine")
+    return place / f".us-{run.id}.partial"
+
+
+def read(place: Path, table: str) -> pd.DataFrame:
+    """t1 or t2 of a release with its margins; the name of each file tells the iteration level."""
+    paths = sorted((place / "parquet" / table).glob("*.parquet"))
+    return pd.concat(pd.read_parquet(path).assign(ITERATION_LEVEL=int(path.stem[-1])) for path in paths)
+
+
+def errors_of(place: Path, truth: Path, detailed_only: set[str]) -> pd.DataFrame:
+    """Every count of a release beside the true one: a sum of the true sex by age23 cells of its group."""
+    t1, t2, true_t2 = read(place, "t1"), read(place, "t2"), read(truth, "t2")
+    sizes = read(truth, "t1").set_index(GROUP)["COUNT"].to_dict()
+    ages: dict[tuple[str, ...], np.ndarray] = {}
+    for *key, start, count in true_t2[true_t2["AGESTART"] != "*"][[*GROUP, "SEX", "AGESTART", "COUNT"]].to_numpy():
+        ages.setdefault(tuple(key), np.zeros(116, int))[int(start)] = count
+    t1["COUNT_OF"], t2["COUNT_OF"] = "table", np.where(t2["AGESTART"] == "*", "sex", "cell")
+    widths = t2[t2["COUNT_OF"] == "cell"].groupby(GROUP).size().to_dict()
+    rows = []
+    for row in pd.concat([t1, t2]).to_dict("records"):
+        group = tuple(str(row[name]) for name in GROUP)
+        if row["COUNT_OF"] == "table":
+            true = sizes.get(group, 0)
+        else:
+            low, high = (0, 115) if row["AGESTART"] == "*" else (int(row["AGESTART"]), int(row["AGEEND"]))
+            true = ages[*group, str(row["SEX"])][low : high + 1].sum()
+        row["WORKLOAD"] = {8: "Sex x Age(4)", 18: "Sex x Age(9)", 46: "Sex x Age(23)"}.get(
+            widths.get(group), "TotalOnly" if group[2] in detailed_only else "Total"
+        )
+        row["SIZE"] = "0" if not sizes.get(group) else SIZE_NAMES[max(len(str(sizes[group] - 1)), 1)]
+        rows.append({**row, "ERROR": row["COUNT"] - true})
+    return pd.DataFrame(rows)
+
+
+SIZE_NAMES = {1: "1-10", 2: "11-100", 3: "101-1000", 4: "1001-10000"}  # by the digits of size - 1
+
+
+def hold_against_files(report: Report, example: Path, place: Path) -> None:
+    """Hold a report against the released files of runs with its secrets, and against the truth.
+
+    The truth has a sex by age23 table of every group, for its thresholds are 0.
+    """
+    levels = json.loads((example / "params/config.json").read_text())["thresholds_p"]
+    finest = changed(example, place / "finest", thresholds_p={level: [0, 0, 0] for level in levels})
+    truth = truth_here(place, finest / "params", finest / "data")
+    detailed_only = set()
+    for name in ("race", "ethnicity"):
+        with open(example / f"params/{name}-characteristic-iterations.txt") as file:
+            rows = list(csv.DictReader(file, delimiter="|"))
+        detailed_only |= {row["ITERATION_CODE"] for row in rows if row["DETAILED_ONLY"] == "True"}
+    places = [release(example, place, number) for number in range(report.accuracy.runs)]
+    hold_against_manifests(report, places)
+    released = [errors_of(each, truth, detailed_only) for each in places]
+    expected = dict(iter(pd.concat(released).groupby(KEY)))
+    table = report.errors[report.errors["SIZE"] != ALL]
+    assert {tuple(key) for key in table[KEY].to_numpy()} == set(expected)
+    assert set(table["WORKLOAD"]) == set(WORKLOADS)
+    assert (table["NOISE_OF"] != table["REGION_TYPE"]).any()  # the example has coterminous recipients
+    for key, rows in table.groupby(KEY):
+        errors, margins = expected[key]["ERROR"].to_numpy(), expected[key]["MOE"].to_numpy()
+        assert rows["COUNTS"].sum() == len(errors)
+        assert rows["BIAS"] @ rows["COUNTS"] == pytest.approx(errors.sum())
+        assert rows["RMSE"] ** 2 @ rows["COUNTS"] == pytest.approx((errors**2).sum())
+        assert rows["COVERAGE"] @ rows["COUNTS"] == pytest.approx((np.abs(errors) <= margins).sum())
+        assert set(rows["MOE"]) == set(margins)
+
+
+def hold_against_manifests(report: Report, places: list[Path]) -> None:
+    """Groups of the domain, and groups published at each detail."""
+    everyone = report.workloads[report.workloads["SIZE"] == ALL]
+    manifests = [json.loads((place / "manifest.json").read_text())["levels"] for place in places]
+    assert len(everyone) == len(manifests[0])
+    for row in everyone.to_dict("records"):
+        levels = [manifest[f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})"] for manifest in manifests]
+        assert row["GROUPS"] == levels[0]["groups"]
+        for name, detail in zip(WORKLOADS, ("total", "age4", "age9", "age23", "total_only"), strict=True):
+            published = sum(level["groups_published"][detail] for level in levels)
+            assert row[name] * row["GROUPS"] * len(places) == pytest.approx(published)
+
+
+def test_errors_are_those_of_the_released_files(repeated: tuple[Report, Path], example: Path, tmp_path: Path) -> None:
+    hold_against_files(repeated[0], example, tmp_path)
+
+
+def test_errors_of_clipped_counts_piece_by_piece(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.detailed_dhca.domain.GROUPS_EACH", 64)  # a region or two a piece
+    clipped = changed(example, tmp_path / "clipped", allow_negative_counts=False)
+    hold_against_files(repeat(clipped, tmp_path / "runs", 1), clipped, tmp_path)
+
+
+def test_counts_without_suppression_follow_the_stated_law(repeated: tuple[Report, Path]) -> None:
+    """Coverage of unsuppressed counts is binomial. At 1e-6 a row, fresh secrets would fail one time in 10,000."""
+    table = repeated[0].errors
+    certain = (table["COUNT_OF"] == "cell") | table["REGION_TYPE"].isin(["USA", "STATE"])
+    rows = table[certain & (table["SIZE"] == ALL)]
+    assert len(rows) < 100
+    for row in rows.to_dict("records"):
+        within = round(row["COVERAGE"] * row["COUNTS"])
+        assert binomtest(within, row["COUNTS"], row["NOISE_COVERAGE"]).pvalue > 1e-6, row
+
+
+def test_suppression_shows(repeated: tuple[Report, Path]) -> None:
+    report, _ = repeated
+    shares = report.workloads.set_index(["REGION_TYPE", "ITERATION_LEVEL", "SIZE"])
+    assert shares[[*WORKLOADS, "SUPPRESSED"]].sum(axis=1).to_numpy() == pytest.approx(1)
+    assert (shares.loc[["USA", "STATE"], "SUPPRESSED"] == 0).all()
+    assert (shares.loc[("TRACT", 2, "0"), "SUPPRESSED"] > 0.99).all()
+    groups = shares["GROUPS"].unstack()
+    assert (groups.drop(columns=ALL).sum(axis=1) == groups[ALL]).all()
+
+
+def test_each_run_has_noise_of_its_own(repeated: tuple[Report, Path]) -> None:
+    texts = {(repeated[1] / f"single_runs/trial_{number}" / SINGLE).read_text() for number in range(RUNS)}
+    assert len(texts) == RUNS
+
+
+def test_fresh_secrets(example: Path, tmp_path: Path) -> None:
+    """No secret given: two calls draw other noise."""
+    first, second = (measured(new_run(tmp_path, name), example, tmp_path / f"out-{name}", 1) for name in "ab")
+    assert not first.errors.counts.equals(second.errors.counts)
+    assert first.errors.groups.equals(second.errors.groups)
+
+
+def test_the_truth_has_no_error(example: Path, tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    trial = trial_directory(run, 0)
+    trial.create()
+    (trial / "TRUTH").touch()
+    report = make_report(measured(run, example, tmp_path / "out", 1))
+    assert set(report.accuracy.errors.counts["error"]) == {0}
+    assert set(report.errors["COVERAGE"]) == {1}
+    single = pd.read_csv(tmp_path / "out/single_runs/trial_0" / SINGLE)
+    assert not single[["Total absolute error", "Total squared error"]].to_numpy().any()
+    assert set(multi_run(report.accuracy)["MOE of Sex x Age(9)"]) == {"0.00", ""}
+
+
+def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(example / "data", data)
+    (data / MARK_FILE).unlink()
+    run = new_run(tmp_path)
+    with pytest.raises(Refused, match="not marked synthetic"):
+        measure_accuracy(run, HERE, str(example / "params"), str(data), "us", tmp_path / "out", runs=1)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(Refused, match="no account was named"):  # were that check gone, the budget check would hold
+        open_trial(run, 0, "us", coterminous=True)
+    assert not list(run.path.rglob(SECRET))
+
+
+def test_infinite_budgets_are_refused(example: Path, tmp_path: Path) -> None:
+    noiseless = changed(example, tmp_path / "noiseless", privacy_budget_p_level_2_tract=float("inf"))
+    run = new_run(tmp_path)
+    with pytest.raises(Refused, match="infinite"):
+        measured(run, noiseless, tmp_path / "out")
+    assert not (run / "counts").exists()
+
+
+def test_single_run_in_the_layout_of_the_bureau(repeated: tuple[Report, Path]) -> None:
+    report, out = repeated
+    single = pd.concat(pd.read_csv(out / f"single_runs/trial_{number}" / SINGLE) for number in range(RUNS))
+    assert single.columns.tolist() == [
+        "REGION_ID", "REGION_TYPE", "ITERATION_CODE", "DETAILED_ONLY", "COARSE_ONLY", "Population group size",
+        "Workload selected", "Total absolute error", "Total squared error", "NOT_PRIVATE",
+    ]  # fmt: skip
+    counts = report.accuracy.errors.counts
+    measured = counts[(counts["statistic"] == 2) | (counts["statistic"] == 0) & counts["detail"].isin([0, 4])]
+    assert single["Total absolute error"].sum() == measured["error"].abs() @ measured["number"]
+    assert single["Total squared error"].sum() == measured["error"] ** 2 @ measured["number"]
+    assert single["COARSE_ONLY"].any()
+    assert not single[single["COARSE_ONLY"]]["REGION_TYPE"].isin(["USA", "STATE"]).any()
+    assert set(single[single["DETAILED_ONLY"]]["REGION_TYPE"]) == {"USA", "STATE"}
+
+
+def accuracy_of(counts: list[tuple[int, ...]], published: list[tuple[int, ...]]) -> Accuracy:
+    errors = Errors(
+        pd.DataFrame(counts, columns=Errors.none().counts.columns),
+        pd.DataFrame(published, columns=Errors.none().published.columns),
+        Errors.none().groups,
+    )
+    return Accuracy("us", 2, True, (Level("COUNTY", 1), Level("USA", 2)), (), errors)
+
+
+def test_multi_run_gives_the_figures_of_the_bureaus_own_test() -> None:
+    """SafeTab-P's test of its report: a group of size 4 with errors 1, 2, 3, 4, 6, -7, 8, 9 of its cells in one run and
+    -5 of its total in the other; one of size 1 with 3 and 4, here in two, of sizes 0 and 1; a DETAILED_ONLY one of
+    size 0 with 1 and 2.
+    """
+    cells = [(0, 0, 1, 2, 2, error, 1) for error in (1, 2, 3, 4, 6, -7, 8, 9)]
+    totals = [(0, 0, 0, 2, 0, -5, 1), (0, 0, 0, 0, 0, 3, 1), (0, 0, 0, 1, 0, 4, 1)]
+    sums = [(0, 0, 1, 2, 0, 26, 1), (0, 0, 1, 2, 1, 10, 1), (0, 0, 1, 2, 1, 16, 1)]  # not measured, left out
+    detailed = [(1, 1, 4, 0, 0, 1, 1), (1, 1, 4, 0, 0, 2, 1)]
+    published = [(0, 0, 0, 1), (0, 0, 1, 1), (0, 0, 2, 1), (0, 1, 2, 1), (1, 4, 0, 2)]
+    table = multi_run(accuracy_of([*cells, *totals, *sums, *detailed], published))
+    assert table.to_numpy().tolist() == [
+        ["COUNTY", 1, False, "[0.0, 1.0]", "1.00", "3.95", "0.00", "", "0.00", "", "0.00", "", True],
+        ["COUNTY", 1, False, "(1.0, 10.0]", "0.50", "5.00", "0.50", "8.65", "0.00", "", "0.00", "", True],
+        ["USA", 2, True, "[0.0, 1.0]", "1.00", "1.95", "0.00", "", "0.00", "", "0.00", "", True],
+    ]
+
+
+@case({0: 19, 5: 1})  # exactly 5% are beyond 0
+@given(st.dictionaries(st.integers(-30, 30), st.integers(1, 9), min_size=1))
+def test_quantiles(tally: dict[int, int]) -> None:
+    error, number = (np.array(list(part)) for part in (tally.keys(), tally.values()))
+    every = np.abs(np.repeat(error, number))
+    assert quantile_95(pd.DataFrame({"error": error, "number": number})) == pytest.approx(np.quantile(every, 0.95))
+    assert error_95(error, number) == min(m for m in every if 20 * (every > m).sum() <= len(every))
+
+
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [(0, "0"), (1, "1-10"), (2, "1-10"), (10, "1-10"), (11, "11-100"), (1000, "101-1000"), (1001, "1001-10000")],
+)
+def test_size_classes(size: int, name: str) -> None:
+    assert size_name(int(size_class(np.array([size]))[0])) == name
+
+
+def test_nothing_published_is_said() -> None:
+    with pytest.raises(Refused, match="no error to report"):
+        make_report(accuracy_of([], []))

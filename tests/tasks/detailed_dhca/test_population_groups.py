@@ -1,0 +1,267 @@
+"""Codes to iterations and exact counts, held against a naive implementation of the specification and vetted cases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations_with_replacement, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from dhca_inputs import (
+    BLOCKS,
+    BUDGETS,
+    PROPERTY,
+    Here,
+    Inputs,
+    configuration,
+    countries,
+    new_run,
+    people,
+    person,
+    validate_here,
+)
+from dhca_naive import AGES, US, cells, iterations, tabulated
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from privacy.accounting.composition import record_reach
+from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, load_domain
+from tasks.detailed_dhca.population_groups import count_population_groups, load_partitions, read_exact_counts
+from tasks.detailed_dhca.validation import load_parameters, read_parameters
+from tasks.inputs.configuration import ITERATION_LEVELS, Level
+from tasks.inputs.iterations import Granularity, Iterations, read_iterations
+from tasks.lifecycle.run_directory import RunDirectory
+
+GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]
+CODE_LIST = ["1100", "1110", "1200", "1300", "2000"]
+
+
+@st.composite
+def hierarchies(draw: st.DrawFn) -> Inputs:
+    """A random code list and hierarchy in which every code maps to at most one iteration of a kind, level, granularity.
+
+    A code maps to an iteration of both granularities, or to one of each.
+    """
+    race: list[tuple[str, ...]] = []
+    ethnicity: list[tuple[str, ...]] = []
+    number = 1000
+    for kind, level in product(("True", "False", "ethnicity"), "12"):
+        into: dict[tuple[str, str, int], list[str]] = {}
+        for code in CODE_LIST:
+            for flags in draw(st.sampled_from([["both"], ["both"], ["nation"], ["sub"], ["nation", "sub"], []])):
+                detailed_only, coarse_only = str(flags == "nation"), str(flags == "sub")
+                into.setdefault((detailed_only, coarse_only, draw(st.integers(0, 2))), []).append(code)
+        for (detailed_only, coarse_only, _), codes in into.items():
+            number += 1
+            row = (str(number), level, detailed_only, coarse_only, " ".join(codes))
+            if kind == "ethnicity":
+                ethnicity.append(row)
+            else:
+                race.append((row[0], level, kind, *row[2:]))
+    race.append(("0001", "0", "True", "Null", "Null", " ".join(CODE_LIST)))
+    ethnicity.append(("0002", "0", "Null", "Null", CODE_LIST[0]))
+    inputs = Inputs(codes=list(CODE_LIST), race=race, ethnicity=ethnicity, persons=[])
+    for key in BUDGETS:
+        level, region_type = key.removeprefix("privacy_budget_p_level_").split("_", 1)
+        name = region_type.upper().replace("_", "-")
+        if not any(about["codes"] for about in tabulated(inputs, name, int(level)).values()):
+            inputs.config[key] = 0  # a level that no code reaches is refused
+    return inputs
+
+
+def load(inputs: Inputs) -> Iterations:
+    """The iterations as the project reads them from files."""
+    with TemporaryDirectory() as folder:
+        params, _ = inputs.write(Path(folder))
+        found, findings = read_iterations(str(params))
+    assert found is not None, findings
+    return found
+
+
+def groups(found: Iterations, granularity: Granularity, persons: list[dict[str, str]]) -> list[set[str]]:
+    """The iterations of each person, of both levels."""
+    columns = [*(f"QRACE{number}" for number in range(1, 9)), "QSPAN"]
+    codes = np.array([[found.numbers[one[name]] for name in columns] for one in persons], np.uint16)
+    matrix = granularity.flatmap(codes)
+    assert matrix.dtype.kind == "i"
+    dense = matrix.toarray()
+    assert set(np.unique(dense)) <= {0, 1}
+    return [{granularity.codes[number] for number in np.flatnonzero(row)} for row in dense]
+
+
+@given(
+    inputs=hierarchies(),
+    codes=st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(CODE_LIST), min_size=1, max_size=8),
+            st.sampled_from(CODE_LIST),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+)
+@PROPERTY
+def test_the_map_is_the_naive_one(inputs: Inputs, codes: list[tuple[list[str], str]]) -> None:
+    found = load(inputs)
+    persons = [person(races=races, QSPAN=qspan) for races, qspan in codes]
+    for region_type, name in GRANULARITIES:
+        expected = [
+            iterations(inputs, one, region_type, 1) | iterations(inputs, one, region_type, 2) for one in persons
+        ]
+        assert groups(found, getattr(found, name), persons) == expected
+
+
+def test_vetted_cases(shared: Path) -> None:
+    found, findings = read_iterations(str(shared / "data/toy/input_dir_zcdp"))
+    assert found is not None, findings
+    rows = (shared / "data/toy/race_eth_codes_to_iterations_testcases.txt").read_text().splitlines()[1:]
+    cases = [row.split("|") for row in rows]
+    assert len(cases) == 12
+    persons = [person(races=races.split(","), QSPAN=qspan) for races, qspan, _, _ in cases]
+    assert groups(found, found.nation_state, persons) == [set(case[2].split(",")) for case in cases]
+    assert groups(found, found.sub_state, persons) == [set(case[3].split(",")) for case in cases]
+    for region_type in ("STATE", "COUNTY"):  # the Bureau's test has 8 for both levels together
+        assert sum(found.stability(Level(region_type, level), 3) for level in ITERATION_LEVELS) == 8
+
+
+def test_production_tallies(shared: Path) -> None:
+    parameters, _ = read_parameters(str(shared / "data/params-2020-production"))
+    assert parameters is not None
+    found = parameters.iterations
+    assert len(found.codes) == 1755
+    assert [len(found.nation_state.of_level(level)) for level in ITERATION_LEVELS] == [52, 2944]
+    assert [len(found.sub_state.of_level(level)) for level in ITERATION_LEVELS] == [48, 2150]
+    for level in (*parameters.configuration.levels("us"), *parameters.configuration.levels("pr")):
+        assert found.stability(level, 8) == 9
+
+
+# Stability
+
+
+def brute_force_reach(inputs: Inputs, region_type: str, level: int, max_race_codes: int) -> int:
+    """The most groups that any possible record is in."""
+    records = [
+        person(races=races, QSPAN=qspan)
+        for count in range(1, max_race_codes + 1)
+        for races in combinations_with_replacement(inputs.codes, count)
+        for qspan in inputs.codes
+    ]
+    return max(len(iterations(inputs, one, region_type, level)) for one in records)
+
+
+def formula(inputs: Inputs, region_type: str, level: int, max_race_codes: int) -> int:
+    """DESIGN section 4, from the hierarchy itself."""
+    most = {
+        kind: max(
+            sum(about["kind"] == kind and code in about["codes"] for about in domain.values()) for code in inputs.codes
+        )
+        for domain in [tabulated(inputs, region_type, level)]
+        for kind in ("alone", "combination", "ethnicity")
+    }
+    return max(most["alone"], most["combination"]) * max(2, max_race_codes) + most["ethnicity"]
+
+
+@given(inputs=hierarchies(), max_race_codes=st.integers(1, 4))
+@PROPERTY
+def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: int) -> None:
+    found = load(inputs)
+    for region_type, name in GRANULARITIES:
+        for level in ITERATION_LEVELS:
+            reach = brute_force_reach(inputs, region_type, level, max_race_codes)
+            bound = formula(inputs, region_type, level, max_race_codes)
+            assert record_reach(getattr(found, name).counts(level), max_race_codes) == reach
+            if reach > bound or not bound:
+                with pytest.raises(ValueError, match=r"possible record|no code maps"):
+                    found.stability(Level(region_type, level), max_race_codes)
+            else:
+                assert found.stability(Level(region_type, level), max_race_codes) == bound
+
+
+# Exact counts
+
+
+def counted(folder: Path, inputs: Inputs, blocks_each: int | None, region: str = "us") -> RunDirectory:
+    params, data = inputs.write(folder)
+    run = new_run(folder, f"run-{blocks_each}")
+    validated, found = validate_here(run, params, data, region)  # type: ignore[arg-type]
+    assert validated is not None, found
+    count_population_groups(run, Here(), region, blocks_each)  # type: ignore[arg-type]
+    return run
+
+
+def check_counts(run: RunDirectory, inputs: Inputs, region: str, regions_each: int) -> None:
+    """Totals and tables of every level, taken in runs of `regions_each` regions, against the naive ones."""
+    expected = cells(inputs, region)
+    seen = 0
+    for level in load_parameters(run).configuration.levels(region):  # type: ignore[arg-type]
+        domain = load_domain(run, level)
+        keys = [(level.region_type, one, code) for one in domain.region_ids for code in domain.iteration_codes]
+        assert keys == sorted(keys)
+        seen += len(keys)
+        width = len(domain.iteration_codes)
+        for first in range(0, len(domain.region_ids), regions_each):
+            last = min(first + regions_each, len(domain.region_ids))
+            exact = read_exact_counts(run, level, first, last)
+            part = [expected[key] for key in keys[first * width : last * width]]
+            assert exact.totals().tolist() == [counts.total() for counts in part]
+            chosen = np.arange(len(part))[::2]
+            for detail in (AGE4, AGE9, AGE23):
+                table = exact.tables(chosen, detail)
+                assert table.tolist() == [naive_table(part[number], detail) for number in chosen]
+    assert seen == len(expected)
+
+
+def naive_table(counts: Counter[tuple[int, int]], detail: int) -> list[int]:
+    starts = AGES[detail]
+    return [
+        sum(n for (s, age), n in counts.items() if s == sex and low <= age < high)
+        for sex in (1, 2)
+        for low, high in zip(starts, [*starts[1:], 116], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("blocks_each", [1, 2, 3, 1000, None])
+def test_partitions_of_any_size_give_the_naive_counts(tmp_path: Path, blocks_each: int | None) -> None:
+    inputs = Inputs(persons=people(300))
+    run = counted(tmp_path, inputs, blocks_each)
+    partitions = load_partitions(run)
+    if blocks_each == 1:
+        assert len(partitions) == 4  # whole tracts
+    if blocks_each == 1000:
+        assert len(partitions) == 1
+    check_counts(run, inputs, "us", 2)
+
+
+@given(inputs=countries(), blocks_each=st.integers(1, 5), regions_each=st.integers(1, 4))
+@example(inputs=Inputs(persons=[person(BLOCKS[6])]), blocks_each=1, regions_each=1)  # nobody in the states
+@PROPERTY
+def test_counts_of_any_country(inputs: Inputs, blocks_each: int, regions_each: int) -> None:
+    with TemporaryDirectory() as folder:
+        run = counted(Path(folder), inputs, blocks_each)
+        check_counts(run, inputs, "us", regions_each)
+
+
+def test_puerto_rico(tmp_path: Path) -> None:
+    inputs = Inputs(persons=[*people(50), *people(80, 2, BLOCKS[7:])])
+    inputs.config |= {"run_us": False, "run_pr": True}
+    check_counts(counted(tmp_path, inputs, 1, "pr"), inputs, "pr", 1)
+
+
+@pytest.mark.parametrize("age", [0, 4, 5, 14, 15, 17, 18, 20, 21, 22, 24, 62, 64, 66, 67, 84, 85, 115])
+def test_every_age_falls_in_its_bin(tmp_path: Path, age: int) -> None:
+    inputs = Inputs(persons=[person(QAGE=str(age), QSEX="2")])
+    run = counted(tmp_path, inputs, None)
+    exact = read_exact_counts(run, Level("USA", 1), 0, 1)
+    (group,) = np.flatnonzero(exact.totals())[:1]
+    for detail in (AGE4, AGE9, AGE23):
+        bins = AGES[detail]
+        (cell,) = np.flatnonzero(exact.tables(np.array([group]), detail)[0])
+        assert cell == len(bins) + sum(age >= start for start in bins) - 1
+
+
+def test_levels_without_budget_are_not_counted(tmp_path: Path) -> None:
+    inputs = Inputs(config=configuration(**{key: 0 for key in BUDGETS if "tract" in key or "level_1" in key}))
+    run = counted(tmp_path, inputs, 1)
+    assert {path.name for path in (run / "counts").iterdir()} == set(US) - {"TRACT"}

@@ -1,0 +1,691 @@
+"""Validation: every fault is found where it stands, and nothing is found in good input, however it is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from dhca_faults import BLOCKS, CANARY, FAULTS, PERSONS, Fault, field, good_inputs, headless
+from dhca_inputs import (
+    BLOCK,
+    CODES,
+    PERSON_COLUMNS,
+    PROPERTY,
+    RACES,
+    Here,
+    Inputs,
+    configuration,
+    edit,
+    new_run,
+    people,
+    person,
+    validate_here,
+)
+from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tasks.detailed_dhca.budget_check import Charging, foresee_budget
+from tasks.detailed_dhca.persons import AGE23_BINS, PATTERNS, encoded_chunks
+from tasks.detailed_dhca.validation import _input_digest, load_parameters, read_parameters, validate
+from tasks.inputs.findings import Finding
+from tasks.inputs.geography import load_geography
+from tasks.inputs.synthetic_mark import write_mark
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, load_public, open_array
+
+LEFT_OUT = "persons outside the states of US, left out"
+
+
+def errors(found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if not finding.warning]
+
+
+def told(found: list[Finding]) -> list[tuple[str, str, str, int, int | None]]:
+    """Findings without their values."""
+    return [(finding.file, finding.rule, finding.column, finding.rows, finding.first) for finding in found]
+
+
+def encoded(run: RunDirectory) -> Counter[tuple[int, int, tuple[str, ...]]]:
+    """The encoded persons: block, cell, codes."""
+    names = ("Null", *load_parameters(run).iterations.codes)
+    blocks = load_geography(run / "public/geography").blocks
+    found: Counter[tuple[int, int, tuple[str, ...]]] = Counter()
+    for chunk in encoded_chunks(run):
+        block, cell, combination, codes = (
+            np.asarray(open_array(chunk, name)) for name in ("block", "cell", "combination", "combinations")
+        )
+        assert np.all(np.diff(block) >= 0)
+        assert len(np.unique(codes, axis=0)) == len(codes)
+        for one, two, three in zip(blocks[block].tolist(), cell.tolist(), combination.tolist(), strict=True):
+            found[one, two, tuple(names[number] for number in codes[three].tolist())] += 1
+    return found
+
+
+def expected(persons: list[dict[str, str]], states: tuple[str, ...] = ("01", "02")) -> Counter[object]:
+    """What `encoded` must give for good persons."""
+    return Counter(
+        (
+            int("".join(one[name] for name in BLOCK)),
+            23 * (int(one["QSEX"]) - 1) + sum(int(one["QAGE"]) >= age for age in AGE23_BINS) - 1,
+            tuple(one[name] for name in (*RACES, "QSPAN")),
+        )
+        for one in persons
+        if one["TABBLKST"] in states
+    )
+
+
+def test_good_input_has_no_error(tmp_path: Path) -> None:
+    inputs = good_inputs()
+    params, data = inputs.write(tmp_path)
+    run = new_run(tmp_path)
+    validated, found = validate_here(run, params, data)
+    assert validated is not None
+    assert told(found) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
+    assert found[0].warning
+    assert encoded(run) == expected(inputs.persons)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_every_fault_is_one_finding(tmp_path: Path, fault: Fault) -> None:
+    params, data = good_inputs().write(tmp_path)
+    fault.change(tmp_path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is None
+    (error,) = errors(found)
+    assert fault.rule in error.rule
+    assert (error.file, error.column, error.rows, error.first) == (fault.file, fault.column, fault.rows, fault.first)
+    if fault.file == "person-records.txt":  # what others than the curator may see of it
+        assert CANARY not in error.rule + error.column + error.file
+
+
+def test_the_values_are_in_the_curators_report(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    for row in (3, 4, 7):
+        (data / "person-records.txt").write_bytes(
+            field(row, "QAGE", f"{row}00")((data / "person-records.txt").read_bytes())
+        )
+    _, found = validate_here(new_run(tmp_path), params, data)
+    (error,) = errors(found)
+    assert (error.rows, error.first, error.values) == (3, 3, ("300", "400", "700"))
+
+
+def test_a_person_file_without_header_shows_nobody(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    path = data / "person-records.txt"
+    path.write_bytes(headless(field(2, "QSPAN", CANARY)(path.read_bytes())))
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is None
+    rules = [finding.rule for finding in errors(found)]
+    assert rules[0].startswith("Missing columns. Expected columns: ['QAGE', ")
+    assert rules[1:] == ["Columns that stand twice", "Unexpected columns found"]
+    assert not any(CANARY in rule or "000100" in rule for rule in rules)
+
+
+def test_all_faults_of_a_file_are_found_together(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    path = data / "person-records.txt"
+    text = path.read_bytes()
+    for row, column, value in ((3, "QAGE", "x"), (4, "QSEX", "x"), (5, "QSPAN", CANARY), (6, "TABBLK", CANARY)):
+        text = field(row, column, value)(text)
+    path.write_bytes(text + b"short\n")
+    _, found = validate_here(new_run(tmp_path), params, data)
+    assert sorted((finding.column, finding.first) for finding in errors(found)) == [
+        ("", 11),
+        ("QAGE", 3),
+        ("QSEX", 4),
+        ("QSPAN", 5),
+        ("TABBLK", 6),
+    ]
+
+
+def test_faults_of_all_parameter_files_are_found_together(tmp_path: Path) -> None:
+    params, _ = good_inputs().write(tmp_path)
+    (params / "config.json").write_text("{")
+    (params / "race-and-ethnicity-codes.txt").unlink()
+    edit(params / "race-characteristic-iterations.txt", lambda text: text.replace("|1|", "|9|"))
+    parameters, found = read_parameters(str(params))
+    assert parameters is None
+    assert {finding.file for finding in errors(found)} == {
+        "config.json",
+        "race-and-ethnicity-codes.txt",
+        "race-characteristic-iterations.txt",
+    }
+
+
+# What is no fault
+
+
+def _crlf(folder: Path) -> None:
+    for path in folder.rglob("*.txt"):
+        edit(path, lambda text: text.replace("\n", "\r\n") + "\r\n\r\n")
+
+
+def _blank_lines(folder: Path) -> None:
+    for path in folder.rglob("*.txt"):
+        edit(path, lambda text: text + "\n\n\n")
+
+
+def _no_last_newline(folder: Path) -> None:
+    for path in folder.rglob("*.txt"):
+        edit(path, lambda text: text.rstrip("\n"))
+
+
+def _byte_order_marks(folder: Path) -> None:
+    for path in [*folder.rglob("*.txt"), *folder.rglob("*.json")]:
+        edit(path, lambda text: "\ufeff" + text)
+
+
+def _reversed_columns(folder: Path) -> None:
+    for path in folder.rglob("*.txt"):
+        edit(path, lambda text: "".join("|".join(row.split("|")[::-1]) + "\n" for row in text.splitlines()))
+
+
+def _more_columns_of_blocks(folder: Path) -> None:
+    """GRF-C may hold more, in whatever encoding: it is not read."""
+    path = folder / BLOCKS
+    path.write_bytes(b"".join(b"Ca\xf1on|" + row + b"|x\n" for row in path.read_bytes().splitlines()))
+
+
+def _quotes(folder: Path) -> None:
+    """A quotation mark is a character like any other."""
+    for name in ("race-and-ethnicity-codes", "race-characteristic-iterations"):
+        edit(folder / f"params/{name}.txt", lambda text: text.replace("|Name", '|"Name').replace("|Iter", '|"Iter'))
+
+
+def _faults_outside_the_state_filter(folder: Path) -> None:
+    """The state filter comes first: the persons of line 9 and 10 and the block of line 8 are not looked at."""
+    edit(folder / PERSONS, lambda text: text.replace("30|1|True|11", "999|\u00b2|?|11").replace("|50000", "|5"))
+    edit(folder / BLOCKS, lambda text: text.replace("11|001|000100|1000|50000", f"11|1|{9**40}|\u00b2|"))
+
+
+def _leading_zeros(folder: Path) -> None:
+    edit(folder / PERSONS, lambda text: text.replace("\n30|", "\n030|", 1).replace("\n30|", "\n00000000000030|", 1))
+
+
+def _a_block_twice_outside_the_state_filter(folder: Path) -> None:
+    edit(folder / BLOCKS, lambda text: text + text.splitlines()[-1] + "\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _crlf,
+        _blank_lines,
+        _no_last_newline,
+        _byte_order_marks,
+        _reversed_columns,
+        _more_columns_of_blocks,
+        _quotes,
+        _faults_outside_the_state_filter,
+        _leading_zeros,
+        _a_block_twice_outside_the_state_filter,
+    ],
+)
+def test_no_fault(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    inputs = good_inputs()
+    params, data = inputs.write(tmp_path)
+    change(tmp_path)
+    run = new_run(tmp_path)
+    validated, found = validate_here(run, params, data)
+    assert validated is not None
+    assert told(found) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
+    assert encoded(run) == expected(inputs.persons)
+
+
+def test_line_numbers_count_blank_lines_and_rows_left_out(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    edit(data / "GRF-C.txt", lambda text: text.replace("\n", "\r\n\r\n"))  # row r stands on line 2r - 1
+    edit(data / "GRF-C.txt", lambda text: text + "short\r\n01|001|000100|100X|99999|9999\r\n")
+    _, found = validate_here(new_run(tmp_path), params, data)
+    assert [(finding.column, finding.first) for finding in errors(found)] == [("", 21), ("TABBLK", 22)]
+
+
+@pytest.mark.parametrize("size", [400, 1000])
+def test_the_parser_may_hold_little_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr("tasks.inputs.tables.PARSE_BYTES", size)
+    inputs = Inputs()
+    params, data = inputs.write(tmp_path)
+    run = new_run(tmp_path)
+    validated, found = validate_here(run, params, data)
+    assert validated is not None
+    assert found == []
+    assert encoded(run) == expected(inputs.persons)
+    edit(data / "GRF-C.txt", lambda text: text + "01|001|000100|1009|99999|999X\n" * 50 + "\n01|001\n")
+    _, found = validate_here(new_run(tmp_path, "again"), params, data)
+    assert [(one.column, one.rows, one.first) for one in errors(found)] == [("", 1, 62), ("AIANNHCE", 50, 11)]
+
+
+def test_everybody_outside_the_state_filter_is_a_warning(tmp_path: Path) -> None:
+    inputs = Inputs(config=configuration(state_filter_us=["11"]))
+    params, data = inputs.write(tmp_path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is not None
+    assert told(found) == [("person-records.txt", LEFT_OUT, "TABBLKST", 60, None)]
+
+
+def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
+    inputs = Inputs()
+    inputs.config |= {"run_us": False, "run_pr": True}
+    inputs.persons = [*people(5), *people(7, blocks=inputs.blocks[7:])]
+    params, data = inputs.write(tmp_path)
+    run = new_run(tmp_path, "run-pr")
+    validated, found = validate_here(run, params, data, "pr")
+    assert validated is not None
+    assert validated.blocks == 2
+    assert told(found) == [("person-records.txt", LEFT_OUT.replace("US", "PR"), "TABBLKST", 5, None)]
+    assert encoded(run) == expected(inputs.persons, ("72",))
+
+
+def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
+    inputs = Inputs(config=configuration(state_filter_us=["44"]))
+    params, data = inputs.write(tmp_path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is None
+    assert errors(found) == []
+
+
+def test_a_region_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
+    """Its thresholds and the noise of its levels were never checked, so it may not get as far as a charge."""
+    thresholds = {key: value for key, value in configuration()["thresholds_p"].items() if "PR-" not in key}
+    params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
+    run = new_run(tmp_path, "run-pr")
+    foresee_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
+    validated, found = validate_here(run, params, data, "pr")
+    assert validated is None
+    assert errors(found) == []
+    assert not (run / "public/validated").exists()
+
+
+def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
+    inputs = Inputs(config=configuration(state_filter_us=["44", "02", "01", "04"]))
+    params, data = inputs.write(tmp_path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is not None
+    rule = "states without a block, which a run is charged to all the same: ['04', '44']"
+    assert told(found) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
+
+
+def test_a_code_without_a_mapping_is_a_warning(tmp_path: Path) -> None:
+    inputs = good_inputs()
+    inputs.codes += ["4000", "4001"]
+    params, data = inputs.write(tmp_path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is not None
+    assert (
+        "race-and-ethnicity-codes.txt",
+        "codes that map to no iteration: ['4000', '4001']",
+        "RACE_ETH_CODE",
+        2,
+        9,
+    ) in told(found)
+
+
+def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
+    inputs = good_inputs()
+    inputs.race[3] = (*inputs.race[3][:-1], "1100")  # 1110 is in A alone, but in no combination
+    params, data = inputs.write(tmp_path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is not None
+    rules = [finding.rule for finding in found if finding.warning]
+    for where in ("nation/state", "sub-state"):
+        assert f"alone and in-combination iterations of level 1, {where}, group the codes differently" in rules
+
+
+@pytest.mark.parametrize("name", ["params-2020-production", "toy/input_dir_zcdp", "toy/input_dir_puredp"])
+def test_published_parameters_have_no_error(shared: Path, name: str) -> None:
+    parameters, found = read_parameters(str(shared / "data" / name))
+    assert parameters is not None
+    assert errors(found) == []
+
+
+# Parquet
+
+
+def _as_parquet(data: Path, rows_each: int) -> None:
+    path = data / "person-records.txt"
+    table = pa.csv.read_csv(
+        path,
+        parse_options=pa.csv.ParseOptions(delimiter="|"),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(PERSON_COLUMNS, pa.string()), strings_can_be_null=False
+        ),
+    )
+    pq.write_table(table, data / "person-records.parquet", row_group_size=rows_each)
+    path.unlink()
+
+
+@pytest.mark.parametrize("rows_each", [1, 7, 1000])
+def test_parquet_persons_equal_text_persons(tmp_path: Path, rows_each: int) -> None:
+    inputs = Inputs()
+    params, data = inputs.write(tmp_path)
+    _as_parquet(data, rows_each)
+    run = new_run(tmp_path)
+    validated, found = validate_here(run, params, data)
+    assert validated is not None
+    assert found == []
+    assert encoded(run) == expected(inputs.persons)
+
+
+@pytest.mark.parametrize("rows_each", [1, 4])
+@pytest.mark.parametrize(
+    "fault",
+    [fault for fault in FAULTS if fault.name.startswith("person:") and fault.column in ("QRACE1", "QRACE2", "TABBLK")],
+    ids=lambda fault: fault.name,
+)
+def test_faults_in_parquet(tmp_path: Path, fault: Fault, rows_each: int) -> None:
+    params, data = good_inputs().write(tmp_path)
+    fault.change(tmp_path)
+    _as_parquet(data, rows_each)
+    _, found = validate_here(new_run(tmp_path), params, data)
+    (error,) = errors(found)
+    assert fault.rule in error.rule
+    assert fault.first is not None
+    assert (error.column, error.rows, error.first) == (fault.column, fault.rows, fault.first - 1)  # no header
+
+
+def test_values_of_parquet_that_are_missing_or_of_another_type(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    _as_parquet(data, 1000)
+    path = data / "person-records.parquet"
+    table = pq.read_table(path)
+    ages = pa.array([30, 30, None, 130, *[30] * (len(table) - 4)], pa.int64())
+    pq.write_table(table.set_column(0, "QAGE", ages), path)
+    _, found = validate_here(new_run(tmp_path), params, data)
+    (error,) = errors(found)
+    assert (error.column, error.rows, error.first, error.values) == ("QAGE", 2, 3, ("", "130"))
+
+
+def _age_column(table: pa.Table, values: list[object]) -> pa.Table:
+    return table.set_column(0, "QAGE", pa.array(values))
+
+
+@pytest.mark.parametrize(
+    ("damage", "rule"),
+    [
+        (lambda table: table.drop_columns(["QSPAN"]), "Missing columns"),
+        (lambda table: table.append_column(CANARY, table["QSEX"]), "Unexpected columns found"),
+        (lambda table: table.slice(0, 0), "is empty. This fails validation as records are expected."),
+        (lambda table: _age_column(table, [[30]] * len(table)), "a column holds neither text nor numbers"),
+        (lambda table: _age_column(table, [b"8642\xff"] * len(table)), "a column holds neither text nor numbers"),
+    ],
+)
+def test_damaged_parquet(tmp_path: Path, damage: Callable[[pa.Table], pa.Table], rule: str) -> None:
+    params, data = good_inputs().write(tmp_path)
+    _as_parquet(data, 1000)
+    path = data / "person-records.parquet"
+    pq.write_table(damage(pq.read_table(path)), path)
+    validated, found = validate_here(new_run(tmp_path), params, data)
+    assert validated is None
+    (error,) = errors(found)
+    assert rule in error.rule
+    assert CANARY not in error.rule
+
+
+def test_what_is_no_parquet(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    (data / "person-records.txt").rename(data / "person-records.parquet")
+    _, found = validate_here(new_run(tmp_path), params, data)
+    assert told(errors(found)) == [("person-records.parquet", "is not a Parquet file", "", 1, None)]
+
+
+# Chunk boundaries
+
+
+def naive_findings(lines: list[str], max_race_codes: int) -> set[tuple[str, str, int, int]]:
+    """(rule, column, rows, first) of the lines below a header, one line after the other."""
+    blocks = {("01", "001", "000100", "1000"), ("01", "001", "000100", "1001")}
+    found: dict[tuple[str, str], list[int]] = {}
+    for number, text in enumerate(lines, start=2):
+        if not text:
+            continue
+        values = text.split("|")
+        if len(values) != 17:
+            found.setdefault(("a row does not have 17 columns", ""), []).append(number)
+            continue
+        one = dict(zip(PERSON_COLUMNS, values, strict=True))
+        if re.fullmatch("[0-9]{2}", one["TABBLKST"]) and one["TABBLKST"] not in ("01", "02"):
+            continue
+        rules = [
+            ("Invalid values found", name) for name in PERSON_COLUMNS if not re.fullmatch(PATTERNS[name], one[name])
+        ]
+        bad = {name for _, name in rules}
+        for name in (*RACES, "QSPAN"):
+            if name not in bad and one[name] != "Null" and one[name] not in CODES:
+                rules.append(("codes that are not in the code list", name))
+        races = [(one[name], name not in bad) for name in RACES]
+        codes = [good and code != "Null" for code, good in races]
+        if any(then and before == "Null" for (before, _), then in zip(races, codes[1:], strict=False)):
+            rules.append(("race codes after a 'Null'", "QRACE2"))
+        if sum(codes) > max_race_codes:
+            rules.append((f"more than {max_race_codes} race codes", "QRACE1"))
+        if not rules and tuple(one[name] for name in BLOCK) not in blocks:
+            rules.append(("block is not in GRF-C", "TABBLK"))
+        for rule in rules:
+            found.setdefault(rule, []).append(number)
+    return {(*rule, len(numbers), numbers[0]) for rule, numbers in found.items()}
+
+
+VALUES = {
+    "QAGE": ["0", "115", "007", "116", "x", ""],
+    "QSEX": ["1", "2", "3"],
+    "TABBLKST": ["01", "11", "0x"],
+    "TABBLK": ["1000", "1001", "1009"],
+    "QRACE1": ["1100", "1200", "9999", "Null"],
+    "QRACE2": ["Null", "1110", "9999", ""],
+    "QRACE3": ["Null", "Null", "1200", "é"],
+    "QSPAN": ["2000", "2200", "8000", "Null"],
+}
+
+
+@st.composite
+def person_lines(draw: st.DrawFn) -> str:
+    kind = draw(st.sampled_from(["person"] * 8 + ["blank", "short", "long"]))
+    if kind == "blank":
+        return ""
+    row = person(**{name: draw(st.sampled_from([values[0], values[0], *values])) for name, values in VALUES.items()})
+    text = "|".join(row.values())
+    return {"short": text.rpartition("|")[0], "long": text + "|", "person": text}[kind]
+
+
+@given(
+    lines=st.lists(person_lines(), max_size=8),
+    end=st.sampled_from(["\n", "\r\n"]),
+    last=st.booleans(),
+    mark=st.booleans(),
+    sizes=st.lists(st.integers(20, 1500), min_size=2, max_size=2),
+    most=st.integers(1, 3),
+)
+@example(lines=["|".join(person().values())] * 3, end="\n", last=True, mark=False, sizes=[1, 80], most=8)
+@example(lines=["|".join(person(QAGE="x").values())] * 3, end="\r\n", last=False, mark=True, sizes=[1, 2], most=8)
+@PROPERTY
+def test_chunks_may_end_anywhere(
+    lines: list[str], end: str, last: bool, mark: bool, sizes: list[int], most: int
+) -> None:
+    text = ("\ufeff" if mark else "") + end.join(["|".join(PERSON_COLUMNS), *lines]) + (end if last else "")
+    good = [dict(zip(PERSON_COLUMNS, line.split("|"), strict=True)) for line in lines if line.count("|") == 16]
+    rules = naive_findings(lines, most)
+    if not rules and not good:
+        rules = {("person-records.txt is empty. This fails validation as records are expected.", "", 1, None)}
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        params, data = Inputs(config=configuration(max_race_codes=most)).write(Path(folder))
+        edit(data / "GRF-C.txt", lambda text: "\n".join(text.split("\n")[:3]))
+        (data / "person-records.txt").write_bytes(text.encode())
+        for number, size in enumerate([*sizes, len(text.encode())]):
+            for module in ("detailed_dhca.persons", "detailed_dhca.validation", "lifecycle.digests"):
+                patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
+            run = new_run(Path(folder), f"run-{number}")
+            validated, found = validate_here(run, params, data)
+            assert {told[1:] for told in told(errors(found))} == rules
+            left_out = [finding.rows for finding in found if finding.rule == LEFT_OUT]
+            assert sum(left_out) == sum(one["TABBLKST"] == "11" for one in good)
+            if not rules:
+                assert validated is not None
+                assert encoded(run) == expected(good)
+
+
+def test_the_input_digest_is_of_the_very_bytes(tmp_path: Path) -> None:
+    """Other persons, or the same in another order: another digest."""
+    digests = []
+    for number, change in enumerate((lambda rows: rows, lambda rows: rows[::-1], lambda rows: rows[1:])):
+        inputs = Inputs()
+        inputs.persons = change(inputs.persons)
+        params, data = inputs.write(tmp_path / str(number))
+        validated, _ = validate_here(new_run(tmp_path, f"run-{number}"), params, data)
+        assert validated is not None
+        files = [file_digest(data / name) for name in ("person-records.txt", "GRF-C.txt")]
+        assert validated.input_digest == _input_digest(*files)
+        digests.append(validated.input_digest)
+    assert len(set(digests)) == 3
+
+
+class Meddler(Here):
+    """Workers in this process; somebody changes the files as soon as a stage's first or last piece has ended."""
+
+    def __init__(self, stage: str, change: Callable[[], object], after: int) -> None:
+        self.stage, self.change, self.after = stage, change, after
+
+    def map(self, stage: str, run: RunDirectory, function: Any, arguments: Any) -> list[Any]:
+        results = []
+        for number, each in enumerate(calls := list(arguments)):
+            results.append(function(run, *each))
+            if stage == self.stage and number == self.after % len(calls):
+                self.change()
+        return results
+
+
+def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -> None:
+    """Sixty persons are read; by the time that their file is digested, thirty synthetic ones lie there."""
+    _, marked = Inputs(persons=people(30)).write(tmp_path / "synthetic")
+    _as_parquet(marked, 1000)
+    write_mark(marked, generator="a test", version="1", seed=None)
+    params, data = Inputs().write(tmp_path / "real")
+    _as_parquet(data, 1000)
+    shutil.copy(marked / "SYNTHETIC.json", data)
+    name = "person-records.parquet"
+    workers: Any = Meddler("validate", lambda: shutil.copy(marked / name, data / name), -1)
+    run = new_run(tmp_path)
+    with pytest.raises(Refused, match=r"person-records\.parquet changed while it was read"):
+        validate(run, workers, str(params), str(data), "us")
+    assert not (run / "public/validated").exists()
+
+
+@pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
+def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for module in ("detailed_dhca.persons", "detailed_dhca.validation", "lifecycle.digests"):
+        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 1000)
+    params, data = Inputs().write(tmp_path)
+    path = data / name
+    reversed_rows = lambda text: "\n".join([*text.splitlines()[:1], *text.splitlines()[:0:-1]]) + "\n"  # noqa: E731
+    workers: Any = Meddler("validate", lambda: edit(path, reversed_rows), 0)
+    run = new_run(tmp_path)
+    with pytest.raises(Refused, match=f"{name} changed while it was read"):
+        validate(run, workers, str(params), str(data), "us")
+    assert not (run / "public/validated").exists()
+    validated, _ = validate_here(run, params, data)  # the same run, when nobody meddles
+    assert validated is not None
+    assert validated.input_digest == _input_digest(
+        *(file_digest(data / name) for name in ("person-records.txt", "GRF-C.txt"))
+    )
+
+
+@pytest.mark.parametrize("name", ["config.json", "race-and-ethnicity-codes.txt"])
+def test_a_parameter_file_that_changes_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    params, _ = Inputs().write(tmp_path)
+
+    def meddle(*_: object) -> list[Finding]:
+        edit(params / name, lambda text: text + "\n")
+        return []
+
+    monkeypatch.setattr("tasks.detailed_dhca.validation._check_levels", meddle)
+    with pytest.raises(Refused, match=f"{name} changed while it was read"):
+        read_parameters(str(params))
+
+
+# A server's answers
+
+
+class WholeFiles(MemoryFileSystem):
+    """A server that ignores the range that it is asked for."""
+
+    protocol = "whole"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        return bytes(super().cat_file(path))
+
+
+class CutShort(WholeFiles):
+    """A server whose answers end too soon."""
+
+    protocol = "short"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        return bytes(super().cat_file(path)[start:end][:-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [(WholeFiles, "byte ranges"), (CutShort, "fewer bytes came than the file has")]
+)
+def test_a_part_of_a_file_is_that_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[WholeFiles], words: str
+) -> None:
+    """Else each chunk would count everybody, or lose somebody."""
+    fsspec.register_implementation(kind.protocol, kind, clobber=True)
+    for module in ("detailed_dhca.persons", "detailed_dhca.validation", "lifecycle.digests"):
+        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 2000)
+    params, data = Inputs().write(tmp_path)
+    for path in data.iterdir():
+        kind().pipe_file(f"{kind.protocol}://data/{path.name}", path.read_bytes())
+    with pytest.raises(Refused, match=words):
+        validate(new_run(tmp_path), Here(), str(params), f"{kind.protocol}://data", "us")  # type: ignore[arg-type]
+
+
+# The mark of synthetic data
+
+
+def test_marked_data_is_synthetic_and_a_mark_never_covers_other_data(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    write_mark(data, generator="a test", version="1", seed=None)
+    validated, _ = validate_here(new_run(tmp_path, "marked"), params, data)
+    assert validated is not None
+    assert validated.synthetic
+    edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
+    with pytest.raises(Refused, match="changed or replaced"):
+        validate(new_run(tmp_path, "changed"), Here(), str(params), str(data), "us")  # type: ignore[arg-type]
+    (data / "SYNTHETIC.json").write_text(json.dumps({"generator": "x"}))
+    with pytest.raises(Refused, match="damaged"):
+        validate(new_run(tmp_path, "damaged"), Here(), str(params), str(data), "us")  # type: ignore[arg-type]
+    (data / "SYNTHETIC.json").unlink()
+    validated, _ = validate_here(new_run(tmp_path, "unmarked"), params, data)
+    assert validated is not None
+    assert not validated.synthetic
+
+
+def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    run = new_run(tmp_path)
+    first, _ = validate_here(run, params, data)
+    assert validate(run, Here(), str(params), str(data), "us") == first  # type: ignore[arg-type]
+    edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
+    with pytest.raises(Refused, match="a new run is a new spend"):
+        validate(run, Here(), str(params), str(data), "us")  # type: ignore[arg-type]
+    assert load_public(run / "public/validated") == first

@@ -1,0 +1,54 @@
+"""JSON nested deeper than a parser follows is bad input like any other: refused in one line by all that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spine.settings import settings_for
+from tasks.attribute_loss.phsafe import read_phsafe_budgets
+from tasks.bottom_up.domain import read_domain
+from tasks.inputs.configuration import parse_configuration
+from tasks.inputs.level_budgets import read_settings
+from tasks.inputs.synthetic_mark import read_mark
+from tasks.lifecycle.errors import Refused
+from tasks.spine.options import read_allocation, read_columns
+from tasks.synth.params import read_config
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "SYNTHETIC.json": lambda path: read_mark(path.parent),
+    "config.json": lambda path: read_config(path.parent),
+    "domain.json": read_domain,
+    "manifest.json": read_settings,
+    "phsafe.json": read_phsafe_budgets,
+    "columns.json": lambda path: read_columns(str(path)),
+    "allocation.json": lambda path: read_allocation(str(path), None, settings_for("pl94-persons")),
+}
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("text", [DEEP, f'{{"groups": {DEEP}}}'], ids=["whole", "within"])
+def test_deep_nesting_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Refused) as refused:
+        READERS[name](tmp_path / name)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_deep_nesting_of_a_runs_configuration_is_one_finding() -> None:
+    configuration, (finding,) = parse_configuration(DEEP)
+    assert configuration is None
+    assert "is not JSON as expected: maximum recursion depth" in finding.rule
+
+
+@pytest.mark.parametrize("depth", [100, 300, 600, 900])
+@pytest.mark.parametrize("key", ["thresholds_p", "state_filter_us", "max_race_codes", "unknown"])
+def test_what_the_parser_still_follows_is_a_finding_too(depth: int, key: str) -> None:
+    configuration, found = parse_configuration(f'{{"{key}": {"[" * depth + "]" * depth}}}')
+    assert configuration is None
+    assert found

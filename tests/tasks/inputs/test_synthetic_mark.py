@@ -1,0 +1,69 @@
+"""Marks of synthetic data and the chunked digest under them."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tasks.inputs.synthetic_mark import MARK_FILE, read_mark, verify, write_mark
+from tasks.lifecycle import digests
+from tasks.lifecycle.errors import Refused
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "person-records.txt").write_bytes(b"QAGE\n001\n")
+    (tmp_path / "GRF-C.txt").write_bytes(b"TABBLKST\n44\n")
+    return tmp_path
+
+
+def test_file_digest_is_the_digest_of_the_chunks_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "CHUNK_BYTES", 4)
+    path = tmp_path / "file"
+    for content, chunks in [(b"", []), (b"abcd", [b"abcd"]), (b"abcdefghij", [b"abcd", b"efgh", b"ij"])]:
+        path.write_bytes(content)
+        by_hand = sha256(b"".join(sha256(chunk).digest() for chunk in chunks)).hexdigest()
+        assert digests.file_digest(path) == by_hand == digests.combine(map(digests.chunk_digest, chunks))
+
+
+def test_a_mark_is_read_back_and_verified(data: Path) -> None:
+    assert read_mark(data) is None
+    written = write_mark(data, generator="a test", version="1", seed=7)
+    assert set(written.digests) == {"person-records.txt", "GRF-C.txt"}
+    mark = read_mark(data)
+    assert mark == written
+    verify(mark, data)
+
+
+@pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
+def test_data_changed_under_its_mark_is_refused(data: Path, name: str) -> None:
+    mark = write_mark(data, generator="a test", version="1", seed=None)
+    with (data / name).open("ab") as file:
+        file.write(b"9")
+    with pytest.raises(Refused, match=f"^{name} is not the file"):
+        verify(mark, data)
+
+
+def test_a_file_added_beside_the_marked_ones_is_refused(data: Path) -> None:
+    mark = write_mark(data, generator="a test", version="1", seed=None)
+    (data / "person-records.parquet").write_bytes(b"real persons")
+    with pytest.raises(Refused, match=r"does not cover person-records\.parquet"):
+        verify(mark, data)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", json.dumps({"generator": "x"}), "\udcff"])
+def test_a_damaged_mark_is_refused(data: Path, text: str) -> None:
+    (data / MARK_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(Refused, match="damaged"):
+        read_mark(data)
+
+
+@pytest.mark.parametrize("missing", ["person-records.txt", "GRF-C.txt"])
+def test_only_whole_data_can_be_marked(data: Path, missing: str) -> None:
+    (data / missing).unlink()
+    with pytest.raises(Refused, match="holds no"):
+        write_mark(data, generator="a test", version="1", seed=None)
+    assert not (data / MARK_FILE).exists()

@@ -1,0 +1,103 @@
+"""The run directory: what exists is whole, and what must outlive a crash of the machine is flushed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.detailed_dhca.budget_check import _make_secret
+from tasks.detailed_dhca.noise import SECRET
+from tasks.lifecycle import run_directory
+from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked, remove, whole
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run directory that has been worked on, with a folder of every stage."""
+    run = RunDirectory(tmp_path / "state/runs/run-us")
+    with locked(run):
+        for name in STAGES:
+            (run / name).mkdir()
+            (run / name / "part").touch()
+    return run
+
+
+def stages_left(run: RunDirectory) -> set[str]:
+    return {path.name for path in run.path.iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("mark", ["boot", "code"])
+@pytest.mark.parametrize("of", ["same", "another", "missing", "empty"])
+def test_what_is_not_of_this_boot_and_code_is_dropped(run: RunDirectory, mark: str, of: str) -> None:
+    if of == "missing":
+        (run / mark).unlink()
+    elif of != "same":
+        (run / mark).write_text(f"of another {mark}" if of == "another" else "")
+    with locked(run):
+        assert stages_left(run) == (set(STAGES) if of == "same" else set())
+    (run / "noisy").mkdir(exist_ok=True)
+    with locked(run):
+        assert "noisy" in stages_left(run), "dropped twice"
+
+
+def test_what_cannot_be_deleted_is_not_taken_for_whole(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path, ignore_errors: bool = False) -> None:
+        assert ignore_errors
+
+    (run / "boot").unlink()
+    monkeypatch.setattr(shutil, "rmtree", fails)
+    with locked(run):
+        assert not any((run / name).exists() for name in STAGES)
+    monkeypatch.setattr(os, "rename", _denied)
+    (run / "noisy").mkdir()
+    with pytest.raises(PermissionError):
+        remove(run / "noisy")
+
+
+def _denied(*_: Any) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+def _make(path: Path, text: str) -> None:
+    with whole(path) as temporary:
+        temporary.mkdir()
+        (temporary / "part").write_text(text)
+
+
+def test_a_folder_gives_way_to_its_twin_and_to_nothing_else(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    _make(run / "noisy/usa-1", "first")
+    _make(run / "noisy/usa-1", "twin")
+    assert (run / "noisy/usa-1/part").read_text() == "first"
+    monkeypatch.setattr(os, "replace", _denied)
+    with pytest.raises(PermissionError):
+        _make(run / "noisy/usa-1", "denied")
+    assert {path.name for path in (run / "noisy").iterdir()} == {"part", "usa-1"}
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, bool]]:
+    """What is flushed, in order: where it lies, and whether the secret or file `kept` had its name by then."""
+    seen: list[tuple[Path, bool]] = []
+
+    def fsync(handle: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        seen.append((path, path.is_dir() and any((path / name).exists() for name in ("kept", SECRET))))
+
+    monkeypatch.setattr(run_directory.os, "fsync", fsync)
+    return seen
+
+
+def test_a_durable_file_is_flushed_and_then_its_name(run: RunDirectory, flushed: list[tuple[Path, bool]]) -> None:
+    with whole(run / "kept", durable=True) as temporary:
+        temporary.touch()
+    assert flushed == [(temporary, False), (run.path, True)]
+
+
+def test_a_secret_is_flushed_and_every_folder_on_its_way(run: RunDirectory, flushed: list[tuple[Path, bool]]) -> None:
+    _make_secret(run)
+    assert flushed[:2] == [(run / SECRET, False), (run.path, True)]
+    assert [path for path, _ in flushed[2:]] == list(run.path.parents)

@@ -1,0 +1,236 @@
+"""A spine's directory: what its files hold agrees with itself, in one process and on Dask, for every product."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from spine_cases import blocks_table, write_grfc
+
+from spine.settings import PRODUCTS, settings_for
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+from tasks.spine.optimize import on_client, optimize_spine
+from tasks.spine.options import read_allocation, read_settings
+
+PERSONS = settings_for("pl94-persons")
+
+
+@pytest.fixture(scope="module")
+def grfc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_grfc(tmp_path_factory.mktemp("geography") / "GRF-C.txt", blocks_table(7, (1, 55), 400))
+
+
+@pytest.fixture
+def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of a small run's time goes into its charts; two tests below look at them."""
+    monkeypatch.setattr("tasks.spine.finish.write_report", lambda *_: None)
+
+
+def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    blocks = pd.concat([pd.read_parquet(f) for f in sorted((out / "blocks").iterdir())], ignore_index=True)
+    geounits = pd.concat([pd.read_parquet(f) for f in sorted((out / "geounits").iterdir())], ignore_index=True)
+    return blocks, geounits.astype({"level": str, "share": str})
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize("states", [(), (55,)])
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: str, states: tuple[int, ...]) -> None:
+    settings = settings_for(product)
+    out = tmp_path / "spine"
+    summary = optimize_spine(grfc, out, settings, states=states)
+    blocks, geounits = tables(out)
+    assert len(blocks) == summary.blocks == (400 if states else 800)
+    assert blocks["block"].is_unique
+    assert blocks["geocode"].is_unique
+    paths = blocks["share"].map(Fraction).to_numpy()
+    above = [level for level in settings.levels if level != "Block"]
+    for level in above:
+        mine = geounits[geounits["level"] == level].set_index("id")
+        assert len(mine) == summary.geounits["optimized"][level]
+        assert mine["geocode"].is_unique
+        root = level == settings.levels[0]
+        ids = np.zeros(len(blocks), int) if root else blocks[level.lower()].to_numpy()
+        assert (mine["blocks"].sort_index() == np.bincount(ids)).all()
+        paths = paths + mine["share"].map(Fraction).loc[ids].to_numpy()
+        prefix = mine["geocode"].loc[ids].to_numpy()
+        assert all(code.startswith(p) for code, p in zip(blocks["geocode"], prefix, strict=True))
+        if not root:
+            parent = above[above.index(level) - 1]
+            up = geounits[geounits["level"] == parent].set_index("id")
+            assert (mine["parent"].astype(int).value_counts().sort_index() == up["fanout"].sort_index()).all()
+    assert set(paths) == {Fraction(1)}  # exact: every block's path spends the whole budget
+    assert summary.cost == summary.budget
+    assert all(
+        code.endswith(b[:11] + b[11] + b[11:]) for code, b in zip(blocks["geocode"], blocks["block"], strict=True)
+    )
+
+
+def test_on_dask_as_in_one_process(grfc: Path, tmp_path: Path, client: Any) -> None:
+    alone = optimize_spine(grfc, tmp_path / "alone", PERSONS)
+    spread = optimize_spine(grfc, tmp_path / "spread", PERSONS, each=on_client(client))
+    assert alone.classes == spread.classes
+    for name in ("entities.csv", "levels.csv", "noise.csv", "classes.csv", "spine.html"):
+        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "spread" / name).read_bytes()
+    for one, two in zip(tables(tmp_path / "alone"), tables(tmp_path / "spread"), strict=True):
+        pd.testing.assert_frame_equal(one, two)
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> None:
+    """The tables of a forest under a root are those of the whole nation built and solved at once."""
+    from spine.allocations import allocation_for
+    from spine.build import aian, conventional, optimized
+    from spine.bypass import bypass
+    from spine.entities import entities
+    from spine.osed import osed
+    from spine.overlap import overlap
+    from spine.variance import cell_variance, entity_sums, root_of, upward
+    from spine.workload import WORKLOADS, marginal_parts
+    from tasks.spine.geography import read_geography
+
+    optimize_spine(grfc, tmp_path / "spine", PERSONS)
+    found = pd.read_csv(tmp_path / "spine" / "entities.csv", dtype={"code": str})
+    blocks, _ = read_geography(grfc, PERSONS)
+    allocation = allocation_for(PERSONS)
+    for make in (conventional, aian, optimized):
+        spine = make(blocks, PERSONS).with_shares(dict(allocation.levels))
+        spine = bypass(spine, PERSONS) if make is optimized else spine
+        for name in ("place", "aian", "mcd"):
+            family = entities(blocks, name, PERSONS)
+            assert family is not None
+            mine = found[found["class"] == name]
+            assert (mine[f"osed_{make.__name__}"].to_numpy() == osed(spine, family)).all()
+            pairs = overlap(spine, family.of_block, len(family.codes))
+            variance = np.zeros(len(family.codes))
+            for part in marginal_parts("total", WORKLOADS["pl94-persons"], allocation):
+                up = upward(spine, part, 1)
+                variance += cell_variance(part, root_of(spine, up).entities(entity_sums(spine, up, family, pairs)))
+            np.testing.assert_allclose(mine[f"se_total_{make.__name__}"], np.sqrt(variance), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize("variant", ["production", "paper"])
+def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path, variant: Any) -> None:
+    words = {"mechanism": "pure", "tract_groups": "true", "fanout_cutoff": "1", "exact_bypass": "true"}
+    settings = read_settings("pl94-persons", "us", variant, words)
+    allocation = read_allocation(None, "8", settings)
+    summary = optimize_spine(grfc, tmp_path / "spine", settings, allocation=allocation)
+    assert summary.cost == summary.budget == 8
+    blocks, geounits = tables(tmp_path / "spine")
+    assert blocks["geocode"].is_unique
+    for _, of_level in geounits.groupby("level"):
+        assert of_level["geocode"].is_unique
+    counties = (geounits["level"] == "County").sum()
+    assert counties > summary.geounits["aian"]["County"]  # some were split
+    noise = pd.read_csv(tmp_path / "spine" / "noise.csv")
+    row = noise[(noise["level"] == "US") & (noise["query"] == "detailed")].iloc[0]
+    assert Fraction(row["parameter"]) == 2 / (8 * Fraction(104, 4099) * Fraction(189, 241))
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_noise_is_given_for_every_share_that_occurs(grfc: Path, tmp_path: Path) -> None:
+    optimize_spine(grfc, tmp_path / "spine", PERSONS)
+    blocks, geounits = tables(tmp_path / "spine")
+    noise = pd.read_csv(tmp_path / "spine" / "noise.csv")
+    occurring = set(zip(geounits["level"], geounits["share"], strict=True))
+    occurring |= {("Block", share) for share in blocks["share"].astype(str)}
+    assert {(level, share) for level, share in occurring if share != "0"} == set(
+        zip(noise["level"], noise["share"], strict=True)
+    )
+    assert ("Block", "0") in occurring  # only children were bypassed
+
+
+def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Path) -> None:
+    optimize_spine(grfc, tmp_path / "spine", PERSONS, county="55001")
+    manifest = json.loads((tmp_path / "spine" / "spine.json").read_text())
+    assert manifest["settings"]["fanout_cutoff"] == {
+        "value": 12,
+        "source": "spec 1.6: table_reader.py, set by no production config",
+    }
+    assert manifest["inputs"] == {"GRF-C.txt": file_digest(grfc)}
+    assert manifest["cost"] == manifest["budget"] == "293764/114921"
+    assert manifest["notes"] == [
+        "group-quarters types are not known: the GQ entities are left out",
+        "which blocks are occupied is not known: all blocks are on the spine",
+    ]
+    page = (tmp_path / "spine" / "spine.html").read_text()
+    assert "County 55001, before and after" in page
+    assert page.count("<svg") == 4
+    assert "currentColor" in page
+    assert "#010203" not in page
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_whole_directory_or_none(grfc: Path, tmp_path: Path) -> None:
+    out = tmp_path / "spine"
+    out.mkdir()
+    optimize_spine(grfc, out, PERSONS)  # an empty directory may be there
+    with pytest.raises(Refused, match="is not empty"):
+        optimize_spine(grfc, out, PERSONS)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["spine"]
+    for wrong in ({"county": "99999"}, {"marginals": ("income",)}, {"states": (36,)}):
+        with pytest.raises(Refused):
+            optimize_spine(grfc, tmp_path / "other", PERSONS, **wrong)  # type: ignore[arg-type]
+        assert not (tmp_path / "other").exists()
+    with pytest.raises(Refused, match="the allocation is for"):
+        optimize_spine(
+            grfc, tmp_path / "other", settings_for("dhc-units"), allocation=read_allocation(None, None, PERSONS)
+        )
+
+
+def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path) -> None:
+    def broken(function: Any, arguments: Any) -> Any:
+        raise OSError("a worker died")
+
+    with pytest.raises(OSError, match="a worker died"):
+        optimize_spine(grfc, tmp_path / "spine", PERSONS, each=broken)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_geography_of_one_block(tmp_path: Path) -> None:
+    one = write_grfc(tmp_path / "GRF-C.txt", blocks_table(1, (55,), 40).iloc[:1])
+    summary = optimize_spine(one, tmp_path / "spine", PERSONS)
+    assert summary.cost == summary.budget
+    blocks, geounits = tables(tmp_path / "spine")
+    assert blocks["share"].tolist() == ["0"]
+    assert geounits["share"].tolist() == ["1", "0", "0", "0", "0"]  # all of it has moved to the root
+
+
+MEASURED = {  # docs/spine.md: by class, how many, and OSED mean and largest: conventional, AIAN, optimized
+    "wi": {
+        "place": (804, [(40.17, 671), (40.12, 672), (9.08, 188)]),
+        "mcd": (1910, [(53.79, 668), (53.68, 669), (4.75, 133)]),
+        "aian": (12, [(102.75, 345), (6.17, 15), (3.5, 14)]),
+    },
+    "ri": {
+        "place": (36, [(25.89, 50), (25.89, 50), (22.92, 58)]),
+        "mcd": (39, [(8.26, 42), (8.28, 42), (6.74, 42)]),
+        "aian": (1, [(25.0, 25), (1.0, 1), (1.0, 1)]),
+    },
+    "pr": {"place": (292, [(12.23, 93), (12.23, 93), (2.84, 25)])},
+}
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_states_at_hand(shared: Path, tmp_path: Path, name: str) -> None:
+    settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
+    summary = optimize_spine(shared / "data" / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)
+    rows = {row["class"]: row for row in summary.classes}
+    found = {
+        of: (
+            rows[of]["entities"],
+            [(round(float(rows[of][f"osed_mean_{w}"]), 2), rows[of][f"osed_max_{w}"]) for w in summary.geounits],
+        )
+        for of in MEASURED[name]
+    }
+    assert found == MEASURED[name]
+    assert summary.cost == summary.budget
