@@ -28,7 +28,7 @@ import pyarrow.csv
 
 from flows.execution.cluster import ClusterSettings, open_cluster
 from privacy.noise.randomness import Keystream
-from tasks.detailed_dhca.budget_check import Charging, check_budget
+from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.population_groups import (
@@ -38,15 +38,17 @@ from tasks.detailed_dhca.population_groups import (
     read_persons,
 )
 from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import load_parameters, read_parameters, validate
+from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level, Region
-from tasks.inputs.geography import GRF_FILE, NOWHERE, load_geography
-from tasks.inputs.tables import read_bytes
+from tasks.inputs.files import read_bytes
+from tasks.inputs.geography import GRF_FILE, NOWHERE
+from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.digests import CHUNK_BYTES
-from tasks.lifecycle.run_directory import RunDirectory, load_public
+from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 
 WORDS_EACH = 1 << 22
@@ -59,11 +61,11 @@ def timed(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def read_only(run: RunDirectory, path: str, number: int) -> int:
+def read_only(run: DetailedRun, path: str, number: int) -> int:
     return len(read_bytes(path, number * CHUNK_BYTES, (number + 1) * CHUNK_BYTES))
 
 
-def parse_only(run: RunDirectory, path: str, number: int) -> int:
+def parse_only(run: DetailedRun, path: str, number: int) -> int:
     """pyarrow with its own defaults but the delimiter, over the whole lines of a chunk."""
     data = read_bytes(path, number * CHUNK_BYTES, (number + 1) * CHUNK_BYTES)
     body = data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1]
@@ -72,11 +74,11 @@ def parse_only(run: RunDirectory, path: str, number: int) -> int:
     return len(pa.csv.read_csv(pa.BufferReader(body), read_options=read, parse_options=options)) if body else 0
 
 
-def keystream_only(run: RunDirectory, number: int, words: int) -> int:
+def keystream_only(run: DetailedRun, number: int, words: int) -> int:
     return len(Keystream(bytes(32), nonce=number).words(0, words))
 
 
-def copy_only(run: RunDirectory, number: int, folder: str, read: int, write: int) -> None:
+def copy_only(run: DetailedRun, number: int, folder: str, read: int, write: int) -> None:
     """Read what an earlier call left, `read` bytes of it, and write `write` bytes."""
     scratch = run / folder
     scratch.mkdir(exist_ok=True)
@@ -87,11 +89,11 @@ def copy_only(run: RunDirectory, number: int, folder: str, read: int, write: int
     path.write_bytes(bytes(write))
 
 
-def pandas_counts(run: RunDirectory, number: int) -> int:
+def pandas_counts(run: DetailedRun, number: int) -> int:
     """The exact counts of a partition as a user would write them: join, explode, group by. Checked for its sum."""
     partition = load_partitions(run)[number]
     persons, combinations = read_persons(run, partition.blocks)
-    geography, iterations = load_geography(run / "public/geography"), load_parameters(run).iterations
+    geography, iterations = run.geography, run.parameters.iterations
     total = 0
     for name in partition.regions:
         flatmap = iterations.granularity(Level(name, 1)).flatmap(combinations).tocoo()
@@ -107,11 +109,11 @@ def volume(folder: Path, pattern: str) -> int:
     return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
 
 
-def measure_run(run: RunDirectory, workers: Workers, params: str, data: str, region: Region, out: Path) -> dict:
+def measure_run(run: DetailedRun, workers: Workers, params: str, data: str, region: Region, out: Path) -> dict:
     """Seconds of each stage, and the volumes that the bounds need."""
     seconds = {"validate": timed(lambda: validate(run, workers, params, data, region))}
     seconds["population groups"] = timed(lambda: count_population_groups(run, workers, region))
-    levels = load_parameters(run).configuration.levels(region)
+    levels = run.parameters.configuration.levels(region)
     check_budget(run, region, Charging(None, Path()), {})
     for name, stage in (("totals", measure_totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
         seconds[name] = timed(lambda stage=stage: [stage(run, workers, level) for level in levels])
@@ -138,10 +140,10 @@ def measure_run(run: RunDirectory, workers: Workers, params: str, data: str, reg
     }
 
 
-def measure_bounds(run: RunDirectory, workers: Workers, data: str, measured: dict) -> dict[str, float]:
+def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict) -> dict[str, float]:
     """Seconds of the least that each stage must do, by the same workers."""
     size, groups = measured["bytes"], measured["groups"]
-    files = [load_public(run / "public/person_file").path, f"{data}/{GRF_FILE}"]
+    files = [run.person_file.path, f"{data}/{GRF_FILE}"]
     text = [(path, k) for path in files for k in range(-(-Path(path).stat().st_size // CHUNK_BYTES))]
     table_words = size["tables"] // 8 + measured["total_only_groups"]  # 8 bytes a noisy number, one word each
 
@@ -167,7 +169,7 @@ def measure_bounds(run: RunDirectory, workers: Workers, data: str, measured: dic
     }
 
 
-def measure_tabulation(run: RunDirectory) -> dict[str, float]:
+def measure_tabulation(run: DetailedRun) -> dict[str, float]:
     """Ours and pandas on the partition with the most persons, one process, counts made anew."""
     persons = [len(read_persons(run, partition.blocks)[0]["block"]) for partition in load_partitions(run)]
     number = int(np.argmax(persons))
@@ -201,7 +203,7 @@ def main() -> None:
     if read_parameters(chosen.params)[0] is None:
         parser.error(f"{chosen.params} has errors: das validate tells them")
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
-        run, out = RunDirectory(Path(folder) / "run"), Path(folder) / "out"
+        run, out = DetailedRun(Path(folder) / "run"), Path(folder) / "out"
         run.create()
         with open_cluster(ClusterSettings(workers=chosen.workers), run / "dask") as client:
             workers = Workers(client)

@@ -23,8 +23,10 @@ from flows.execution.settings import keep_settings
 from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, check_budget, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
-from tasks.lifecycle.commit import check_out, commit, finish_released, staging
-from tasks.lifecycle.run_directory import RunDirectory, load_public, locked, save_public
+from tasks.lifecycle.commit import check_out, commit, finish_released
+from tasks.lifecycle.files import load_object, save_object
+from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=1)  # @flow's type is invariant in the future of a task
@@ -46,7 +48,7 @@ def bottom_up(settings: BottomUpSettings) -> str:
         if place is None:
             check_out(run, out, settings.folder)
             keep_settings(run, settings.model_copy(update={"run_id": run_id}))
-            save_public(run / PLAN, settings.plan())
+            save_object(run / PLAN, settings.plan())
             with open_cluster(settings.cluster, run / "dask") as client:
                 place = _stages(settings, run, out, Workers(client, report))
     logger.info("released: %s", place)
@@ -55,7 +57,7 @@ def bottom_up(settings: BottomUpSettings) -> str:
 
 def _stages(settings: BottomUpSettings, run: RunDirectory, out: Path, workers: Workers) -> Path:
     """The stages of a run, one after another: each needs all of the one before."""
-    plan: Plan = load_public(run / PLAN)
+    plan: Plan = load_object(run / PLAN)
     tabulated = _stage("tabulate", run, partial(tabulate, workers=workers, table=settings.table, domain=plan.domain))
     _stage("budget check", run, partial(check_budget, charging=settings.charging))
     _stage("measure", run, partial(measure, workers=workers))

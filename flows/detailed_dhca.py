@@ -28,17 +28,20 @@ from flows.execution.progress import expect, report
 from flows.execution.settings import RunSettings, keep_settings
 from tasks.detailed_dhca.budget_check import check_budget, foresee_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
-from tasks.detailed_dhca.noise import AUTHORIZATION, is_truth
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import Validated, configuration_digest, digest_parameters, load_parameters, validate
-from tasks.lifecycle.commit import check_out, commit, end_run, finish_released, staging
+from tasks.detailed_dhca.validation import validate
+from tasks.inputs.parameters import configuration_digest, digest_parameters
+from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
+from tasks.lifecycle.commit import check_out, commit, end_run, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 from tasks.spine.branch import build_spine
 
@@ -78,7 +81,7 @@ def detailed_dhca(settings: RunSettings) -> str | None:
     """
     run_id = settings.run_id or f"{runtime.flow_run.id}-{settings.region}"
     settings = settings.model_copy(update={"run_id": run_id, "out": settings.out.replace("{run}", run_id)})
-    run = RunDirectory(settings.runs / run_id)
+    run = DetailedRun(settings.runs / run_id)
     out = Path(settings.out)
     logger = get_run_logger()
     logger.info("run %s", run.id)
@@ -112,13 +115,13 @@ def _configuration(settings: RunSettings) -> str:
 
 
 @contextmanager
-def _workers(settings: RunSettings, run: RunDirectory) -> Iterator[Workers]:
+def _workers(settings: RunSettings, run: DetailedRun) -> Iterator[Workers]:
     with open_cluster(settings.cluster, run / "dask") as client:
         expect(partial(expected_work, run, settings.region, settings.spine))
         yield Workers(client, report)
 
 
-def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Workers) -> Path | None:
+def _stages(settings: RunSettings, run: DetailedRun, out: Path, workers: Workers) -> Path | None:
     """The DAG of a run."""
     region, charging = settings.region, settings.charging
     options = settings.shaping_options
@@ -155,7 +158,7 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
     gate = _submit(
         "budget check", run, partial(check_budget, region=region, charging=charging, options=options), counted, sets
     )
-    configuration = load_parameters(run).configuration
+    configuration = run.parameters.configuration
     built = _submit_spine(settings, run, out, workers, configuration.states(region)) if settings.spine else None
     measured: list[Future] = []
     published = []
@@ -188,7 +191,7 @@ def _stages(settings: RunSettings, run: RunDirectory, out: Path, workers: Worker
 
 
 def _submit_spine(
-    settings: RunSettings, run: RunDirectory, out: Path, workers: Workers, states: tuple[str, ...]
+    settings: RunSettings, run: DetailedRun, out: Path, workers: Workers, states: tuple[str, ...]
 ) -> Future:
     """The spine branch; what it raises goes into the manifest's line, never into the run's way."""
     folder = staging(run, out, settings.region) / "spine"

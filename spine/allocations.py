@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from spine.settings import Mechanism, SpineSettings
+from spine.settings import Mechanism
 
 # What the levels of the optimized spines are on the conventional spine, where the Prim, TSG and TS levels are missing.
 _TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
@@ -63,19 +63,3 @@ class Allocation:
         shares["Tract"] = sum((self.levels[name] for name in own), Fraction(0))
         ordered = {name: shares[name] for name in levels}
         return replace(self, levels=ordered, queries={**self.queries, "Tract": self.queries[own[-1]]})
-
-
-def allocation_for(settings: SpineSettings, budget: Fraction | None = None) -> Allocation:
-    """The allocation of the settings' 2020 production run (spec 3), with tract groups where they are asked for.
-
-    budget: another rho; under pure DP, which no production run used, the epsilon (ValueError without one).
-    """
-    from spine import allocations_dhc, allocations_pl94
-
-    tables = allocations_pl94 if settings.product.startswith("pl94") else allocations_dhc
-    allocation: Allocation = tables.allocation(settings.product, settings.region)
-    if "Tract_Group" in settings.levels:
-        allocation = allocation.with_tract_groups(settings.tract_group_share)
-    if settings.mechanism == "pure" and budget is None:
-        raise ValueError("pure DP needs a budget: no production run had one")
-    return replace(allocation, mechanism=settings.mechanism, budget=budget or allocation.budget)

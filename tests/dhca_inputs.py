@@ -13,21 +13,22 @@ from typing import Any, cast
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.budget_check import Charging, check_budget
+from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.truth import release_truth
-from tasks.detailed_dhca.validation import Validated, load_parameters, validate
+from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Region
 from tasks.inputs.findings import Finding, read_findings
 from tasks.inputs.synthetic_mark import write_mark
-from tasks.lifecycle.commit import staging
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
@@ -226,20 +227,20 @@ class Here:
     count = 2
 
     def map(
-        self, stage: str, run: RunDirectory, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
+        self, stage: str, run: DetailedRun, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
     ) -> list[Any]:
         return [function(run, *each) for each in arguments]
 
 
-def new_run(folder: Path, name: str = "run-us") -> RunDirectory:
+def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
     """An empty run directory."""
-    run = RunDirectory(folder / name)
+    run = DetailedRun(folder / name)
     run.create()
     return run
 
 
 def validate_here(
-    run: RunDirectory, params: Path, data: Path, region: Region = "us"
+    run: DetailedRun, params: Path, data: Path, region: Region = "us"
 ) -> tuple[Validated | None, list[Finding]]:
     """Validate and encode; None where the input is refused. Returns the curator's report as well."""
     try:
@@ -276,7 +277,7 @@ def stage_here(
     blocks_each: int | None = None,
     coterminous: bool = False,
     listed: Path | None = None,
-) -> tuple[RunDirectory, Path]:
+) -> tuple[DetailedRun, Path]:
     """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
     params, data = inputs.write(folder / name)
     write_mark(data, generator="a test", version="1", seed=None)
@@ -286,7 +287,7 @@ def stage_here(
     count_population_groups(run, here, region, blocks_each)
     options = {"region": region}
     check_budget(run, region, Charging(None, folder / "no-ledger"), options)
-    for level in load_parameters(run).configuration.levels(region):
+    for level in run.parameters.configuration.levels(region):
         measure_totals(run, here, level)
         measure_sex_by_age(run, here, level)
         suppress(run, here, level)

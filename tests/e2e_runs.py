@@ -29,17 +29,19 @@ from privacy.noise.laws import Definition
 from tasks.detailed_dhca import domain
 from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
-from tasks.detailed_dhca.noise import SECRET
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import configuration_digest, digest_parameters, load_parameters, validate
+from tasks.detailed_dhca.validation import validate
+from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
+from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, load_public, locked
+from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 
 ACCOUNT = "census"
@@ -83,9 +85,9 @@ def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp
     return ledger
 
 
-def directory(settings: RunSettings) -> RunDirectory:
+def directory(settings: RunSettings) -> DetailedRun:
     """The confidential directory of a run."""
-    return RunDirectory(settings.runs / str(settings.run_id))
+    return DetailedRun(settings.runs / str(settings.run_id))
 
 
 def go(settings: RunSettings, workers: Workers, before: str | None = None) -> Path | None:
@@ -111,18 +113,18 @@ def configured(settings: RunSettings) -> str:
 
 
 def _stages(
-    settings: RunSettings, run: RunDirectory, workers: Workers, out: Path, options: dict[str, object]
+    settings: RunSettings, run: DetailedRun, workers: Workers, out: Path, options: dict[str, object]
 ) -> dict[str, Callable[[], Any]]:
     region, charging = settings.region, settings.charging
 
     def measure() -> None:
-        for level in load_parameters(run).configuration.levels(region):
+        for level in run.parameters.configuration.levels(region):
             measure_totals(run, workers, level)
             measure_sex_by_age(run, workers, level)
             suppress(run, workers, level)
 
     def finish() -> Path:
-        charged = not load_public(run / "public/validated").synthetic
+        charged = not run.validated.synthetic
         return commit(run, out, region, charging, charged=charged)
 
     coterminous = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
@@ -288,7 +290,7 @@ def hold(path: Path) -> BaseProcess:
 
 
 def _hold(path: Path, ready: Any) -> None:
-    with locked(RunDirectory(path)):
+    with locked(DetailedRun(path)):
         ready.set()
         signal.pause()
 

@@ -43,9 +43,11 @@ def accuracy(
     from flows.reports.curator import findings_table, load_findings
     from tasks.detailed_dhca.accuracy.measure import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
-    from tasks.detailed_dhca.validation import read_parameters
+    from tasks.detailed_dhca.run import DetailedRun
     from tasks.inputs.findings import gather, has_errors
-    from tasks.lifecycle.run_directory import RunDirectory, locked, whole
+    from tasks.inputs.parameters import read_parameters
+    from tasks.lifecycle.files import whole
+    from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.workers import Workers
 
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
@@ -58,7 +60,7 @@ def accuracy(
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     about = {"Parameters": params, "Data": data}
     for region in parameters.configuration.regions:
-        run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
         folder = run / "report"
         try:
             with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Accuracy of {region.upper()}"):

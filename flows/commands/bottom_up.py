@@ -162,7 +162,7 @@ def _run(settings: BottomUpSettings, again: str) -> dict[str, Any]:
     from flows.bottom_up import bottom_up
     from flows.execution.progress import bars
     from flows.reports.curator import findings_table, load_findings, other_data
-    from tasks.detailed_dhca.manifest import read_manifest
+    from tasks.lifecycle.manifest import read_manifest
     from tasks.lifecycle.run_directory import RunDirectory
 
     try:
@@ -232,7 +232,8 @@ def noise(
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.accounting.bottom_up import BottomUp, secrecy_of_the_sample
+    from privacy.accounting.bottom_up import BottomUp
+    from privacy.accounting.conversions import secrecy_of_the_sample
     from privacy.analyses.geometric_moments import absolute_sum, moments
     from privacy.noise.margins import margin_of_error
 

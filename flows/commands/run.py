@@ -67,6 +67,7 @@ def run(
     from flows.execution.cluster import ClusterSettings
     from flows.execution.settings import RunSettings, keep_settings, new_run_id, run_directory, state_home
     from flows.reports.curator import run_directories
+    from tasks.inputs.configuration import REGION_TYPES
     from tasks.lifecycle.commit import holds_other
     from tasks.lifecycle.run_directory import RunDirectory, locked
 
@@ -97,7 +98,8 @@ def run(
         )
         base = run_id or new_run_id()
         run_directory(home, base)
-        if release.exists() and (not release.is_dir() or holds_other(release, base)):
+        runs = {str(region): run_directory(home, f"{base}-{region}") for region in REGION_TYPES}
+        if release.exists() and (not release.is_dir() or holds_other(release, runs)):
             raise Refused(f"{release} holds something already; a release goes into an empty or a new folder")
         todo = [
             RunSettings(
@@ -145,7 +147,7 @@ class _Outcome:
 
     def told(self) -> dict[str, Any]:
         from flows.reports.curator import other_data
-        from tasks.detailed_dhca.manifest import read_manifest
+        from tasks.lifecycle.manifest import read_manifest
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         state = (
@@ -169,8 +171,9 @@ def _regions(params: str, data: str) -> tuple[Any, ...]:
     """The regions to run, after what they will spend was shown; a parameters directory with errors is refused."""
     from flows.reports.curator import findings_table, spend_table
     from tasks.detailed_dhca.budget_check import region_spend
-    from tasks.detailed_dhca.validation import check_data_alone, read_parameters
+    from tasks.detailed_dhca.validation import check_data_alone
     from tasks.inputs.findings import gather
+    from tasks.inputs.parameters import read_parameters
 
     parameters, found = read_parameters(params)
     if parameters is None:

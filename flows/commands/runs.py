@@ -76,11 +76,12 @@ def discard(
     """
     from flows.execution.settings import run_directory, state_home
     from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-    from tasks.detailed_dhca.noise import SECRET, is_truth
-    from tasks.detailed_dhca.truth import end_truth
-    from tasks.lifecycle.commit import clear_staging, end_run, is_released
+    from tasks.lifecycle.authorization import SECRET, is_truth
+    from tasks.lifecycle.commit import end_run, is_released
     from tasks.lifecycle.errors import Failed
     from tasks.lifecycle.run_directory import locked
+    from tasks.lifecycle.staging import clear_staging
+    from tasks.lifecycle.truth import end_truth
 
     home = state or state_home()
     run = run_directory(home, run_id)

@@ -38,10 +38,13 @@ def truth(
     from flows.execution.progress import bars, report
     from flows.execution.settings import new_run_id, state_home
     from flows.reports.curator import findings_table, load_findings
-    from tasks.detailed_dhca.truth import end_truth, release_truth
-    from tasks.detailed_dhca.validation import check_data_alone, read_parameters
+    from tasks.detailed_dhca.run import DetailedRun
+    from tasks.detailed_dhca.truth import release_truth
+    from tasks.detailed_dhca.validation import check_data_alone
     from tasks.inputs.findings import gather, has_errors
-    from tasks.lifecycle.run_directory import RunDirectory, locked
+    from tasks.inputs.parameters import read_parameters
+    from tasks.lifecycle.run_directory import locked
+    from tasks.lifecycle.truth import end_truth
     from tasks.lifecycle.workers import Workers
 
     parameters, found = read_parameters(params)
@@ -53,7 +56,7 @@ def truth(
     base, made = new_run_id("truth"), {}
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions:
-        run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
         stopped = interruptible(f"interrupted; of {region.upper()} nothing is left", partial(end_truth, run))
         try:
             with (

@@ -28,10 +28,12 @@ def validate(
     from flows.execution.progress import bars, report
     from flows.execution.settings import new_run_id, state_home
     from flows.reports.curator import findings_data, findings_table, load_findings
-    from tasks.detailed_dhca.validation import check_data_alone, read_parameters
+    from tasks.detailed_dhca.run import DetailedRun
+    from tasks.detailed_dhca.validation import check_data_alone
     from tasks.detailed_dhca.validation import validate as validate_input
     from tasks.inputs.findings import has_errors
-    from tasks.lifecycle.run_directory import RunDirectory, locked
+    from tasks.inputs.parameters import read_parameters
+    from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.workers import Workers
 
     parameters, found = read_parameters(params)
@@ -40,7 +42,7 @@ def validate(
     base, reports = new_run_id("validate"), []
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions if parameters else ():
-        run = RunDirectory((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
         try:
             with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Validating {region.upper()}"):
                 if validate_input(run, Workers(client, report), params, data, region) is None:

@@ -13,9 +13,9 @@ from flows.execution.settings import RUN_ID, Folder, Location, Settings, state_h
 from privacy.estimation.calibration import Method
 from tasks.bottom_up.domain import read_domain, read_totals
 from tasks.bottom_up.measure import Plan, Sampler
-from tasks.detailed_dhca.budget_check import Charging
 from tasks.inputs.configuration import exact_number as parse_number
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import BOTTOM_UP_SETTINGS
 
 

@@ -6,12 +6,10 @@ import pyarrow.parquet as pq
 
 from flows.execution.progress import Expected
 from tasks.detailed_dhca.domain import load_domain
-from tasks.detailed_dhca.persons import PersonFile
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.person_file import PersonFile
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Region
-from tasks.inputs.geography import load_geography
-from tasks.inputs.tables import locate
-from tasks.lifecycle.run_directory import RunDirectory, load_public
+from tasks.inputs.files import locate
 
 # Core-seconds a million on a quiet core, in the ratios that benchmarks/stages.py measures on the nation. What is left
 # is told from these ratios alone, at the pace of the run so far.
@@ -24,17 +22,17 @@ SPINE = 6.0  # blocks, in two passes over the states
 PERSON_BYTES = 79  # a line of text
 
 
-def expected_work(run: RunDirectory, region: Region, spine: bool) -> Expected | None:
+def expected_work(run: DetailedRun, region: Region, spine: bool) -> Expected | None:
     """The core-seconds that each stage is expected to take, and its pieces; None before the geography is read."""
-    if not (run / "public/geography/region_ids").exists():
+    if not (run.geography_folder / "region_ids").exists():
         return None
-    file: PersonFile = load_public(run / "public/person_file")
+    file: PersonFile = run.person_file
     millions = _persons(file) / 1e6
-    domains = [load_domain(run, level) for level in load_parameters(run).configuration.levels(region)]
+    domains = [load_domain(run, level) for level in run.parameters.configuration.levels(region)]
     groups = sum(domain.groups for domain in domains) / 1e6
     pieces = sum(len(domain.pieces()) for domain in domains)
-    blocks = len(load_geography(run / "public/geography").blocks) / 1e6
-    states = len(load_parameters(run).configuration.states(region))
+    blocks = len(run.geography.blocks) / 1e6
+    states = len(run.parameters.configuration.states(region))
     return {
         "validate": (millions * (PARQUET if file.parquet else TEXT), 0),
         "population groups": (millions * COUNTED, 0),

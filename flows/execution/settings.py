@@ -12,12 +12,13 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from flows.execution.cluster import ClusterSettings
-from tasks.detailed_dhca.budget_check import Charging
-from tasks.detailed_dhca.noise import SECRET
-from tasks.detailed_dhca.validation import digest_file
 from tasks.inputs.configuration import Region
+from tasks.inputs.files import digest_file
+from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, whole
+from tasks.lifecycle.files import whole
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 

@@ -12,9 +12,9 @@ from flows.reports.analyses_table import MECHANISMS, UNITS, analyses_json, analy
 from flows.reports.figures import digits, near
 from flows.reports.formats import TextTable
 from flows.reports.terminal import refusing
+from privacy.accounting.composition import LevelBudget
 from privacy.analyses.comparison import Analysis, analyses
 from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES, STABILITY, PrintedBudget, PrintedTable
-from privacy.analyses.level_budget import LevelBudget
 from privacy.analyses.margin_budgets import least_budget, recipe_budget
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error

@@ -11,9 +11,8 @@ from flows.reports.analyses_table import MECHANISMS, UNITS, analyses_json, analy
 from flows.reports.figures import digits, near
 from flows.reports.formats import TextTable
 from flows.reports.terminal import refusing
-from privacy.accounting.composition import disjoint, query_budgets, spend
+from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, spend
 from privacy.analyses.comparison import analyses
-from privacy.analyses.level_budget import LevelBudget
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error

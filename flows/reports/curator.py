@@ -13,8 +13,8 @@ from rich.table import Table
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.ledger import Ledger, LedgerError
-from tasks.detailed_dhca.manifest import DELTA
 from tasks.inputs.findings import Finding, read_findings
+from tasks.lifecycle.manifest import DELTA
 from tasks.lifecycle.run_directory import RunDirectory
 
 

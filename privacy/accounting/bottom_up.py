@@ -6,18 +6,12 @@ composition), by adding or removing a record; replacing one moves two cells and 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, expm1, log1p
-
-import numpy as np
-from numpy.typing import NDArray
+from math import ceil
 
 from privacy.accounting.composition import Spend, spend
-from privacy.noise.laws import Law, TwoSidedGeometric
-from privacy.noise.sampler import Sampler, Words
+from privacy.noise.laws import TwoSidedGeometric
 
 
 @dataclass(frozen=True)
@@ -53,26 +47,3 @@ class BottomUp:
     def spend(self) -> Spend:
         """Epsilon unbounded, 2 epsilon bounded."""
         return spend("puredp", [self.epsilon])
-
-
-def operating_system_words(count: int) -> Words:
-    """Uniform 64-bit words from the operating system."""
-    return np.frombuffer(os.urandom(8 * count), np.uint64)
-
-
-def fresh_noise(law: Law, count: int, words: Callable[[int], Words] = operating_system_words) -> NDArray[np.int64]:
-    """Exact draws for simulations, which belong to no run: nothing can draw them again. Only tests give other words."""
-    return Sampler(law).sample(words(count), lambda position, round: int(words(1)[0]))
-
-
-def secrecy_of_the_sample(epsilon: float, rate: float) -> float:
-    """Epsilon for the population from which each record was sampled with probability `rate`: ln(1 + q (e^eps - 1)).
-
-    Holds where the sample is Poisson and nobody knows who is in it. The authors put it off to later work; no run is
-    ever charged less by it here.
-    """
-    if not 0 < rate <= 1:
-        raise ValueError("a sampling rate lies above 0 and is at most 1")
-    if not 0 < epsilon < 700:
-        raise ValueError("epsilon must lie strictly between 0 and 700")
-    return log1p(rate * expm1(epsilon))

@@ -1,4 +1,4 @@
-"""Stability and composition: what a run of SafeTab-P spends (SafeTab-P paper, section 4).
+"""Composition: what a run of SafeTab-P spends, and how a level's budget is split (SafeTab-P paper, section 4).
 
 Every number is an exact integer or Fraction; no float touches a budget.
 """
@@ -13,54 +13,22 @@ from privacy.noise.laws import Definition
 
 
 @dataclass(frozen=True)
-class IterationCounts:
-    """What the public parameter files say of one population group level, for the stability of its map g_i.
+class LevelBudget:
+    """A population group level: its budget (rho or epsilon) and the most of its groups that a record is in."""
 
-    Attributes
-    ----------
-    alone, combination, ethnicity : int
-        The most iterations of that kind that one code maps to.
-    alone_reach : int
-        The most in-combination iterations that the codes of one alone iteration map to together.
-    all_combination : int
-        The number of in-combination iterations that some code maps to.
-    """
+    budget: Fraction
+    stability: int
 
-    alone: int
-    combination: int
-    ethnicity: int
-    alone_reach: int
-    all_combination: int
+    def __post_init__(self) -> None:
+        if self.budget <= 0:
+            raise ValueError("the privacy-loss budget of a level is positive")
+        if self.stability < 1:
+            raise ValueError("the stability of a level is 1 or more")
 
-
-def stability(counts: IterationCounts, max_race_codes: int) -> int:
-    """Return s, an upper bound on the population groups of a level that one record can be in (DESIGN section 4).
-
-    Two codes of one alone iteration or `max_race_codes` codes of different ones reach the most; an ethnicity adds its
-    own. It comes from public files alone, never from what the observed records map to.
-
-    Raises
-    ------
-    ValueError
-        where a possible record reaches more groups than the formula allows for, or none reaches any.
-    """
-    most = max(counts.alone, counts.combination) * max(2, max_race_codes) + counts.ethnicity
-    if most == 0:
-        raise ValueError("no code maps to an iteration of this level: its budget must be 0")
-    if (reach := record_reach(counts, max_race_codes)) > most:
-        raise ValueError(f"a possible record is in {reach} population groups, the stability formula allows for {most}")
-    return most
-
-
-def record_reach(counts: IterationCounts, max_race_codes: int) -> int:
-    """Return the most population groups of a level that a possible record can be in.
-
-    A record whose codes share an alone iteration A is in A and in the in-combination iterations of its codes; one
-    whose codes share none is in the in-combination iterations only.
-    """
-    within = counts.alone + min(max_race_codes * counts.combination, counts.alone_reach) if counts.alone else 0
-    across = min(max_race_codes * counts.combination, counts.all_combination)
-    return max(within, across) + counts.ethnicity
+    @property
+    def of_a_group(self) -> float:
+        """The budget of one group, b = rho_i / s."""
+        return float(self.budget / self.stability)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ bounded in ball arithmetic and rounded to the safe side.
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import inf, log, log1p, nextafter
+from math import expm1, inf, log, log1p, nextafter
 
 from flint import arb
 
@@ -77,3 +77,16 @@ def _rounded(x: arb, *, up: bool) -> float:
     while not (ball(Fraction(candidate)) >= x if up else ball(Fraction(candidate)) <= x):
         candidate = nextafter(candidate, inf if up else -inf)
     return candidate
+
+
+def secrecy_of_the_sample(epsilon: float, rate: float) -> float:
+    """Epsilon for the population from which each record was sampled with probability `rate`: ln(1 + q (e^eps - 1)).
+
+    Holds where the sample is Poisson and nobody knows who is in it. The authors put it off to later work; no run is
+    ever charged less by it here.
+    """
+    if not 0 < rate <= 1:
+        raise ValueError("a sampling rate lies above 0 and is at most 1")
+    if not 0 < epsilon < 700:
+        raise ValueError("epsilon must lie strictly between 0 and 700")
+    return log1p(rate * expm1(epsilon))

@@ -12,6 +12,7 @@ A curve computed on confidential counts leaks: it is for choosing epsilon behind
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from fractions import Fraction
@@ -20,14 +21,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.accounting.bottom_up import fresh_noise, operating_system_words
 from privacy.analyses.geometric_moments import moments
 from privacy.analyses.slides_sampler import two_tailed
 from privacy.estimation.calibration import Method, calibrate
-from privacy.noise.laws import TwoSidedGeometric
-from privacy.noise.sampler import Words
+from privacy.noise.laws import Law, TwoSidedGeometric
+from privacy.noise.sampler import Sampler, Words
 
 Counts = NDArray[np.int64]
+
+
+def operating_system_words(count: int) -> Words:
+    """Uniform 64-bit words from the operating system."""
+    return np.frombuffer(os.urandom(8 * count), np.uint64)
+
+
+def fresh_noise(law: Law, count: int, words: Callable[[int], Words] = operating_system_words) -> NDArray[np.int64]:
+    """Exact draws for simulations, which belong to no run: nothing can draw them again. Only tests give other words."""
+    return Sampler(law).sample(words(count), lambda position, round: int(words(1)[0]))
 
 
 @dataclass(frozen=True)

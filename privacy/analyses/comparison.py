@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
 from privacy.analyses.gaussian_tradeoff import gaussian_epsilon, zcdp_analytic
-from privacy.analyses.level_budget import LevelBudget
 from privacy.analyses.loss_distributions import LARGEST_EPSILON, LEAST_DELTA, pld_epsilon
 from privacy.analyses.renyi import (
     ORDERS,

@@ -21,7 +21,7 @@ from fractions import Fraction
 from math import inf, sqrt
 from typing import Any
 
-from privacy.analyses.level_budget import LevelBudget
+from privacy.accounting.composition import LevelBudget
 from privacy.noise.laws import Definition
 
 LEAST_DELTA = 1e-12  # below it the mass that dp-accounting cuts off counts

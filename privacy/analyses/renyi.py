@@ -13,7 +13,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.analyses.level_budget import LevelBudget
+from privacy.accounting.composition import LevelBudget
 
 Floats = NDArray[np.float64]
 Divergence = Callable[[Floats, float], Floats]

@@ -11,9 +11,9 @@ from fractions import Fraction
 from math import ceil
 from typing import TypeVar
 
-from privacy.accounting.composition import IterationCounts, query_budgets, spend, stability
+from privacy.accounting.composition import LevelBudget, query_budgets, spend
 from privacy.accounting.conversions import epsilon
-from privacy.analyses.level_budget import LevelBudget
+from privacy.accounting.stability import IterationCounts, stability
 from privacy.noise.laws import Definition, Law, law
 from privacy.noise.margins import margin_of_error
 

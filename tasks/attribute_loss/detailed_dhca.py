@@ -10,9 +10,9 @@ import numpy as np
 
 from privacy.analyses.attribute_loss_dhca import GroupLevel, Record, race_groups_of_codes
 from tasks.attribute_loss.described import check_keys, flag, whole
-from tasks.inputs.configuration import Configuration, Level, Region, parse_configuration
-from tasks.inputs.findings import has_errors
-from tasks.inputs.iterations import RACE_CODES, Iterations, read_iterations
+from tasks.inputs.configuration import Configuration, Level, Region
+from tasks.inputs.iterations import RACE_CODES, Iterations
+from tasks.inputs.level_budgets import read_parameter_files, stability_parts
 from tasks.lifecycle.errors import Refused
 
 
@@ -24,20 +24,16 @@ class Parameters:
     iterations: Iterations | None
 
     def levels(self, region: Region) -> dict[Level, GroupLevel]:
-        """The population group levels that a region tabulates.
-
-        Without iteration files h_alone = h_comb = h_e = 1 as in every valid production file: s = max(2, r) + 1.
-        """
-        most = max(2, self.configuration.max_race_codes)
-        levels = {}
-        for level in self.configuration.levels(region):
-            race, ethnicity = 1, 1
-            if self.iterations:
-                counts = self.iterations.granularity(level).counts(level.iteration_level)
-                race, ethnicity = max(counts.alone, counts.combination), counts.ethnicity
-            budget = self.configuration.budget(level)
-            levels[level] = GroupLevel(level.region_type, level.iteration_level, budget, race * most, ethnicity)
-        return levels
+        """Return the population group levels that a region tabulates."""
+        return {
+            level: GroupLevel(
+                level.region_type,
+                level.iteration_level,
+                self.configuration.budget(level),
+                *stability_parts(self.configuration, self.iterations, level),
+            )
+            for level in self.configuration.levels(region)
+        }
 
     def record(self, values: Mapping[str, str], level: Level) -> Record:
         """A described person at one level: `races` counts the race codes, or `codes` and `ethnicity` name all of them.
@@ -88,22 +84,4 @@ def read_parameters(path: Path) -> Parameters:
     Refused
         with the first fault, in one line.
     """
-    file = path / "config.json" if path.is_dir() else path
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Refused(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Refused(f"{file} is not UTF-8 text") from None
-    configuration, found = parse_configuration(text)
-    iterations = None
-    if configuration and path.is_dir():
-        iterations, found = read_iterations(str(path))
-    faults = [finding for finding in found if not finding.warning]
-    if configuration is None or has_errors(found):
-        raise Refused(
-            f"{file if configuration is None else path}: {faults[0].column} {faults[0].rule}".replace(":  ", ": ")
-        )
-    if configuration.noiseless:
-        raise Refused(f"{file}: a budget is infinite, so every loss is")
-    return Parameters(configuration, iterations)
+    return Parameters(*read_parameter_files(path))

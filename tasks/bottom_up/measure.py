@@ -1,4 +1,4 @@
-"""Bottom-up stages 2 to 4: the budget check, noise in every cell, and calibration to published totals."""
+"""The budget check of a bottom-up run, noise in every cell, and calibration to published totals."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
 from tasks.bottom_up.domain import Domain, Totals
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
-from tasks.detailed_dhca.budget_check import Charging, authorize
-from tasks.detailed_dhca.noise import read_secret
+from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, load_public, once, open_array, save_arrays, save_public
+from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object
+from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
-PLAN = "public/plan"
-CASES = "public/cases"
+PLAN = "prepared/plan"
+CASES = "noisy/cases"
 FINAL = "noisy/final"
 CELLS_EACH = 1 << 20  # cells that one piece of a noise stage holds
 QUERY = "bottom-up/histogram"
@@ -82,8 +83,8 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
     Refused
         as the budget check does; and where the slides' sampler is asked for on data that is not synthetic.
     """
-    plan: Plan = load_public(run / PLAN)
-    tabulated: Tabulated = load_public(run / TABULATED)
+    plan: Plan = load_object(run / PLAN)
+    tabulated: Tabulated = load_object(run / TABULATED)
     if plan.sampler == "slides" and not tabulated.synthetic:
         raise Refused("the slides' sampler is not epsilon-DP (its tail is cut): it is for synthetic data only")
     request = Request(
@@ -101,7 +102,7 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
 
 def measure(run: RunDirectory, workers: Workers) -> None:
     """Add noise to every cell that is not a structural zero, empty ones too."""
-    plan: Plan = load_public(run / PLAN)
+    plan: Plan = load_object(run / PLAN)
     workers.map("measure", run, measure_piece, [(number,) for number in range(plan.pieces)])
 
 
@@ -111,7 +112,7 @@ def measure_piece(run: RunDirectory, number: int) -> None:
 
 
 def _measure_piece(run: RunDirectory, number: int) -> None:
-    plan: Plan = load_public(run / PLAN)
+    plan: Plan = load_object(run / PLAN)
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, plan.domain.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, plan, start, stop)
@@ -121,7 +122,7 @@ def _measure_piece(run: RunDirectory, number: int) -> None:
 
 def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
     """The exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
-    tabulated: Tabulated = load_public(run / TABULATED)
+    tabulated: Tabulated = load_object(run / TABULATED)
     counts = np.zeros(stop - start, np.int64)
     for cell, steps in _partitions(run, tabulated.partitions):
         first, last = np.searchsorted(cell, (start, stop))
@@ -152,7 +153,7 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 
 
 def _calibrate(run: RunDirectory) -> None:
-    plan: Plan = load_public(run / PLAN)
+    plan: Plan = load_object(run / PLAN)
     noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(plan.pieces)])
     reported = plan.domain.histogram.possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []
@@ -163,14 +164,14 @@ def _calibrate(run: RunDirectory) -> None:
         done = calibrate(noisy, group, plan.totals.published, consistent, plan.calibration)
         noisy, reported = done.counts, reported & done.reported
         cases = [{**grouping.label(number), "case": case} for number, case in done.cases.items()]
-    save_public(run / CASES, cases)
+    save_object(run / CASES, cases)
     save_arrays(run / FINAL, {"count": noisy, "reported": reported})
 
 
 def _consistent(run: RunDirectory, plan: Plan, totals: Totals) -> dict[int, bool]:
     """Which published totals agree with the data, to the tolerance. This is exact knowledge, and released as such."""
     exact = np.zeros(totals.grouping.groups, np.int64)
-    tabulated: Tabulated = load_public(run / TABULATED)
+    tabulated: Tabulated = load_object(run / TABULATED)
     for cell, steps in _partitions(run, tabulated.partitions):
         np.add.at(exact, totals.grouping.of(cell), steps)
     within = plan.tolerance / plan.domain.grid

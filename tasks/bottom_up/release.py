@@ -1,4 +1,4 @@
-"""Bottom-up stage 5, release: the histogram, its margins by addition, and the manifest.
+"""Release: the bottom-up histogram, its margins by addition, and the manifest.
 
 Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows stand in the order of the declared
 levels. Geographies that calibration dropped are in no table and no sum.
@@ -6,11 +6,8 @@ levels. Geographies that calibration dropped are in no table and no sum.
 
 from __future__ import annotations
 
-import json
-import platform
 import shutil
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +18,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from privacy.noise.margins import margin_of_error
-from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
-from tasks.detailed_dhca.manifest import LIBRARIES, MANIFEST, STATEMENTS, SYNTHETIC, released_files
-from tasks.detailed_dhca.release import WRITE
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.run_directory import RunDirectory, load_public, open_array, remove, whole
+from tasks.lifecycle.files import load_object, open_array, remove, whole
+from tasks.lifecycle.manifest import GUARANTEE, SYNTHETIC, made_by, write_manifest
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import PIPES
 from tasks.lifecycle.workers import Workers
 
 ROWS_AT_ONCE = 1 << 20
 STATEMENTS_BOTTOM_UP = {
-    "guarantee": STATEMENTS["guarantee"],
+    "guarantee": GUARANTEE,
     "margins": "A margin of error is the smallest m with P(|noise| > m) <= 0.05 for the noise that was added to the "
     "count, or to the cells that it sums, before calibration and clipping.",
     "clipping": "Where negative counts are clipped each published count is, after all sums: the clipped counts are "
@@ -60,13 +56,13 @@ def write_release(run: RunDirectory, staged: Path) -> None:
 
 
 def _write_all(run: RunDirectory, out: Path) -> None:
-    plan: Plan = load_public(run / PLAN)
+    plan: Plan = load_object(run / PLAN)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": plan.domain.histogram.names}
     names |= {"total" if not margin else "by-" + "-".join(margin).lower(): margin for margin in plan.margins}
     for table, columns in names.items():
         _write(out, table, plan, columns, count, reported)
-    (out / MANIFEST).write_text(json.dumps(_manifest(run, plan, out), indent=1) + "\n")
+    write_manifest(out, _manifest(run, plan))
 
 
 def _write(
@@ -83,7 +79,7 @@ def _write(
     columns.parent.mkdir(parents=True, exist_ok=True)
     first = _table(plan, names, rows[:0], sums, margin)
     with (
-        pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=WRITE) as as_text,
+        pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=PIPES) as as_text,
         pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
     ):
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -118,8 +114,8 @@ def _in_units(plan: Plan, steps: NDArray[np.int64]) -> NDArray[Any]:
     return steps * int(grid) if grid.denominator == 1 else steps * grid.numerator / grid.denominator
 
 
-def _manifest(run: RunDirectory, plan: Plan, out: Path) -> dict[str, Any]:
-    tabulated: Tabulated = load_public(run / TABULATED)
+def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
+    tabulated: Tabulated = load_object(run / TABULATED)
     mechanism, domain = plan.mechanism, plan.domain
     said = ["guarantee", "margins"] + ["clipping"] * plan.clip + ["calibration"] * (plan.totals is not None)
     said += ["slides"] * (plan.sampler == "slides")
@@ -151,16 +147,10 @@ def _manifest(run: RunDirectory, plan: Plan, out: Path) -> dict[str, Any]:
         "calibration": {
             "method": plan.calibration if plan.totals is not None else None,
             "tolerance": str(plan.tolerance),
-            "groups": load_public(run / CASES),
+            "groups": load_object(run / CASES),
         },
         "clipped": plan.clip,
         "configuration_digest": plan.digest(),
         "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in said},
-        "noise_scheme": NOISE_SCHEME_VERSION,
-        "versions": {
-            "das-flows": version("das-flows"),
-            "python": platform.python_version(),
-            **{name: version(name) for name in LIBRARIES},
-        },
-        "files": {str(path.relative_to(out)): file_digest(path) for path in released_files(out)},
+        **made_by(),
     }

@@ -1,4 +1,4 @@
-"""Bottom-up stage 1, tabulate: one pass over a large table, partition by partition, to exact counts and a digest.
+"""Tabulate: one pass over a large table, partition by partition, to exact counts and a digest.
 
 A partition is 64 MiB of text or a row group of Parquet; a worker holds one. Each distinct value of a column is looked
 up once. Counts of a partition are kept as pairs (cell, steps), so that nothing grows with the number of cells. All of
@@ -21,18 +21,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.detailed_dhca.validation import digest_file
 from tasks.inputs.configuration import exact_number
+from tasks.inputs.files import digest_file, read_bytes, read_lines, unchanged
 from tasks.inputs.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark, parse_mark
-from tasks.inputs.tables import STRAY_RETURN, Column, parse_rows, read_bytes, read_lines, split_header, unchanged
+from tasks.inputs.tables import STRAY_RETURN, Column, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, load_public, remove, save_arrays, save_public, whole
+from tasks.lifecycle.files import load_object, remove, save_arrays, save_object, whole
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
-TABULATED = "public/tabulated"
-SOURCE = "public/source"
+TABULATED = "prepared/tabulated"
+SOURCE = "prepared/source"
 NO_WEIGHT = -1
 
 
@@ -74,19 +75,19 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
-        if load_public(run / SOURCE) != _open(table, domain):
+        if load_object(run / SOURCE) != _open(table, domain):
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
-        done: Tabulated = load_public(run / TABULATED)
+        done: Tabulated = load_object(run / TABULATED)
         return done
     remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, _mark_path(table)]):
         tabulated = _tabulate(run, workers, _open(table, domain))
-    save_public(run / TABULATED, tabulated)
+    save_object(run / TABULATED, tabulated)
     return tabulated
 
 
 def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
-    save_public(run / SOURCE, source)
+    save_object(run / SOURCE, source)
     partitions = _partitions(source)
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
     reports = [json.loads((run / f"counts/{number:05d}.json").read_text()) for number in range(partitions)]
@@ -158,7 +159,7 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
     report = run / f"counts/{number:05d}.json"
     if report.exists():
         return
-    source: Source = load_public(run / SOURCE)
+    source: Source = load_object(run / SOURCE)
     read = (_read_row_group if source.parquet else _read_text)(source, number)
     found = read.found
     if read.table is not None:

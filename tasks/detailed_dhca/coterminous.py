@@ -1,4 +1,4 @@
-"""Stage 5, coterminous geographies (paper 5.3.3, Algorithm 4): regions made of the same blocks get the same numbers."""
+"""Coterminous geographies (paper 5.3.3, Algorithm 4): regions made of the same blocks get the same numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.detailed_dhca.domain import load_domain
-from tasks.detailed_dhca.suppression import Published, load_published, published_folders
-from tasks.detailed_dhca.validation import digest_file, load_parameters
+from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.suppression import published_folders
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level, Region
-from tasks.inputs.geography import NOWHERE, Geography, load_geography
-from tasks.inputs.tables import read_table, unchanged
+from tasks.inputs.files import digest_file, unchanged
+from tasks.inputs.geography import NOWHERE, Geography
+from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, load_public, once, save_arrays, save_public
+from tasks.lifecycle.files import load_object, once, save_arrays, save_object
 from tasks.lifecycle.workers import Workers
 
 LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
@@ -27,14 +29,14 @@ ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_ty
 
 
 def equate_coterminous(
-    run: RunDirectory, workers: Workers, region: Region, *, enabled: bool, listed: str | None
+    run: DetailedRun, workers: Workers, region: Region, *, enabled: bool, listed: str | None
 ) -> None:
     """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
-    once(run / "public/coterminous", lambda: save_sets(run, region, enabled=enabled, listed=listed))
+    once(run.coterminous_path, lambda: save_sets(run, region, enabled=enabled, listed=listed))
     workers.map("coterminous", run, equate, [(region, iteration_level) for iteration_level in ITERATION_LEVELS])
 
 
-def save_sets(run: RunDirectory, region: Region, *, enabled: bool, listed: str | None, digest: object = None) -> None:
+def save_sets(run: DetailedRun, region: Region, *, enabled: bool, listed: str | None, digest: object = None) -> None:
     """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing.
 
     Found anew in each try, for the list may have changed since; once a run is reserved, the budget check refuses that.
@@ -50,10 +52,10 @@ def save_sets(run: RunDirectory, region: Region, *, enabled: bool, listed: str |
         read = digest_file(path) if path else None
     if path and digest not in (None, read):
         raise Refused(f"{path} changed while it was read")
-    save_public(run / "public/coterminous", found)
+    save_object(run.coterminous_path, found)
 
 
-def find_sets(run: RunDirectory, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+def find_sets(run: DetailedRun, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
     """Per region type, the number of the coterminous set that each region is in, -1 for none. Public.
 
     Raises
@@ -61,7 +63,7 @@ def find_sets(run: RunDirectory, region: Region, listed: str | None = None) -> d
     Refused
         where the list names an unknown region or puts two regions of one type in a set.
     """
-    geography = load_geography(run / "public/geography")
+    geography = run.geography
     region_types = REGION_TYPES[region]
     offsets = np.cumsum([0, *(len(geography.region_ids[name]) for name in region_types)])
     pairs = list(_equal_pairs(geography, region_types, offsets))
@@ -164,10 +166,10 @@ class _Side:
         return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
 
-def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
+def equate(run: DetailedRun, region: Region, iteration_level: int) -> None:
     """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece."""
     levels = [
-        level for level in load_parameters(run).configuration.levels(region) if level.iteration_level == iteration_level
+        level for level in run.parameters.configuration.levels(region) if level.iteration_level == iteration_level
     ]
     if all(folder.exists() for level in levels for folder in final_folders(run, level)):
         return
@@ -182,20 +184,20 @@ def equate(run: RunDirectory, region: Region, iteration_level: int) -> None:
             once(final, partial(_write_final, source, final, given.take(inside)))
 
 
-def final_folders(run: RunDirectory, level: Level) -> list[Path]:
+def final_folders(run: DetailedRun, level: Level) -> list[Path]:
     """Where the tables of a level lie that will be released, in the order of their groups."""
-    return [folder.parents[1] / "final" / folder.name for folder in published_folders(run, level)]
+    return [run.final_folder(level, first) for first, _ in load_domain(run, level).pieces()]
 
 
-def load_final(run: RunDirectory, level: Level) -> Iterator[Published]:
+def load_final(run: DetailedRun, level: Level) -> Iterator[Published]:
     """The tables of a level that will be released, a piece of its groups at a time."""
     return (load_published([folder]) for folder in final_folders(run, level))
 
 
-def _side(run: RunDirectory, level: Level) -> _Side:
+def _side(run: DetailedRun, level: Level) -> _Side:
     domain = load_domain(run, level)
     nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
-    set_of = load_public(run / "public/coterminous").get(level.region_type, nowhere)
+    set_of = load_object(run.coterminous_path).get(level.region_type, nowhere)
     parts = [load_published([])]
     for folder in published_folders(run, level):
         piece = load_published([folder])

@@ -17,10 +17,9 @@ from privacy.accounting.composition import QueryBudgets, query_budgets
 from privacy.noise.laws import Definition, Law, law
 from privacy.noise.margins import margin_of_error, suppression_threshold
 from tasks.detailed_dhca.persons import AGE23_BINS
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.inputs.geography import load_geography
-from tasks.lifecycle.run_directory import RunDirectory, stamp
+from tasks.lifecycle.files import stamp
 
 GROUPS_EACH = 1 << 20  # groups that one piece of a noise stage holds
 
@@ -99,32 +98,32 @@ class Queries:
         return suppression_threshold(self.law("stage_2"), self.zero_suppression_chance)
 
 
-def load_domain(run: RunDirectory, level: Level) -> Domain:
+def load_domain(run: DetailedRun, level: Level) -> Domain:
     """The domain of a level of a validated run."""
-    return _domain(run, level, stamp(run / "public/parameters"))
+    return _domain(run, level, stamp(run.parameters_path))
 
 
 @lru_cache(maxsize=64)
-def _domain(run: RunDirectory, level: Level, _stamp: tuple[int, int]) -> Domain:
-    granularity = load_parameters(run).iterations.granularity(level)
+def _domain(run: DetailedRun, level: Level, _stamp: tuple[int, int]) -> Domain:
+    granularity = run.parameters.iterations.granularity(level)
     iterations = granularity.of_level(level.iteration_level)
     return Domain(
         level=level,
-        region_ids=load_geography(run / "public/geography").region_ids[level.region_type],
+        region_ids=run.geography.region_ids[level.region_type],
         iterations=iterations,
         iteration_codes=tuple(granularity.codes[number] for number in iterations),
         total_only=granularity.total_only[iterations],
     )
 
 
-def load_queries(run: RunDirectory, level: Level) -> Queries:
+def load_queries(run: DetailedRun, level: Level) -> Queries:
     """The queries of a level of a validated run. Raises ValueError where its budget is infinite."""
-    return _queries(run, level, stamp(run / "public/parameters"))
+    return _queries(run, level, stamp(run.parameters_path))
 
 
 @lru_cache(maxsize=64)
-def _queries(run: RunDirectory, level: Level, _stamp: tuple[int, int]) -> Queries:
-    parameters = load_parameters(run)
+def _queries(run: DetailedRun, level: Level, _stamp: tuple[int, int]) -> Queries:
+    parameters = run.parameters
     configuration = parameters.configuration
     return Queries(
         definition=configuration.privacy_defn,

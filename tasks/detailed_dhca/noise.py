@@ -1,7 +1,4 @@
-"""Where the noise of a run comes from: its secret, or, for `das truth`, nowhere.
-
-A run has a secret only after the budget check. Its existence is the authorization: without it no stage can draw.
-"""
+"""The noise of a level's queries: drawn from the run's secret, or, for `das truth`, none."""
 
 from __future__ import annotations
 
@@ -14,22 +11,10 @@ from numpy.typing import NDArray
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.detailed_dhca.domain import DETAILS, load_queries
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
+from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, Authorization, is_truth, read_secret
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.run_directory import RunDirectory, load_public
-
-SECRET = "secret"
-TRUTH = "TRUTH"  # marks the directory of a das truth
-AUTHORIZATION = "authorization"
-
-
-@dataclass(frozen=True)
-class Authorization:
-    """What the budget check fixes for a run: all that its noise depends on besides the secret."""
-
-    input_digest: str
-    configuration_digest: str
-    secret_digest: str
 
 
 class Noise(Protocol):
@@ -49,7 +34,7 @@ class RunNoise:
     level: Level
     secret: RunSecret
     authorization: Authorization
-    directory: RunDirectory
+    directory: DetailedRun
 
     def run(self, query: str, start: int, stop: int) -> NDArray[np.int64]:
         """Noise of the totals of groups start ... stop - 1."""
@@ -81,7 +66,7 @@ class NoNoise:
         return np.zeros((len(groups), width), np.int64)
 
 
-def open_noise(run: RunDirectory, level: Level) -> Noise:
+def open_noise(run: DetailedRun, level: Level) -> Noise:
     """The noise of a level of a run. Raises Failed as `read_secret` does."""
     if is_truth(run):
         if (run / SECRET).exists() or (run / AUTHORIZATION).exists():
@@ -89,26 +74,3 @@ def open_noise(run: RunDirectory, level: Level) -> Noise:
         return NoNoise()
     secret, authorization = read_secret(run)
     return RunNoise(level, secret, authorization, run)
-
-
-def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
-    """The secret of a run and what else its noise depends on.
-
-    Raises
-    ------
-    Failed
-        where the run has no secret, or not the one it was authorized with.
-    """
-    try:
-        secret = RunSecret((run / SECRET).read_bytes())
-        authorization: Authorization = load_public(run / AUTHORIZATION)
-    except (FileNotFoundError, ValueError):
-        raise Failed("budget check: the run has no secret, so no noise can be drawn") from None
-    if secret.digest() != authorization.secret_digest:
-        raise Failed("budget check: the secret is not the one the run was authorized with")
-    return secret, authorization
-
-
-def is_truth(run: RunDirectory) -> bool:
-    """True for a run of `das truth`, which is marked so from its first moment and can never be released as private."""
-    return (run / TRUTH).exists()

@@ -1,4 +1,4 @@
-"""Stage 2, population groups: the flatmap g_i and the exact counts (paper section 3.2, Algorithm 1 lines 6 to 9).
+"""Population groups: the flatmap g_i and the exact counts (paper section 3.2, Algorithm 1 lines 6 to 9).
 
 For a partition of the blocks, let A count persons by (region, cell) x race/ethnicity combination and let G be the 0/1
 matrix of combinations x iterations. Then A @ G are the exact counts by (region, cell) x iteration: every combination
@@ -19,10 +19,10 @@ from scipy import sparse
 
 from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
 from tasks.detailed_dhca.persons import CELLS, encoded_chunks
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import REGION_TYPES, Level, Region
-from tasks.inputs.geography import NOWHERE, Geography, load_geography
-from tasks.lifecycle.run_directory import RunDirectory, load_public, once, open_array, save_arrays, save_public, stamp
+from tasks.inputs.geography import NOWHERE, Geography
+from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object, stamp
 from tasks.lifecycle.workers import Workers
 
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
@@ -37,46 +37,44 @@ class Partition:
     regions: dict[str, tuple[int, int]]
 
 
-def count_population_groups(
-    run: RunDirectory, workers: Workers, region: Region, blocks_each: int | None = None
-) -> None:
+def count_population_groups(run: DetailedRun, workers: Workers, region: Region, blocks_each: int | None = None) -> None:
     """Count the population groups of all levels, one partition of the blocks a piece."""
-    geography = load_geography(run / "public/geography")
+    geography = run.geography
     if blocks_each is None:
         blocks_each = min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers.count) + 1)
-    once(run / "public/partitions", lambda: _save_partitions(run, geography, region, blocks_each))
+    once(run.partitions_path, lambda: _save_partitions(run, geography, region, blocks_each))
     partitions = load_partitions(run)
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 
 
-def _save_partitions(run: RunDirectory, geography: Geography, region: Region, blocks_each: int) -> None:
-    levels = load_parameters(run).configuration.levels(region)
+def _save_partitions(run: DetailedRun, geography: Geography, region: Region, blocks_each: int) -> None:
+    levels = run.parameters.configuration.levels(region)
     region_types = [name for name in REGION_TYPES[region] if any(level.region_type == name for level in levels)]
     partitions = [
         Partition(blocks, {name: geography.regions_in(name, blocks) for name in region_types})
         for blocks in geography.partitions(blocks_each)
     ]
-    save_public(run / "public/partitions", partitions)
+    save_object(run.partitions_path, partitions)
 
 
-def load_partitions(run: RunDirectory) -> list[Partition]:
+def load_partitions(run: DetailedRun) -> list[Partition]:
     """The partitions of a run's blocks."""
-    partitions: list[Partition] = load_public(run / "public/partitions")
+    partitions: list[Partition] = load_object(run.partitions_path)
     return partitions
 
 
-def count_partition(run: RunDirectory, number: int) -> None:
+def count_partition(run: DetailedRun, number: int) -> None:
     """Write the exact counts of one partition for every region type: a CSR matrix (region, cell) x iteration each.
 
     Arrays `indptr`, `indices` and `data`; row = 46 (region - first region of the partition) + cell.
     """
     partition = load_partitions(run)[number]
-    todo = [name for name in partition.regions if not _counts_folder(run, name, number).exists()]
+    todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
     if not todo:
         return
     persons, combinations = read_persons(run, partition.blocks)
-    geography = load_geography(run / "public/geography")
-    iterations = load_parameters(run).iterations
+    geography = run.geography
+    iterations = run.parameters.iterations
     flatmap = {
         nation_or_state: granularity.flatmap(combinations)
         for nation_or_state, granularity in ((True, iterations.nation_state), (False, iterations.sub_state))
@@ -89,7 +87,7 @@ def count_partition(run: RunDirectory, number: int) -> None:
         shape = ((last - first) * CELLS, len(combinations))
         counts = _count_pairs(row, persons["combination"][inside], shape) @ flatmap[Level(name, 1).nation_or_state]
         save_arrays(
-            _counts_folder(run, name, number),
+            run.counts_folder(name, number),
             {"indptr": counts.indptr, "indices": counts.indices.astype(np.uint16), "data": counts.data},
         )
 
@@ -104,11 +102,7 @@ def _count_pairs(
     return sparse.csr_array((counts.astype(np.int32), columns.astype(np.int32), starts.astype(np.int32)), shape=shape)
 
 
-def _counts_folder(run: RunDirectory, region_type: str, number: int) -> Path:
-    return run / f"counts/{region_type}/{number:05d}"
-
-
-def read_persons(run: RunDirectory, blocks: slice) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint16]]:
+def read_persons(run: DetailedRun, blocks: slice) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint16]]:
     """Gather the encoded persons of a run of blocks from all chunks, with the combinations that occur among them."""
     parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
     combinations = [np.zeros((0, 9), np.uint16)]
@@ -134,7 +128,7 @@ def read_persons(run: RunDirectory, blocks: slice) -> tuple[dict[str, NDArray[An
 
 
 @lru_cache(maxsize=4)
-def _chunks(run: RunDirectory, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
+def _chunks(run: DetailedRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
     """The encoded chunks that hold a person, each with its first and its last block: few of them meet a partition."""
     opened = ((chunk, open_array(chunk, "block")) for chunk in encoded_chunks(run))
     return [(chunk, int(block[0]), int(block[-1])) for chunk, block in opened if len(block)]
@@ -182,11 +176,11 @@ def _add_up(place: NDArray[np.int64], count: NDArray[np.int32], size: int) -> ND
     return np.bincount(place, weights=count, minlength=size).astype(np.int64)
 
 
-def read_exact_counts(run: RunDirectory, level: Level, first: int, last: int) -> ExactCounts:
+def read_exact_counts(run: DetailedRun, level: Level, first: int, last: int) -> ExactCounts:
     """The exact counts of a level's groups in the regions first ... last - 1."""
     domain = load_domain(run, level)
     width = len(domain.iterations)
-    position = np.full(len(load_parameters(run).iterations.granularity(level).codes), -1, np.int64)
+    position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)
     position[domain.iterations] = np.arange(width)
     groups, cells, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
     for region, cell, iteration, count in _entries(run, level.region_type, first, last):
@@ -199,7 +193,7 @@ def read_exact_counts(run: RunDirectory, level: Level, first: int, last: int) ->
 
 
 def _entries(
-    run: RunDirectory, region_type: str, first: int, last: int
+    run: DetailedRun, region_type: str, first: int, last: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.int32]]]:
     """(region, cell, iteration, count) of the entries of each partition in these regions; `first` is region 0."""
     for number, partition in enumerate(load_partitions(run)):
@@ -207,7 +201,7 @@ def _entries(
         start, stop = max(low, first), min(high, last)
         if start >= stop:
             continue
-        folder = _counts_folder(run, region_type, number)
+        folder = run.counts_folder(region_type, number)
         indptr = np.asarray(open_array(folder, "indptr")[(start - low) * CELLS : (stop - low) * CELLS + 1])
         entries, lengths = slice(int(indptr[0]), int(indptr[-1])), np.diff(indptr)
         region = np.repeat(np.repeat(np.arange(start - first, stop - first), CELLS), lengths)

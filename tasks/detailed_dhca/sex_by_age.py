@@ -1,4 +1,4 @@
-"""Stage 4, sex by age: step 2 of Algorithm 2, and the marginals of section 5.3.1.
+"""Sex by age: step 2 of Algorithm 2, and the marginals of section 5.3.1.
 
 Every group is counted afresh at the detail that step 1 chose, with the rest of its budget.
 """
@@ -12,36 +12,31 @@ import numpy as np
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, TOTAL_ONLY, WIDTHS, load_domain
 from tasks.detailed_dhca.noise import open_noise
 from tasks.detailed_dhca.population_groups import read_exact_counts
-from tasks.detailed_dhca.totals import details_folder
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.run_directory import RunDirectory, once, open_array, save_arrays
+from tasks.lifecycle.files import once, open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 
 
-def measure_sex_by_age(run: RunDirectory, workers: Workers, level: Level) -> None:
+def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Measure the table of every group of a level."""
     pieces = load_domain(run, level).pieces()
     workers.map(f"sex by age {level}", run, measure_tables, [(level, first, last) for first, last in pieces])
 
 
-def measure_tables(run: RunDirectory, level: Level, first: int, last: int) -> None:
+def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the noisy tables of the groups in regions first ... last - 1.
 
     Arrays `total` (int64, one per group: measured, or for a sex-by-age group the sum of its cells) and, for each
     detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
-    folder = tables_folder(run, level, first)
+    folder = run.tables_folder(level, first)
     once(folder, lambda: _measure(run, level, first, last, folder))
 
 
-def tables_folder(run: RunDirectory, level: Level, first: int) -> Path:
-    """Where the noisy tables of a piece of a level lie."""
-    return run / f"noisy/{level.slug}/sex_by_age/{first:06d}"
-
-
-def _measure(run: RunDirectory, level: Level, first: int, last: int, folder: Path) -> None:
+def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path) -> None:
     start = first * len(load_domain(run, level).iterations)
-    detail = open_array(details_folder(run, level, first), "detail")
+    detail = open_array(run.details_folder(level, first), "detail")
     exact = read_exact_counts(run, level, first, last)
     noise = open_noise(run, level)
     noisy_total = exact.totals() + noise.run("stage_2", start, start + len(detail))

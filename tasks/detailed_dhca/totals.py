@@ -1,4 +1,4 @@
-"""Stage 4, totals: step 1 of Algorithm 2. A noisy total of every group chooses the detail of its table."""
+"""Totals: step 1 of Algorithm 2. A noisy total of every group chooses the detail of its table."""
 
 from __future__ import annotations
 
@@ -9,38 +9,33 @@ import numpy as np
 from tasks.detailed_dhca.domain import TOTAL_ONLY, load_domain
 from tasks.detailed_dhca.noise import open_noise
 from tasks.detailed_dhca.population_groups import read_exact_counts
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.run_directory import RunDirectory, once, save_arrays
+from tasks.lifecycle.files import once, save_arrays
 from tasks.lifecycle.workers import Workers
 
 
-def measure_totals(run: RunDirectory, workers: Workers, level: Level) -> None:
+def measure_totals(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Choose the detail of every group of a level."""
     pieces = load_domain(run, level).pieces()
     workers.map(f"totals {level}", run, choose_details, [(level, first, last) for first, last in pieces])
 
 
-def choose_details(run: RunDirectory, level: Level, first: int, last: int) -> None:
+def choose_details(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the detail of the groups in regions first ... last - 1: array `detail`, uint8, one per group.
 
     Stage-1 totals are compared with the thresholds and forgotten; they are never released.
     """
-    folder = details_folder(run, level, first)
+    folder = run.details_folder(level, first)
     once(folder, lambda: _choose(run, level, first, last, folder))
 
 
-def details_folder(run: RunDirectory, level: Level, first: int) -> Path:
-    """Where the details of a piece of a level lie."""
-    return run / f"noisy/{level.slug}/totals/{first:06d}"
-
-
-def _choose(run: RunDirectory, level: Level, first: int, last: int, folder: Path) -> None:
+def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path) -> None:
     domain = load_domain(run, level)
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()
     noisy_total = exact_total + open_noise(run, level).run("stage_1", first * width, last * width)
-    thresholds = load_parameters(run).configuration.thresholds[level]
+    thresholds = run.parameters.configuration.thresholds[level]
     detail = np.zeros(len(noisy_total), np.uint8)
     for threshold in thresholds:
         detail += noisy_total >= threshold

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tasks.inputs.configuration import REGION_TYPES, Region
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
-from tasks.lifecycle.run_directory import load_public, open_array, save_arrays, save_public, stamp
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
 
 GRF_FILE = "GRF-C.txt"
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
@@ -153,7 +153,7 @@ def _region_code(region_type: str, numbers: dict[str, NDArray[np.int64]]) -> tup
 def save_geography(folder: Path, geography: Geography) -> None:
     """Write a geography for the workers."""
     save_arrays(folder / "blocks", {"blocks": geography.blocks, **geography.region_of})
-    save_public(folder / "region_ids", geography.region_ids)
+    save_object(folder / "region_ids", geography.region_ids)
 
 
 def load_geography(folder: Path) -> Geography:
@@ -163,7 +163,7 @@ def load_geography(folder: Path) -> Geography:
 
 @lru_cache(maxsize=4)
 def _load(folder: Path, _stamp: tuple[int, int]) -> Geography:
-    region_ids = load_public(folder / "region_ids")
+    region_ids = load_object(folder / "region_ids")
     return Geography(
         blocks=open_array(folder / "blocks", "blocks"),
         region_ids=region_ids,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
-from privacy.accounting.composition import IterationCounts, stability
+from privacy.accounting.stability import IterationCounts, stability
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import check_mask, check_pattern, read_table

@@ -9,10 +9,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
-from privacy.analyses.level_budget import LevelBudget
+from privacy.accounting.composition import LevelBudget
 from privacy.noise.laws import Definition
-from tasks.attribute_loss.detailed_dhca import read_parameters
-from tasks.inputs.configuration import ALL_LEVELS, Level, Region
+from tasks.inputs.configuration import ALL_LEVELS, Configuration, Level, Region, parse_configuration
+from tasks.inputs.findings import has_errors
+from tasks.inputs.iterations import Iterations, read_iterations
 from tasks.lifecycle.errors import Refused
 
 MANIFEST = "manifest.json"  # as in tasks.detailed_dhca.manifest, whose import takes half a second
@@ -76,6 +77,47 @@ def one_region(levels: Iterable[Level]) -> Region:
     return regions.pop()
 
 
+def read_parameter_files(path: Path) -> tuple[Configuration, Iterations | None]:
+    """Read a config.json, alone (then without iterations), or a directory with one and the iteration files beside it.
+
+    Raises
+    ------
+    Refused
+        with the first fault, in one line.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Refused(f"{file} is not UTF-8 text") from None
+    configuration, found = parse_configuration(text)
+    iterations = None
+    if configuration and path.is_dir():
+        iterations, found = read_iterations(str(path))
+    faults = [finding for finding in found if not finding.warning]
+    if configuration is None or has_errors(found):
+        raise Refused(
+            f"{file if configuration is None else path}: {faults[0].column} {faults[0].rule}".replace(":  ", ": ")
+        )
+    if configuration.noiseless:
+        raise Refused(f"{file}: a budget is infinite, so every loss is")
+    return configuration, iterations
+
+
+def stability_parts(configuration: Configuration, iterations: Iterations | None, level: Level) -> tuple[int, int]:
+    """Return the two parts of a level's stability: of races, max(h_alone, h_comb) max(2, r), and of ethnicity, h_e.
+
+    Without iterations h_alone = h_comb = h_e = 1, as in every valid production file: s = max(2, r) + 1.
+    """
+    most = max(2, configuration.max_race_codes)
+    if iterations is None:
+        return most, 1
+    counts = iterations.granularity(level).counts(level.iteration_level)
+    return max(counts.alone, counts.combination) * most, counts.ethnicity
+
+
 def read_settings(path: Path) -> list[Setting]:
     """Read a config.json or its directory, or a release or its manifest.json; a setting for each region.
 
@@ -88,8 +130,7 @@ def read_settings(path: Path) -> list[Setting]:
     manifest = folder / MANIFEST
     if path == manifest or (path.is_dir() and manifest.is_file()):
         return [_of_release(manifest)]
-    read = read_parameters(path)
-    config = read.configuration
+    config, iterations = read_parameter_files(path)
     if idle := [region.upper() for region in config.regions if not config.levels(region)]:
         raise Refused(f"{path}: no population group level of {idle[0]} has a budget")
     return [
@@ -100,7 +141,10 @@ def read_settings(path: Path) -> list[Setting]:
             config.stage_1_fraction,
             config.max_race_codes,
             config.zero_suppression_chance,
-            {level: LevelBudget(one.budget, one.stability) for level, one in read.levels(region).items()},
+            {
+                level: LevelBudget(config.budget(level), sum(stability_parts(config, iterations, level)))
+                for level in config.levels(region)
+            },
         )
         for region in config.regions
     ]

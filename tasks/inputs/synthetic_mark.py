@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tasks.inputs.files import read_bytes
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 
@@ -58,6 +59,14 @@ def read_mark(data: Path) -> Mark | None:
     """The mark of a data directory; None where there is none. Raises Refused when it is damaged."""
     path = data / MARK_FILE
     return parse_mark(path.read_text("utf-8", errors="replace")) if path.is_file() else None
+
+
+def read_data_mark(data: str) -> Mark | None:
+    """The mark of a data directory by path or URL, None where there is none. Raises Refused when it is damaged."""
+    try:
+        return parse_mark(read_bytes(f"{data.rstrip('/')}/{MARK_FILE}").decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return None
 
 
 def verify(mark: Mark, data: Path) -> None:

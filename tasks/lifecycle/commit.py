@@ -11,46 +11,23 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-from tasks.detailed_dhca.budget_check import Charging
-from tasks.detailed_dhca.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
-from tasks.detailed_dhca.noise import SECRET, is_truth
-from tasks.inputs.configuration import REGION_TYPES
+from tasks.lifecycle.authorization import SECRET, is_truth
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.run_directory import BOTTOM_UP_SETTINGS, SETTINGS, RunDirectory, fsync, fsync_up
+from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
+from tasks.lifecycle.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.run_directory import BOTTOM_UP_SETTINGS, SETTINGS, RunDirectory
+from tasks.lifecycle.staging import clear_staging, drafts, staging
 
 
-def staging(run: RunDirectory, out: Path, region: str) -> Path:
-    """The temporary sibling in which a run makes its release."""
-    return out / f".{region}-{run.id}.partial"
-
-
-def drafts(staged: Path) -> Path:
-    """Where files of a staged release are written before they are whole."""
-    return staged.with_name(f"{staged.name}.drafts")
-
-
-def clear_staging(run: RunDirectory, out: Path, region: str, *, but: str | None = None) -> None:
-    """Remove what a run has staged and not released, `but` one folder of it."""
-    staged = staging(run, out, region)
-    shutil.rmtree(drafts(staged), ignore_errors=True)
-    for path in list(staged.iterdir()) if staged.is_dir() else []:
-        if path.is_dir() and path.name != but:
-            shutil.rmtree(path)
-        elif path.name != but:
-            path.unlink()
-    if but is None:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def holds_other(out: Path, base: str) -> bool:
-    """True where an output folder holds anything but what the runs BASE-us and BASE-pr have put there."""
+def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
+    """True where an output folder holds anything but what these runs, by the names of their releases, put there."""
     own: set[Path] = set()
-    for region in REGION_TYPES:
-        run = RunDirectory(Path(f"{base}-{region}"))
+    for region, run in runs.items():
         staged = staging(run, out, region)
         own |= {staged, drafts(staged)} | ({out / region} if is_released(run, out, region) else set())
     return not own.issuperset(out.iterdir())
@@ -149,12 +126,6 @@ def end_run(run: RunDirectory) -> None:
         elif path.name not in (SETTINGS, BOTTOM_UP_SETTINGS, "lock"):
             path.unlink()
     shutil.rmtree(run.path)
-
-
-def fsync_tree(folder: Path) -> None:
-    """Make a folder and all in it durable."""
-    for path in [folder, *folder.rglob("*")]:
-        fsync(path)
 
 
 def finish_released(

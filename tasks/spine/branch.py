@@ -13,11 +13,12 @@ from typing import Any
 import fsspec
 
 from spine.settings import settings_for
-from tasks.detailed_dhca.release import SEE_SPINE
 from tasks.inputs.configuration import Region
+from tasks.inputs.files import read_bytes
 from tasks.inputs.geography import GRF_FILE
-from tasks.inputs.tables import read_bytes, split_header
+from tasks.inputs.tables import split_header
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers
 from tasks.spine.optimize import on_client, optimize_spine, spine_columns_missing
 

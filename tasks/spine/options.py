@@ -11,7 +11,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from spine.allocations import Allocation, allocation_for
+from spine.allocations import Allocation
+from spine.production import allocation_for
 from spine.settings import Region, SpineSettings, Variant, settings_for
 from tasks.lifecycle.errors import Refused
 from tasks.spine.columns import CSV_PRESETS, Columns

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from spine.allocations import Allocation, allocation_for
+from spine.allocations import Allocation
 from spine.build import CONVENTIONAL
+from spine.production import allocation_for
 from spine.settings import SpineSettings
 from tasks.lifecycle.errors import Refused
 from tasks.spine.columns import Columns

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.run_directory import whole
+from tasks.lifecycle.files import whole
 from tasks.synth.files import Format
 
 BYTES_A_PERSON: dict[Format, int] = {"text": 79, "parquet": 5}

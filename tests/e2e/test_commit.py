@@ -34,14 +34,15 @@ from flows.detailed_dhca import detailed_dhca
 from flows.execution.settings import RunSettings
 from privacy.accounting.ledger import Ledger
 from tasks.detailed_dhca import budget_check, manifest
-from tasks.detailed_dhca.budget_check import read_secret_digest
-from tasks.detailed_dhca.manifest import release_digest
-from tasks.detailed_dhca.noise import AUTHORIZATION, SECRET
 from tasks.detailed_dhca.population_groups import count_population_groups
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.synthetic_mark import write_mark
-from tasks.lifecycle.commit import staging
+from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.run_directory import RunDirectory, stamp
+from tasks.lifecycle.files import stamp
+from tasks.lifecycle.manifest import release_digest
+from tasks.lifecycle.run_directory import STAGES
+from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 pytestmark = pytest.mark.e2e
@@ -268,13 +269,13 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path:
     assert ledger.spent(ACCOUNT) == {"72": row.amount}
     shutil.rmtree(home)
     shutil.copytree(tmp_path / "kept", home)
-    for name in ("public", "persons", "counts", "noisy"):
+    for name in STAGES:
         shutil.rmtree(run / name)
     assert go(settings, HERE) == home / "out/pr"
     assert digest(home / "out/pr") == released
 
 
-def files_of(run: RunDirectory, *folders: str) -> dict[str, tuple[int, int]]:
+def files_of(run: DetailedRun, *folders: str) -> dict[str, tuple[int, int]]:
     """The whole files below these folders of a run; one that is written again has another stamp."""
     paths = [path.relative_to(run.path) for folder in folders for path in (run / folder).rglob("*.*")]
     return {str(path): stamp(run / path) for path in paths if not any(part.startswith(".") for part in path.parts)}

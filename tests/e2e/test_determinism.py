@@ -28,11 +28,11 @@ from e2e_runs import (
 from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.settings import RunSettings
-from tasks.detailed_dhca import domain, persons
-from tasks.detailed_dhca.noise import SECRET
+from tasks.detailed_dhca import domain, person_file
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.truth import release_truth
+from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
 pytestmark = pytest.mark.e2e
@@ -145,7 +145,7 @@ def test_a_task_that_fails_and_is_tried_again(
     failed = []
     measure = flow.measure_sex_by_age
 
-    def fails_once(run: RunDirectory, **arguments: Any) -> None:
+    def fails_once(run: DetailedRun, **arguments: Any) -> None:
         measure(run, **arguments)
         if not failed:
             failed.append(arguments["level"])
@@ -188,7 +188,7 @@ def test_text_in_chunks_of_any_size(
     real_data(example, tmp_path)
 
     def truth(name: str) -> str:
-        run = RunDirectory(tmp_path / name / "truth-us")
+        run = DetailedRun(tmp_path / name / "truth-us")
         run.create()
         out = tmp_path / name / "out"
         place = release_truth(run, HERE, str(tmp_path / "params"), str(tmp_path / "data"), out, "us", curator=True)
@@ -196,5 +196,5 @@ def test_text_in_chunks_of_any_size(
         return digest(place)
 
     whole = truth("whole")
-    monkeypatch.setattr(persons, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(person_file, "CHUNK_BYTES", chunk_bytes)
     assert truth("cut") == whole

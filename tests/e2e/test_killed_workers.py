@@ -31,8 +31,8 @@ from e2e_runs import (
 )
 
 from flows.execution.cluster import ClusterSettings, open_cluster
-from tasks.detailed_dhca.noise import SECRET
-from tasks.detailed_dhca.release import SEE_SPINE
+from tasks.lifecycle.authorization import SECRET
+from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers
 from tasks.spine.branch import build_spine
 

@@ -35,7 +35,7 @@ from e2e_runs import (
 
 from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 from privacy.accounting.ledger import Ledger
-from tasks.detailed_dhca.noise import SECRET
+from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.workers import Workers
 

@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tasks.detailed_dhca.domain import AGES, TOTAL, TOTAL_ONLY, WIDTHS, Domain, load_domain
-from tasks.detailed_dhca.manifest import read_manifest
-from tasks.detailed_dhca.noise import AUTHORIZATION, SECRET
 from tasks.detailed_dhca.population_groups import read_exact_counts
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.inputs.synthetic_mark import write_mark
-from tasks.lifecycle.commit import staging
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
+from tasks.lifecycle.manifest import read_manifest
+from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -130,10 +129,10 @@ def board(request: pytest.FixtureRequest, example: Path, tmp_path_factory: pytes
     return board
 
 
-def _note(board: Board, run: RunDirectory, release: Path) -> None:
+def _note(board: Board, run: DetailedRun, release: Path) -> None:
     manifest = read_manifest(release)
     shared = {tuple(region.split(" ")) for regions in manifest["coterminous_sets"] for region in regions}
-    for level in load_parameters(run).configuration.levels("us"):
+    for level in run.parameters.configuration.levels("us"):
         domain, stated = load_domain(run, level), manifest["levels"][str(level)]
         own = np.array([(level.region_type, region) not in shared for region in domain.region_ids])
         t1 = pq.read_table(release / f"parquet/t1/{level.slug}.parquet").to_pydict()

@@ -195,7 +195,8 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(settings, monkeypatch):
     import flows.bottom_up as flow
-    from tasks.lifecycle.run_directory import RunDirectory, open_array
+    from tasks.lifecycle.files import open_array
+    from tasks.lifecycle.run_directory import RunDirectory
 
     def stops(run, workers, staged):
         raise Refused("stopped here")

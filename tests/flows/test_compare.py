@@ -14,9 +14,9 @@ from flows.cli import main
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca import manifest
 from tasks.detailed_dhca.domain import Queries
-from tasks.detailed_dhca.validation import read_parameters
 from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS
 from tasks.inputs.level_budgets import MANIFEST, named_level, paper_name
+from tasks.inputs.parameters import read_parameters
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from e2e_runs import das_process
 
 from flows.cli import main
 from privacy.accounting.ledger import Account, Ledger
-from tasks.detailed_dhca.noise import AUTHORIZATION
+from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
 

@@ -13,8 +13,8 @@ from conftest import lacking
 from flows.reports.tuning.page import page
 from flows.reports.tuning.plan import Plan, first_plan
 from flows.reports.tuning.tuning import answers
+from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
-from privacy.analyses.level_budget import LevelBudget
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import level_laws, margins, sizes_for_relative_error
 from privacy.noise.margins import suppression_threshold

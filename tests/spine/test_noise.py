@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from spine_cases import SMALL, matrix, query_matrix, random_allocation, random_spine
 
-from spine.allocations import Allocation, allocation_for
+from spine.allocations import Allocation
 from spine.bypass import bypass
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, noise, parameter, replacement_cost
+from spine.production import allocation_for
 from spine.settings import PRODUCTS, settings_for
 
 RUNS = {

@@ -89,7 +89,7 @@ def test_a_forest_under_a_root_is_the_whole_spine(seed: int) -> None:
 
 
 def test_the_production_workloads_add_up_to_what_their_matrices_give() -> None:
-    from spine.allocations import allocation_for
+    from spine.production import allocation_for
 
     settings = settings_for("pl94-persons")
     allocation, workload = allocation_for(settings), WORKLOADS["pl94-persons"]

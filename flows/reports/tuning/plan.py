@@ -9,8 +9,8 @@ from pathlib import Path
 
 from flows.reports.figures import digits, fraction, pair
 from flows.reports.terminal import refusing
+from privacy.accounting.composition import LevelBudget
 from privacy.analyses.comparison_tables import GAMMA, PRODUCTION
-from privacy.analyses.level_budget import LevelBudget
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
 from privacy.noise.laws import Definition

@@ -7,7 +7,7 @@ from typing import Any
 
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import Plan
-from privacy.analyses.level_budget import LevelBudget
+from privacy.accounting.composition import LevelBudget
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import (

@@ -15,9 +15,9 @@ import pyarrow.csv
 
 from tasks.detailed_dhca.accuracy.errors import LARGEST, Accuracy, errors_folder, is_measured
 from tasks.detailed_dhca.domain import TOTAL, TOTAL_ONLY, load_domain
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level, Region
-from tasks.lifecycle.run_directory import RunDirectory, open_array
+from tasks.lifecycle.files import open_array
 
 NAMES = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)")
 SINGLE, MULTI = "error_report.csv", "multi_run_error_report.csv"
@@ -25,9 +25,9 @@ NOT_PRIVATE = "NOT_PRIVATE"
 INDEX = ("REGION_TYPE", "ITERATION_LEVEL", "DETAILED_ONLY", "Population group size")
 
 
-def write_single_run(run: RunDirectory, region: Region, out: Path) -> None:
+def write_single_run(run: DetailedRun, region: Region, out: Path) -> None:
     """Write OUT/error_report.csv: the summed errors of every published group of a run."""
-    levels = load_parameters(run).configuration.levels(region)
+    levels = run.parameters.configuration.levels(region)
     tables = (_single_run(run, level) for level in levels)
     first = next(tables)
     out.mkdir(parents=True)
@@ -39,8 +39,8 @@ def write_single_run(run: RunDirectory, region: Region, out: Path) -> None:
             file.write_table(table)
 
 
-def _single_run(run: RunDirectory, level: Level) -> pa.Table:
-    domain, nation_state = load_domain(run, level), load_parameters(run).iterations.nation_state
+def _single_run(run: DetailedRun, level: Level) -> pa.Table:
+    domain, nation_state = load_domain(run, level), run.parameters.iterations.nation_state
     coarse = ~np.isin(domain.iteration_codes, nation_state.codes)  # what nation and state do not tabulate
     group, detail, *sums = (
         np.asarray(open_array(errors_folder(run, level), name))

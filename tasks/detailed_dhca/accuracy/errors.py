@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, WIDTHS, Queries, load_domain
 from tasks.detailed_dhca.population_groups import ExactCounts, read_exact_counts
-from tasks.detailed_dhca.suppression import Published, load_published
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level, Region
-from tasks.lifecycle.run_directory import RunDirectory, once, open_array, save_arrays
+from tasks.lifecycle.files import once, open_array, save_arrays
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
 TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell
@@ -81,7 +81,7 @@ def size_class(totals: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.searchsorted(LARGEST, totals)
 
 
-def compare(run: RunDirectory, level: Level) -> None:
+def compare(run: DetailedRun, level: Level) -> None:
     """Write what the errors of a level's final tables are.
 
     Arrays `tally` (key, error, number of counts: 3 x n), `published` (groups by detail and size), `groups` (of the
@@ -92,16 +92,16 @@ def compare(run: RunDirectory, level: Level) -> None:
     once(folder, lambda: _compare(run, level, folder))
 
 
-def errors_folder(run: RunDirectory, level: Level) -> Path:
+def errors_folder(run: DetailedRun, level: Level) -> Path:
     """Where the errors of a level lie."""
     return run / f"errors_of/{level.slug}"
 
 
-def _compare(run: RunDirectory, level: Level, folder: Path) -> None:
+def _compare(run: DetailedRun, level: Level, folder: Path) -> None:
     domain = load_domain(run, level)
     width = len(domain.iterations)
     final = load_published(final_folders(run, level))
-    clip = not load_parameters(run).configuration.allow_negative_counts
+    clip = not run.parameters.configuration.allow_negative_counts
     tallies, groups = [], np.zeros(len(LARGEST), np.int64)
     sizes, absolute, squared = (np.zeros(len(final.group), np.int64) for _ in range(3))
     for first, last in domain.pieces():
@@ -159,7 +159,7 @@ def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64
     return np.stack([code // span, code % span + low, number])
 
 
-def gather(run: RunDirectory, levels: Sequence[Level]) -> Errors:
+def gather(run: DetailedRun, levels: Sequence[Level]) -> Errors:
     """The errors of all levels of a run."""
     found = Errors.none()
     for place, level in enumerate(levels):

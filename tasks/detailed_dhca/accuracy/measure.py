@@ -13,22 +13,24 @@ from pathlib import Path
 
 from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, compare, gather
-from tasks.detailed_dhca.budget_check import Charging, check_budget, region_spend
+from tasks.detailed_dhca.budget_check import check_budget, region_spend
 from tasks.detailed_dhca.coterminous import equate, find_sets
 from tasks.detailed_dhca.domain import load_domain, load_queries
 from tasks.detailed_dhca.population_groups import count_population_groups
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_tables
 from tasks.detailed_dhca.suppression import keep_published
 from tasks.detailed_dhca.totals import choose_details
-from tasks.detailed_dhca.validation import load_parameters, validate
+from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import ITERATION_LEVELS, Level, Region
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, once, save_public
+from tasks.lifecycle.files import once, save_object
+from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 
 
 def measure_accuracy(
-    run: RunDirectory,
+    run: DetailedRun,
     workers: Workers,
     params: str,
     data: str,
@@ -52,11 +54,11 @@ def measure_accuracy(
         return None
     if not validated.synthetic:
         raise Refused("the data is not marked synthetic: its errors would give away its exact counts")
-    configuration = load_parameters(run).configuration
+    configuration = run.parameters.configuration
     region_spend(configuration, region)  # refuses infinite budgets before anything is counted
     count_population_groups(run, workers, region)
-    sets = run / "public/coterminous"
-    once(sets, lambda: save_public(sets, find_sets(run, region) if coterminous else {}))
+    sets = run.coterminous_path
+    once(sets, lambda: save_object(sets, find_sets(run, region) if coterminous else {}))
     found = Errors.none()
     for first in range(0, runs, workers.count):  # as many at once as there are workers: a repetition takes disk
         numbers = range(first, min(first + workers.count, runs))
@@ -65,12 +67,12 @@ def measure_accuracy(
     return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), found)
 
 
-def trial_directory(run: RunDirectory, number: int) -> RunDirectory:
+def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
     """The run directory of a repetition."""
-    return RunDirectory(run.path.resolve() / f"trials/{number}")
+    return DetailedRun(run.path.resolve() / f"trials/{number}")
 
 
-def open_trial(run: RunDirectory, number: int, region: Region, *, coterminous: bool) -> None:
+def open_trial(run: DetailedRun, number: int, region: Region, *, coterminous: bool) -> None:
     """Make the run directory of a repetition: the run's public files and exact counts, and a secret of its own.
 
     Raises
@@ -80,19 +82,19 @@ def open_trial(run: RunDirectory, number: int, region: Region, *, coterminous: b
     """
     trial = trial_directory(run, number)
     trial.create()
-    for name in ("public", "counts"):
+    for name in ("prepared", "counts"):
         (trial / name).symlink_to(run.path.resolve() / name)
     options: dict[str, object] = {"region": region, "coterminous": coterminous, "coterminous_list": None}
     check_budget(trial, region, Charging(None, Path()), options)
 
 
 def _repeat(
-    run: RunDirectory, workers: Workers, region: Region, numbers: Sequence[int], out: Path, *, coterminous: bool
+    run: DetailedRun, workers: Workers, region: Region, numbers: Sequence[int], out: Path, *, coterminous: bool
 ) -> Errors:
     """The errors of some repetitions; their directories, secrets first, are gone afterwards."""
     for number in numbers:
         open_trial(run, number, region, coterminous=coterminous)
-    levels = load_parameters(run).configuration.levels(region)
+    levels = run.parameters.configuration.levels(region)
     domains = sorted((load_domain(run, level) for level in levels), key=lambda domain: -domain.groups)
     pieces = [(number, domain.level, *piece) for domain in domains for number in numbers for piece in domain.pieces()]
     workers.map("repetitions", run, measure, pieces)
@@ -108,23 +110,23 @@ def _repeat(
     return found
 
 
-def measure(run: RunDirectory, number: int, level: Level, first: int, last: int) -> None:
+def measure(run: DetailedRun, number: int, level: Level, first: int, last: int) -> None:
     """Measure the groups in regions first ... last - 1 of a level once more: the stages from counts to tables."""
     trial = trial_directory(run, number)
     for stage in (choose_details, measure_tables, keep_published):
         stage(trial, level, first, last)
 
 
-def equate_trial(run: RunDirectory, number: int, region: Region, iteration_level: int) -> None:
+def equate_trial(run: DetailedRun, number: int, region: Region, iteration_level: int) -> None:
     """Algorithm 4 in a repetition, for one iteration level."""
     equate(trial_directory(run, number), region, iteration_level)
 
 
-def compare_trial(run: RunDirectory, number: int, level: Level) -> None:
+def compare_trial(run: DetailedRun, number: int, level: Level) -> None:
     """Hold a repetition's tables of a level against the exact counts."""
     compare(trial_directory(run, number), level)
 
 
-def write_trial(run: RunDirectory, number: int, region: Region, out: Path) -> None:
+def write_trial(run: DetailedRun, number: int, region: Region, out: Path) -> None:
     """Write a repetition's errors by group."""
     write_single_run(trial_directory(run, number), region, out / f"single_runs/trial_{number}")

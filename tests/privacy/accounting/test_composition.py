@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accounting.composition import (
-    IterationCounts,
-    Spend,
-    disjoint,
-    query_budgets,
-    record_reach,
-    spend,
-    stability,
-)
+from privacy.accounting.composition import Spend, disjoint, query_budgets, spend
+from privacy.accounting.stability import IterationCounts, record_reach, stability
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=100)
 PRODUCTION = IterationCounts(alone=1, combination=1, ethnicity=1, alone_reach=1, all_combination=1500)

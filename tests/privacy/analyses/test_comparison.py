@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privacy.accounting.composition import LevelBudget
 from privacy.analyses.comparison import analyses
 from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES, PRODUCTION, STABILITY
 from privacy.analyses.gaussian_tradeoff import gaussian_delta, gaussian_epsilon
-from privacy.analyses.level_budget import LevelBudget
 from privacy.analyses.loss_distributions import pld_epsilon
 from privacy.analyses.margin_budgets import least_budget, recipe_budget, recipe_margin
 from privacy.analyses.renyi import ORDERS, composed, lemma_8, two_sided_geometric

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
-from privacy.analyses.level_budget import LevelBudget
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import (
     CELLS,

@@ -26,12 +26,13 @@ from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import PLAN, QUERY, Plan, calibrate_counts, check_budget, exact_counts, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
-from tasks.detailed_dhca.budget_check import Charging
-from tasks.detailed_dhca.manifest import MANIFEST
-from tasks.detailed_dhca.noise import AUTHORIZATION, SECRET
 from tasks.inputs.findings import read_findings
+from tasks.lifecycle.authorization import SECRET, read_authorization
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.run_directory import RunDirectory, load_public, save_public
+from tasks.lifecycle.files import save_object
+from tasks.lifecycle.manifest import MANIFEST
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.run_directory import RunDirectory
 
 DECLARED = {
     "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"], "GQ": ["101", "201", "301"]},
@@ -345,7 +346,7 @@ def planned(
         options["totals"] = read_totals(tmp_path / "totals.csv", domain)
     margins = options.pop("margins", ((), ("STATE",), ("SEX", "STATE")))
     plan = Plan(domain, options.pop("epsilon", Fraction(1, 2)), margins=margins, **options)
-    save_public(run / PLAN, plan)
+    save_object(run / PLAN, plan)
     tabulate(run, Here(), table or write_table(tmp_path), domain)
     return plan
 
@@ -382,7 +383,7 @@ def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, 
 def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
     plan = planned(tmp_path, run)
     check_budget(run, account)
-    save_public(run / PLAN, replace(plan, clip=True))
+    save_object(run / PLAN, replace(plan, clip=True))
     with pytest.raises(Refused, match="another configuration"):
         check_budget(run, account)
 
@@ -402,7 +403,8 @@ def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, accou
     check_budget(run, account)
     measure(run, Here())
     calibrate_counts(run, Here())
-    given = load_public(run / AUTHORIZATION)
+    given = read_authorization(run)
+    assert given is not None
     drawn = QueryNoise(
         TwoSidedGeometric(Fraction(2)),
         RunSecret((run / SECRET).read_bytes()),
@@ -495,7 +497,7 @@ def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
 def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
     plan = Plan(domain, Fraction(1, 2), margins=((),))
-    save_public(run / PLAN, plan)
+    save_object(run / PLAN, plan)
     tabulate(run, Here(), write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
     manifest, tables = released(tmp_path, run, account, plan)
     raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
@@ -512,7 +514,7 @@ def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
     other.create()
     domain = read_domain(made.domain)
     plan = Plan(domain, Fraction(1), "slides", read_totals(made.totals, domain))
-    save_public(other / PLAN, plan)
+    save_object(other / PLAN, plan)
     tabulate(other, Here(), str(made.table), domain)
     manifest, tables = released(tmp_path, other, Charging(None, tmp_path / "none"), plan)
     assert ("SYNTHETIC" in manifest, "slides" in manifest["statements"]) == (True, True)

@@ -21,19 +21,20 @@ from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, size_class
 from tasks.detailed_dhca.accuracy.measure import measure_accuracy, open_trial, trial_directory
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, error_95, make_report, size_name
-from tasks.detailed_dhca.budget_check import Charging, check_budget
+from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
-from tasks.detailed_dhca.noise import SECRET
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import load_parameters, validate
+from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
 from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 
 RUNS = 3
@@ -42,11 +43,11 @@ KEY = ["REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
 GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
 
 
-def fixed_secret(run: RunDirectory, number: int) -> None:
+def fixed_secret(run: DetailedRun, number: int) -> None:
     (run / SECRET).write_bytes(bytes([number] * 32))
 
 
-def measured(run: RunDirectory, example: Path, out: Path, runs: int = 1) -> Accuracy:
+def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1) -> Accuracy:
     found = measure_accuracy(run, HERE, str(example / "params"), str(example / "data"), "us", out, runs=runs)
     assert found is not None
     return found
@@ -86,7 +87,7 @@ def release(example: Path, place: Path, number: int) -> Path:
     fixed_secret(run, number)
     options = {"region": "us", "coterminous": True, "coterminous_list": None}
     check_budget(run, "us", Charging(None, Path()), options)
-    for level in load_parameters(run).configuration.levels("us"):
+    for level in run.parameters.configuration.levels("us"):
         for stage in (measure_totals, measure_sex_by_age, suppress):
             stage(run, HERE, level)
     equate_coterminous(run, HERE, "us", enabled=True, listed=None)

@@ -30,30 +30,29 @@ from hypothesis import strategies as st
 
 from tasks.detailed_dhca.coterminous import equate, equate_coterminous, final_folders, find_sets, is_water, save_sets
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, load_domain
-from tasks.detailed_dhca.manifest import read_manifest
-from tasks.detailed_dhca.suppression import Published, load_published, published_folder
-from tasks.detailed_dhca.validation import load_parameters
+from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.inputs.geography import load_geography
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, load_public, save_arrays, save_public
+from tasks.lifecycle.files import load_object, save_arrays, save_object
+from tasks.lifecycle.manifest import read_manifest
 
 Node = tuple[str, str]  # region type and id
 Sets = set[frozenset[Node]]
 
 
-def validated(folder: Path, inputs: Inputs, region: str = "us") -> RunDirectory:
+def validated(folder: Path, inputs: Inputs, region: str = "us") -> DetailedRun:
     run = new_run(folder, f"run-{region}")
     done, found = validate_here(run, *inputs.write(folder), region)  # type: ignore[arg-type]
     assert done is not None, found
     return run
 
 
-def found_sets(run: RunDirectory, region: str = "us", listed: Path | None = None) -> Sets:
+def found_sets(run: DetailedRun, region: str = "us", listed: Path | None = None) -> Sets:
     """The sets as the project finds them."""
     numbers = find_sets(run, region, str(listed) if listed else None)  # type: ignore[arg-type]
-    ids = load_geography(run / "public/geography").region_ids
+    ids = run.geography.region_ids
     members: dict[int, set[Node]] = {}
     for region_type, of in numbers.items():
         for number, one in enumerate(of.tolist()):
@@ -217,8 +216,8 @@ def algorithm_4(inputs: Inputs, df: Tables, sets: Sets, order: tuple[str, ...]) 
     return df
 
 
-def write_tables(run: RunDirectory, region: str, tables: Tables) -> None:
-    levels = load_parameters(run).configuration.levels(region)  # type: ignore[arg-type]
+def write_tables(run: DetailedRun, region: str, tables: Tables) -> None:
+    levels = run.parameters.configuration.levels(region)  # type: ignore[arg-type]
     for place, level in enumerate(levels):
         domain = load_domain(run, level)
         rows = []
@@ -237,14 +236,14 @@ def write_tables(run: RunDirectory, region: str, tables: Tables) -> None:
         for first, last in domain.pieces():
             width = len(domain.iteration_codes)
             inside = np.flatnonzero((published.group >= first * width) & (published.group < last * width))
-            save_arrays(published_folder(run, level, first), published.take(inside).arrays())
+            save_arrays(run.published_folder(level, first), published.take(inside).arrays())
 
 
-def read_tables(run: RunDirectory, region: str) -> tuple[Tables, dict[tuple[str, str, str], str]]:
+def read_tables(run: DetailedRun, region: str) -> tuple[Tables, dict[tuple[str, str, str], str]]:
     """The final tables, and by group the region type whose noise it has."""
     tables: Tables = {}
     noise_of: dict[tuple[str, str, str], str] = {}
-    levels = load_parameters(run).configuration.levels(region)  # type: ignore[arg-type]
+    levels = run.parameters.configuration.levels(region)  # type: ignore[arg-type]
     for level in levels:
         domain = load_domain(run, level)
         published = load_published(final_folders(run, level))
@@ -297,7 +296,7 @@ def test_switched_off_it_changes_nothing(tmp_path: Path) -> None:
 def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
     run = validated(tmp_path, Inputs())
     write_tables(run, "us", random_tables(Inputs(), "us", random.Random(1)))
-    save_public(run / "public/coterminous", find_sets(run, "us"))
+    save_object(run.coterminous_path, find_sets(run, "us"))
     equate(run, "us", 2)
     first = {path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2))[0].iterdir()}
     equate(run, "us", 2)
@@ -310,12 +309,12 @@ def test_the_sets_are_of_the_list_that_the_release_names(tmp_path: Path) -> None
     path = listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "COUNTY", "01001")])
     first = file_digest(path)
     save_sets(run, "us", enabled=True, listed=str(path), digest=first)
-    before = load_public(run / "public/coterminous")
+    before = load_object(run.coterminous_path)
     listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "TRACT", "01001000200")])
     with pytest.raises(Refused, match="changed while it was read"):
         save_sets(run, "us", enabled=True, listed=str(path), digest=first)
     save_sets(run, "us", enabled=True, listed=str(path), digest=file_digest(path))
-    after = load_public(run / "public/coterminous")
+    after = load_object(run.coterminous_path)
     assert (before["PLACE"][0] == before["COUNTY"][0] >= 0, after["COUNTY"][0]) == (True, -1)
     assert (before["TRACT"][1], after["PLACE"][0] == after["TRACT"][1] >= 0) == (-1, True)
 

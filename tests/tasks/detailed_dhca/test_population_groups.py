@@ -26,13 +26,13 @@ from dhca_naive import AGES, US, cells, iterations, tabulated
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from privacy.accounting.composition import record_reach
+from privacy.accounting.stability import record_reach
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, load_domain
 from tasks.detailed_dhca.population_groups import count_population_groups, load_partitions, read_exact_counts
-from tasks.detailed_dhca.validation import load_parameters, read_parameters
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.inputs.iterations import Granularity, Iterations, read_iterations
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.inputs.parameters import read_parameters
 
 GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]
 CODE_LIST = ["1100", "1110", "1200", "1300", "2000"]
@@ -182,7 +182,7 @@ def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: 
 # Exact counts
 
 
-def counted(folder: Path, inputs: Inputs, blocks_each: int | None, region: str = "us") -> RunDirectory:
+def counted(folder: Path, inputs: Inputs, blocks_each: int | None, region: str = "us") -> DetailedRun:
     params, data = inputs.write(folder)
     run = new_run(folder, f"run-{blocks_each}")
     validated, found = validate_here(run, params, data, region)  # type: ignore[arg-type]
@@ -191,11 +191,11 @@ def counted(folder: Path, inputs: Inputs, blocks_each: int | None, region: str =
     return run
 
 
-def check_counts(run: RunDirectory, inputs: Inputs, region: str, regions_each: int) -> None:
+def check_counts(run: DetailedRun, inputs: Inputs, region: str, regions_each: int) -> None:
     """Totals and tables of every level, taken in runs of `regions_each` regions, against the naive ones."""
     expected = cells(inputs, region)
     seen = 0
-    for level in load_parameters(run).configuration.levels(region):  # type: ignore[arg-type]
+    for level in run.parameters.configuration.levels(region):  # type: ignore[arg-type]
         domain = load_domain(run, level)
         keys = [(level.region_type, one, code) for one in domain.region_ids for code in domain.iteration_codes]
         assert keys == sorted(keys)

@@ -37,10 +37,10 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import coverage, margin_of_error
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.domain import load_domain
-from tasks.detailed_dhca.manifest import read_manifest
-from tasks.detailed_dhca.release import load_margins, t1_tables, t2_tables
-from tasks.detailed_dhca.suppression import load_published
+from tasks.detailed_dhca.published import load_published
+from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.inputs.configuration import Level
+from tasks.lifecycle.manifest import read_manifest
 
 T1_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n"
 T2_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|AGESTART|AGEEND|SEX|COUNT\n"
@@ -282,7 +282,7 @@ def test_the_same_secret_gives_the_same_release_however_it_is_cut(
 def test_batches_are_joined_seamlessly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = Inputs(persons=people(200))
     first = stage_here(tmp_path, inputs, name="first")[1]
-    monkeypatch.setattr("tasks.detailed_dhca.release.GROUPS_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.detailed_dhca.tables.GROUPS_AT_ONCE", 7)
     second = stage_here(tmp_path, inputs, name="second")[1]
     for path in sorted(first.rglob("*.csv")):
         assert path.read_bytes() == (second / path.relative_to(first)).read_bytes()

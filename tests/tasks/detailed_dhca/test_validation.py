@@ -37,15 +37,18 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.budget_check import Charging, foresee_budget
-from tasks.detailed_dhca.persons import AGE23_BINS, PATTERNS, encoded_chunks
-from tasks.detailed_dhca.validation import _input_digest, load_parameters, read_parameters, validate
+from tasks.detailed_dhca.budget_check import foresee_budget
+from tasks.detailed_dhca.person_file import PATTERNS
+from tasks.detailed_dhca.persons import AGE23_BINS, encoded_chunks
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.validation import _input_digest, validate
 from tasks.inputs.findings import Finding
-from tasks.inputs.geography import load_geography
+from tasks.inputs.parameters import read_parameters
 from tasks.inputs.synthetic_mark import write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, load_public, open_array
+from tasks.lifecycle.files import open_array
+from tasks.lifecycle.reservation import Charging
 
 LEFT_OUT = "persons outside the states of US, left out"
 
@@ -59,10 +62,10 @@ def told(found: list[Finding]) -> list[tuple[str, str, str, int, int | None]]:
     return [(finding.file, finding.rule, finding.column, finding.rows, finding.first) for finding in found]
 
 
-def encoded(run: RunDirectory) -> Counter[tuple[int, int, tuple[str, ...]]]:
+def encoded(run: DetailedRun) -> Counter[tuple[int, int, tuple[str, ...]]]:
     """The encoded persons: block, cell, codes."""
-    names = ("Null", *load_parameters(run).iterations.codes)
-    blocks = load_geography(run / "public/geography").blocks
+    names = ("Null", *run.parameters.iterations.codes)
+    blocks = run.geography.blocks
     found: Counter[tuple[int, int, tuple[str, ...]]] = Counter()
     for chunk in encoded_chunks(run):
         block, cell, combination, codes = (
@@ -307,7 +310,7 @@ def test_a_region_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     validated, found = validate_here(run, params, data, "pr")
     assert validated is None
     assert errors(found) == []
-    assert not (run / "public/validated").exists()
+    assert not (run.validated_path).exists()
 
 
 def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
@@ -525,7 +528,7 @@ def test_chunks_may_end_anywhere(
         edit(data / "GRF-C.txt", lambda text: "\n".join(text.split("\n")[:3]))
         (data / "person-records.txt").write_bytes(text.encode())
         for number, size in enumerate([*sizes, len(text.encode())]):
-            for module in ("detailed_dhca.persons", "detailed_dhca.validation", "lifecycle.digests"):
+            for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
                 patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
             run = new_run(Path(folder), f"run-{number}")
             validated, found = validate_here(run, params, data)
@@ -558,7 +561,7 @@ class Meddler(Here):
     def __init__(self, stage: str, change: Callable[[], object], after: int) -> None:
         self.stage, self.change, self.after = stage, change, after
 
-    def map(self, stage: str, run: RunDirectory, function: Any, arguments: Any) -> list[Any]:
+    def map(self, stage: str, run: DetailedRun, function: Any, arguments: Any) -> list[Any]:
         results = []
         for number, each in enumerate(calls := list(arguments)):
             results.append(function(run, *each))
@@ -580,12 +583,12 @@ def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -
     run = new_run(tmp_path)
     with pytest.raises(Refused, match=r"person-records\.parquet changed while it was read"):
         validate(run, workers, str(params), str(data), "us")
-    assert not (run / "public/validated").exists()
+    assert not (run.validated_path).exists()
 
 
 @pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
 def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for module in ("detailed_dhca.persons", "detailed_dhca.validation", "lifecycle.digests"):
+    for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 1000)
     params, data = Inputs().write(tmp_path)
     path = data / name
@@ -594,7 +597,7 @@ def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: 
     run = new_run(tmp_path)
     with pytest.raises(Refused, match=f"{name} changed while it was read"):
         validate(run, workers, str(params), str(data), "us")
-    assert not (run / "public/validated").exists()
+    assert not (run.validated_path).exists()
     validated, _ = validate_here(run, params, data)  # the same run, when nobody meddles
     assert validated is not None
     assert validated.input_digest == _input_digest(
@@ -612,7 +615,7 @@ def test_a_parameter_file_that_changes_while_it_is_read(
         edit(params / name, lambda text: text + "\n")
         return []
 
-    monkeypatch.setattr("tasks.detailed_dhca.validation._check_levels", meddle)
+    monkeypatch.setattr("tasks.inputs.parameters._check_levels", meddle)
     with pytest.raises(Refused, match=f"{name} changed while it was read"):
         read_parameters(str(params))
 
@@ -650,7 +653,7 @@ def test_a_part_of_a_file_is_that_part(
 ) -> None:
     """Else each chunk would count everybody, or lose somebody."""
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
-    for module in ("detailed_dhca.persons", "detailed_dhca.validation", "lifecycle.digests"):
+    for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 2000)
     params, data = Inputs().write(tmp_path)
     for path in data.iterdir():
@@ -688,4 +691,4 @@ def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: P
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
     with pytest.raises(Refused, match="a new run is a new spend"):
         validate(run, Here(), str(params), str(data), "us")  # type: ignore[arg-type]
-    assert load_public(run / "public/validated") == first
+    assert run.validated == first

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tasks.detailed_dhca.budget_check import _make_secret
-from tasks.detailed_dhca.noise import SECRET
-from tasks.lifecycle import run_directory
-from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked, remove, whole
+from tasks.lifecycle import files
+from tasks.lifecycle.authorization import SECRET, make_secret
+from tasks.lifecycle.files import remove, whole
+from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, bool]]:
         path = Path(os.readlink(f"/proc/self/fd/{handle}"))
         seen.append((path, path.is_dir() and any((path / name).exists() for name in ("kept", SECRET))))
 
-    monkeypatch.setattr(run_directory.os, "fsync", fsync)
+    monkeypatch.setattr(files.os, "fsync", fsync)
     return seen
 
 
@@ -98,6 +98,6 @@ def test_a_durable_file_is_flushed_and_then_its_name(run: RunDirectory, flushed:
 
 
 def test_a_secret_is_flushed_and_every_folder_on_its_way(run: RunDirectory, flushed: list[tuple[Path, bool]]) -> None:
-    _make_secret(run)
+    make_secret(run)
     assert flushed[:2] == [(run / SECRET, False), (run.path, True)]
     assert [path for path, _ in flushed[2:]] == list(run.path.parents)

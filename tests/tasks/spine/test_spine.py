@@ -85,12 +85,12 @@ def test_on_dask_as_in_one_process(grfc: Path, tmp_path: Path, client: Any) -> N
 @pytest.mark.usefixtures("without_charts")
 def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> None:
     """The tables of a forest under a root are those of the whole nation built and solved at once."""
-    from spine.allocations import allocation_for
     from spine.build import aian, conventional, optimized
     from spine.bypass import bypass
     from spine.entities import entities
     from spine.osed import osed
     from spine.overlap import overlap
+    from spine.production import allocation_for
     from spine.variance import cell_variance, entity_sums, root_of, upward
     from spine.workload import WORKLOADS, marginal_parts
     from tasks.spine.geography import read_geography

@@ -1,0 +1,127 @@
+"""T1 and T2, the tables of a release, with the margin of error of each count.
+
+T1: REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT; T2 adds AGESTART|AGEEND|SEX before COUNT. Rows are sorted by region,
+iteration, age and sex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, AGES, LAST_AGE, WIDTHS, Domain, load_queries
+from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.inputs.configuration import Level
+from tasks.lifecycle.authorization import is_truth
+
+GROUPS_AT_ONCE = 100_000
+SEXES = ("1", "2")
+
+
+@dataclass(frozen=True)
+class Margins:
+    """95% margins of error by [level whose noise it is, detail]: of a table's total, a sex's sum, a single cell."""
+
+    total: NDArray[np.int64]
+    sex: NDArray[np.int64]
+    cell: NDArray[np.int64]
+
+
+def load_margins(run: DetailedRun, level: Level) -> Margins:
+    """The margins that counts of a level can have: its own, or a coterminous donor's. Zero without noise."""
+    levels = run.parameters.configuration.levels(level.region)
+    shape = (len(levels), len(WIDTHS))
+    margins = Margins(*(np.zeros(shape, np.int64) for _ in range(3)))
+    if is_truth(run):
+        return margins
+    for place, other in enumerate(levels):
+        if other.iteration_level != level.iteration_level:
+            continue
+        queries = load_queries(run, other)
+        for detail in range(len(WIDTHS)):
+            cells = int(WIDTHS[detail])
+            margins.total[place, detail] = queries.margin(detail, cells)
+            if detail in AGES:
+                margins.sex[place, detail] = queries.margin(detail, cells // 2)
+                margins.cell[place, detail] = queries.margin(detail, 1)
+    return margins
+
+
+def t1_tables(domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
+    """T1 in batches: every published group's total with its margin. published: pieces of the level, in order."""
+    for part in _batches(published):
+        count = np.maximum(part.total, 0) if clip else part.total
+        columns = _group_columns(domain, part.group)
+        yield pa.table({**columns, "COUNT": count, "MOE": margins.total[part.noise_of, part.detail]})
+
+
+def t2_tables(domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
+    """T2 in batches: of every sex-by-age group the sums of each sex (AGESTART = AGEEND = *), then its cells by age."""
+    for part in _batches(piece.take(np.flatnonzero(piece.widths)) for piece in published):
+        widths = part.widths
+        rows = widths + 2
+        ends = np.cumsum(rows)
+        size = int(ends[-1]) if len(ends) else 0
+        count, margin = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        age, sex = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        cells_end = np.cumsum(widths)
+        for detail in (AGE4, AGE9, AGE23):
+            chosen = np.flatnonzero(part.detail == detail)
+            width = int(WIDTHS[detail])
+            cells = part.cells[(cells_end - widths)[chosen][:, None] + np.arange(width)].reshape(-1, 2, width // 2)
+            by_age_then_sex = cells.transpose(0, 2, 1).reshape(-1, width)
+            place = (ends - rows)[chosen][:, None] + np.arange(width + 2)
+            count[place] = np.hstack([cells.sum(axis=2), by_age_then_sex])
+            noise_of = part.noise_of[chosen]
+            margin[place[:, :2]] = margins.sex[noise_of, detail][:, None]
+            margin[place[:, 2:]] = margins.cell[noise_of, detail][:, None]
+            age[place] = _age_labels(detail)
+            sex[place] = np.arange(width + 2) % 2
+        columns = _group_columns(domain, np.repeat(part.group, rows))
+        start, end = (pa.array(labels).take(pa.array(age)) for labels in zip(*_AGE_RANGES, strict=True))
+        columns |= {"AGESTART": start, "AGEEND": end, "SEX": pa.array(SEXES).take(pa.array(sex))}
+        yield pa.table({**columns, "COUNT": np.maximum(count, 0) if clip else count, "MOE": margin})
+
+
+# (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.
+_AGE_RANGES = [("*", "*")]
+_FIRST_RANGE = {}
+for _detail, _starts in AGES.items():
+    _FIRST_RANGE[_detail] = len(_AGE_RANGES)
+    _ends = [start - 1 for start in _starts[1:]] + [LAST_AGE]
+    _AGE_RANGES += [(str(start), str(end)) for start, end in zip(_starts, _ends, strict=True)]
+
+
+def _age_labels(detail: int) -> NDArray[np.int32]:
+    """The age range of each row of a T2 table: twice `*`, then every bin twice."""
+    bins = np.repeat(np.arange(len(AGES[detail])), 2) + _FIRST_RANGE[detail]
+    return np.concatenate([[0, 0], bins]).astype(np.int32)
+
+
+def _group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Array]:
+    region, position = np.divmod(group, len(domain.iteration_codes))
+    region_type = pa.array([domain.level.region_type]).take(pa.array(np.zeros(len(group), np.int32)))
+    return {
+        "REGION_ID": pa.array(domain.region_ids, pa.string()).take(pa.array(region)),
+        "REGION_TYPE": region_type,
+        "ITERATION_CODE": pa.array(domain.iteration_codes, pa.string()).take(pa.array(position)),
+    }
+
+
+def _batches(pieces: Iterable[Published]) -> Iterator[Published]:
+    """Parts of GROUPS_AT_ONCE groups, wherever the pieces are cut, and the rest; an empty one of no group at all."""
+    held, given = load_published([]), False
+    for piece in pieces:
+        held = Published.join([held, piece])
+        whole = len(held.group) // GROUPS_AT_ONCE * GROUPS_AT_ONCE
+        for start in range(0, whole, GROUPS_AT_ONCE):
+            yield held.take(np.arange(start, start + GROUPS_AT_ONCE))
+            given = True
+        held = held.take(np.arange(whole, len(held.group)))
+    if len(held.group) or not given:  # an empty table still has a header
+        yield held

@@ -1,0 +1,90 @@
+"""What allows a run to draw noise: its secret, made in one act with the ledger's row. Without it no stage can draw."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+from privacy.noise.randomness import RunSecret
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.files import fsync_up, whole
+from tasks.lifecycle.run_directory import RunDirectory
+
+SECRET = "secret"
+TRUTH = "TRUTH"  # marks the directory of a das truth
+AUTHORIZATION = "authorization"
+
+
+@dataclass(frozen=True)
+class Authorization:
+    """What the budget check fixes for a run: all that its noise depends on besides the secret."""
+
+    input_digest: str
+    configuration_digest: str
+    secret_digest: str
+
+
+def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
+    """Write a run's authorization, as JSON: a later version of the code reads it too."""
+    with whole(run / AUTHORIZATION, durable=True) as temporary:
+        temporary.write_text(json.dumps(asdict(authorization)))
+
+
+def read_authorization(run: RunDirectory) -> Authorization | None:
+    """Return the run's authorization; None where it has none, or one of a das-flows that did not write JSON.
+
+    The budget check writes it anew when such a run is resumed, after it has held the run to its row and its secret.
+    """
+    try:
+        return Authorization(**json.loads((run / AUTHORIZATION).read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
+    """The secret of a run and what else its noise depends on.
+
+    Raises
+    ------
+    Failed
+        where the run has no secret, or not the one it was authorized with.
+    """
+    try:
+        secret = RunSecret((run / SECRET).read_bytes())
+        authorization = read_authorization(run)
+    except (FileNotFoundError, ValueError):
+        authorization = None
+    if authorization is None:
+        raise Failed("budget check: the run has no secret, so no noise can be drawn")
+    if secret.digest() != authorization.secret_digest:
+        raise Failed("budget check: the secret is not the one the run was authorized with")
+    return secret, authorization
+
+
+def read_secret_digest(run: RunDirectory) -> str | None:
+    """The digest of the secret that lies in the run directory, None where there is none."""
+    try:
+        return RunSecret((run / SECRET).read_bytes()).digest()
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def make_secret(run: RunDirectory) -> str:
+    """Write a fresh secret, 0600 and on disk for good. One that lies there without a row has authorized nothing."""
+    secret = RunSecret.generate()
+    path = run / SECRET
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(handle, secret.expose())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fsync_up(run.path)
+    return secret.digest()
+
+
+def is_truth(run: RunDirectory) -> bool:
+    """True for a run of `das truth`, which is marked so from its first moment and can never be released as private."""
+    return (run / TRUTH).exists()

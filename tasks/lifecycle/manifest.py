@@ -1,0 +1,98 @@
+"""What the manifest of every release says, and whether a folder is the release that its manifest names.
+
+A manifest holds digests of public inputs, versions, the noise of every query and what was spent: nothing exact about
+persons.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from privacy.accounting.composition import Spend
+from privacy.accounting.conversions import epsilon
+from privacy.noise.laws import DiscreteGaussian, Law
+from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from tasks.lifecycle.digests import file_digest
+
+MANIFEST = "manifest.json"
+DELTA = 1e-10
+LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")
+GUARANTEE = (
+    "The noise words come from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
+    "which is deleted with this release: the guarantee is computational."
+)
+NOT_PRIVATE = "NOT PRIVATE: these are exact counts, made by das truth. Never publish them."
+SYNTHETIC = "SYNTHETIC: made from synthetic data, which describes nobody. No budget was charged."
+
+
+def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
+    """Write OUT/manifest.json with the digests of all files that lie in OUT; return the release's digest."""
+    files = {str(path.relative_to(out)): file_digest(path) for path in released_files(out)}
+    (out / MANIFEST).write_text(json.dumps({**manifest, "files": files}, indent=1, default=str) + "\n")
+    return release_digest(out)
+
+
+def spent(spend: Spend) -> dict[str, Any]:
+    """Return what a run spends, for both neighbour relations, also as epsilon at DELTA."""
+    unit = "rho" if spend.definition == "zcdp" else "epsilon"
+    told: dict[str, Any] = {"definition": spend.definition, "unit": unit, "delta": DELTA}
+    for neighbours, amount in (("unbounded", spend.unbounded), ("bounded", spend.bounded)):
+        told[neighbours] = {unit: str(amount), "decimal": float(amount)}
+        told[neighbours]["epsilon_at_delta"] = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+    return told
+
+
+def noise_law(law: Law) -> dict[str, str | float]:
+    """Return the name, the exact parameter and the variance of a noise law."""
+    if isinstance(law, DiscreteGaussian):
+        return {"law": "discrete Gaussian", "sigma_squared": str(law.sigma_squared), "variance": law.variance()}
+    return {"law": "two-sided geometric", "scale": str(law.scale), "variance": law.variance()}
+
+
+def made_by() -> dict[str, Any]:
+    """Return the noise scheme and the versions that a release was made with."""
+    return {
+        "noise_scheme": NOISE_SCHEME_VERSION,
+        "versions": {
+            "das-flows": version("das-flows"),
+            "python": platform.python_version(),
+            **{name: version(name) for name in LIBRARIES},
+        },
+    }
+
+
+def released_files(out: Path) -> list[Path]:
+    """The files of a release but its manifest, sorted."""
+    return sorted(path for path in out.rglob("*") if path.is_file() and path != out / MANIFEST)
+
+
+def release_digest(out: Path) -> str:
+    """The digest of a release: of its manifest, which holds those of all its files."""
+    return sha256((out / MANIFEST).read_bytes()).hexdigest()
+
+
+def is_whole(out: Path) -> bool:
+    """True where a folder holds a manifest and every file that it names, unchanged."""
+    if not (out / MANIFEST).is_file():
+        return False
+    named = read_manifest(out)["files"].items()
+    return all((out / name).is_file() and file_digest(out / name) == digest for name, digest in named)
+
+
+def drop_unnamed(out: Path) -> None:
+    """Remove the files of a folder that its manifest does not name: what a desktop or a file server leaves about."""
+    named = read_manifest(out)["files"]
+    for path in released_files(out):
+        if str(path.relative_to(out)) not in named:
+            path.unlink()
+
+
+def read_manifest(out: Path) -> dict[str, Any]:
+    """The manifest of a release."""
+    manifest: dict[str, Any] = json.loads((out / MANIFEST).read_text())
+    return manifest

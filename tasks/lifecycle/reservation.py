@@ -1,0 +1,127 @@
+"""The reservation of a run's whole spend in the ledger, and with it the run's secret, in one act.
+
+A run that has a row goes on only with that row's secret, inputs, configuration and noise scheme. Anything else is a
+new run and a new spend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
+from tasks.lifecycle.authorization import (
+    AUTHORIZATION,
+    Authorization,
+    make_secret,
+    read_authorization,
+    read_secret_digest,
+    save_authorization,
+)
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Charging:
+    """Where a run's spend is charged. Public: a name and a path; None for synthetic data, which is exempt."""
+
+    account: str | None
+    ledger: Path
+
+
+def foresee(run: RunDirectory, charging: Charging, request: Request) -> None:
+    """Refuse at once what `authorize` would refuse later, for a run that has no row yet. Charges nothing.
+
+    Raises
+    ------
+    Refused, Failed
+        as `authorize` does.
+    """
+    check_named(request)
+    ledger = Ledger(charging.ledger)
+    try:
+        if ledger.row(run.id) is None:
+            ledger.check(request)
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+
+
+def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthetic: bool) -> None:
+    """Charge a request and make the run's secret, or find both as they are; synthetic data is charged nothing.
+
+    Raises
+    ------
+    Refused, Failed
+        where the budget check refuses or the ledger cannot be used now; each says why.
+    """
+    ledger = Ledger(charging.ledger)
+    secret_digest = _synthetic_secret(run, ledger, request) if synthetic else _reserve(run, ledger, request)
+    save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
+
+
+def check_named(request: Request) -> None:
+    """Refuse a request that names no account."""
+    if not request.account:
+        raise Refused("no account was named: das run … --account NAME (das ledger open NAME opens one)")
+
+
+def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+    check_named(request)
+    try:
+        row = ledger.row(request.run)
+        if row is None and (run / AUTHORIZATION).exists():
+            raise Refused(
+                f"run {run.id} was authorized by a ledger that held its row, and {ledger.path} does not: "
+                "its noise may have been drawn; a new run is a new spend"
+            )
+        if row is None:
+            row = ledger.reserve(request, lambda: make_secret(run))
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+    check_row(run, row, request)
+    return row.secret_digest
+
+
+def check_row(run: RunDirectory, row: Row, request: Request) -> None:
+    """Refuse a run that is not the one its row was reserved for."""
+    if row.state == "abandoned":
+        raise Refused(f"run {run.id} was abandoned; a new run is a new spend")
+    differs = [
+        name
+        for name in ("account", "input_digest", "configuration_digest", "noise_scheme")
+        if getattr(row, name) != getattr(request, name)
+    ]
+    if differs:
+        changed = ", ".join(name.replace("_digest", "").replace("_", " ") for name in differs)
+        raise Refused(f"run {run.id} was reserved with another {changed}; a new run is a new spend")
+    if read_secret_digest(run) != row.secret_digest:
+        raise Refused(
+            f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run is a new spend"
+        )
+
+
+def _synthetic_secret(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+    """The secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
+
+    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere. Data that a ledger has charged
+    for is not synthetic, whatever its mark says.
+    """
+    try:
+        charged = ledger.path.is_file() and ledger.knows(request.input_digest)
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    if charged:
+        raise Refused("this data was charged for as confidential before; its mark of synthetic data is wrong")
+    earlier = read_authorization(run)
+    if earlier is not None:
+        bound = (earlier.input_digest, earlier.configuration_digest)
+        if bound != (request.input_digest, request.configuration_digest):
+            raise Refused(f"run {run.id} began with other inputs or another configuration; start a new run")
+        if read_secret_digest(run) != earlier.secret_digest:
+            raise Refused(f"the secret of run {run.id} is gone; start a new run")
+    return read_secret_digest(run) or make_secret(run)

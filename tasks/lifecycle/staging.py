@@ -1,0 +1,55 @@
+"""The staging folder of a run: a temporary sibling of its release, where the release is made until it is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.csv
+
+from tasks.lifecycle.run_directory import RunDirectory
+
+SPINE, SEE_SPINE = "spine", "see spine/"  # the spine branch's folder, and how its line ends where it holds a spine
+PIPES = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")  # of released text
+
+
+def staging(run: RunDirectory, out: Path, region: str) -> Path:
+    """The temporary sibling in which a run makes its release."""
+    return out / f".{region}-{run.id}.partial"
+
+
+def drafts(staged: Path) -> Path:
+    """Where files of a staged release are written before they are whole."""
+    return staged.with_name(f"{staged.name}.drafts")
+
+
+def clear_staging(run: RunDirectory, out: Path, region: str, *, but: str | None = None) -> None:
+    """Remove what a run has staged and not released, `but` one folder of it."""
+    staged = staging(run, out, region)
+    shutil.rmtree(drafts(staged), ignore_errors=True)
+    for path in list(staged.iterdir()) if staged.is_dir() else []:
+        if path.is_dir() and path.name != but:
+            shutil.rmtree(path)
+        elif path.name != but:
+            path.unlink()
+    if but is None:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextmanager
+def drafted(out: Path, name: str) -> Iterator[Path]:
+    """Give a path outside of OUT for a file that is moved to OUT/name when it is complete.
+
+    A worker that was lost to the cluster may still be writing when the retry of its piece is done: what it writes is
+    never part of the release.
+    """
+    path, draft = out / name, drafts(out) / uuid4().hex
+    for folder in (path.parent, draft.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    yield draft
+    os.replace(draft, path)
