@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.markup import escape
 
-from flows.commands import attribute_loss, bottom_up, ledger, runs
 from flows.commands.accuracy import accuracy
+from flows.commands.attribute_loss.dhc_a import dhc_a
+from flows.commands.attribute_loss.s_dhc import s_dhc
+from flows.commands.bottom_up.curve import curve
+from flows.commands.bottom_up.example import example
+from flows.commands.bottom_up.noise import noise
+from flows.commands.bottom_up.run import run as run_bottom_up
 from flows.commands.compare import compare
 from flows.commands.demo import demo
+from flows.commands.ledger.open import open_account
+from flows.commands.ledger.show import show_ledger
 from flows.commands.run import run
+from flows.commands.runs.discard import discard
+from flows.commands.runs.list import list_runs
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.truth import truth
@@ -31,23 +41,38 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(validate)
-app.command()(run)
-app.command()(truth)
-app.command()(accuracy)
-app.command()(synth)
-app.command()(spine)
-app.command()(compare)
-app.command()(tune)
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(runs.app, name="runs")
-app.add_typer(attribute_loss.app, name="attribute-loss")
-app.add_typer(bottom_up.app, name="bottom-up")
+for _command in (demo, validate, run, truth, accuracy, synth, spine, compare, tune):
+    app.command()(_command)
+
+
+def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
+    """Add the commands `das NAME COMMAND`."""
+    group = typer.Typer(help=about, no_args_is_help=True)
+    for command, function in commands.items():
+        group.command(command.replace("_", "-"))(function)
+    app.add_typer(group, name=name)
+
+
+_group("ledger", "Open budget accounts and show what was charged to them.", open=open_account, show=show_ledger)
+_group("runs", "List and discard the confidential directories of runs.", list=list_runs, discard=discard)
+_group(
+    "attribute-loss",
+    "Per-attribute privacy semantics: the loss of a change of some attributes of one person.",
+    s_dhc=s_dhc,
+    dhc_a=dhc_a,
+)
+_group(
+    "bottom-up",
+    "The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).",
+    run=run_bottom_up,
+    example=example,
+    noise=noise,
+    curve=curve,
+)
 
 
 @app.callback()
-def _group() -> None:
+def _commands() -> None:
     """Keeps the commands subcommands, however few they are."""
 
 

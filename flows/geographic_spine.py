@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
-from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.execution.cluster import ClusterSettings
-from flows.execution.settings import Location
-from flows.execution.spine_workers import spine_workers
+from flows.execution.cluster import ClusterSettings, open_cluster_if
+from flows.execution.run import stages_at_once
+from flows.execution.settings import Location, state_home
 from tasks.spine.finish import Each, finish
+from tasks.spine.optimize import over
 from tasks.spine.options import read_allocation, read_columns, read_settings
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.state import State, survey
@@ -75,14 +75,15 @@ def join(prepared: Prepared, states: Sequence[State], each: Each) -> SpineSummar
     return finish(prepared, states, each)
 
 
-@flow(name="geographic-spine", task_runner=ThreadPoolTaskRunner(max_workers=1), persist_result=False)  # type: ignore[arg-type]
+@flow(name="geographic-spine", task_runner=stages_at_once(1), persist_result=False)
 def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> dict[str, Any]:
     """Optimize the spine of a block table; states go to Dask workers where a cluster is given.
 
     Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
     prepared = read.submit(run).result()
-    with prepared.discarding(), spine_workers(cluster) as each:
+    with prepared.discarding(), open_cluster_if(cluster, state_home() / "dask") as client:
+        each = over(client)
         states = build.submit(prepared, each).result()
         summary = join.submit(prepared, states, each).result()
     get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)

@@ -23,7 +23,8 @@ import dask
 import pytest
 from dhca_inputs import Here
 
-from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca import domain
@@ -60,7 +61,7 @@ def reconfigure(params: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> RunSettings:
+def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> DetailedDhcaSettings:
     """Settings of a run with everything in one folder."""
     known = {
         "params": folder / "params",
@@ -73,7 +74,7 @@ def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> RunSet
         "run_id": run_id,
         "spine": False,
     }
-    return RunSettings.model_validate(
+    return DetailedDhcaSettings.model_validate(
         {name: str(value) if isinstance(value, Path) else value for name, value in (known | changes).items()}
     )
 
@@ -85,12 +86,12 @@ def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp
     return ledger
 
 
-def directory(settings: RunSettings) -> DetailedRun:
+def directory(settings: DetailedDhcaSettings) -> DetailedRun:
     """The confidential directory of a run."""
     return DetailedRun(settings.runs / str(settings.run_id))
 
 
-def go(settings: RunSettings, workers: Workers, before: str | None = None) -> Path | None:
+def go(settings: DetailedDhcaSettings, workers: Workers, before: str | None = None) -> Path | None:
     """Do what the flow does, in its order and without Prefect; stop before a stage of STAGES if one is given."""
     run, out = directory(settings), Path(settings.out)
     region, charging, options = settings.region, settings.charging, settings.shaping_options
@@ -107,13 +108,13 @@ def go(settings: RunSettings, workers: Workers, before: str | None = None) -> Pa
         return place
 
 
-def configured(settings: RunSettings) -> str:
+def configured(settings: DetailedDhcaSettings) -> str:
     """The configuration digest of the release that settings ask for."""
     return configuration_digest(digest_parameters(settings.params), settings.shaping_options)
 
 
 def _stages(
-    settings: RunSettings, run: DetailedRun, workers: Workers, out: Path, options: dict[str, object]
+    settings: DetailedDhcaSettings, run: DetailedRun, workers: Workers, out: Path, options: dict[str, object]
 ) -> dict[str, Callable[[], Any]]:
     region, charging = settings.region, settings.charging
 
@@ -172,7 +173,7 @@ def das_process(*words: object, first: str = "", environment: dict[str, str] | N
     )
 
 
-def prepared(example: Path, folder: Path, run_id: str) -> tuple[RunSettings, str]:
+def prepared(example: Path, folder: Path, run_id: str) -> tuple[DetailedDhcaSettings, str]:
     """A run of Puerto Rico with a secret, on synthetic data, and the digest of the release that it gives."""
     real_data(example, folder)
     reconfigure(folder / "params", run_us=False)
@@ -216,12 +217,12 @@ _context.set_forkserver_preload(
 )
 
 
-def reserve(settings: RunSettings) -> None:
+def reserve(settings: DetailedDhcaSettings) -> None:
     """The budget check, as the flow calls it."""
     check_budget(directory(settings), settings.region, settings.charging, settings.shaping_options)
 
 
-def bring_in(settings: RunSettings) -> None:
+def bring_in(settings: DetailedDhcaSettings) -> None:
     """The commit of a run on real data, as the flow calls it."""
     commit(directory(settings), Path(settings.out), settings.region, settings.charging, charged=True)
 

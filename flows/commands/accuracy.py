@@ -10,8 +10,9 @@ from rich import box
 from rich.console import Group
 from rich.table import Table
 
+from flows.commands.inputs import checked_parameters, show_findings_of
 from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
-from flows.reports.terminal import Json, err, out, show
+from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
 
 
@@ -40,22 +41,16 @@ def accuracy(
     from flows.execution.progress import bars, report
     from flows.execution.settings import new_run_id, state_home
     from flows.reports.accuracy_charts import draw_charts
-    from flows.reports.curator import findings_table, load_findings
     from tasks.detailed_dhca.accuracy.measure import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
     from tasks.detailed_dhca.run import DetailedRun
-    from tasks.inputs.findings import gather, has_errors
-    from tasks.inputs.parameters import read_parameters
     from tasks.lifecycle.files import whole
     from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.workers import Workers
 
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} holds something already; a report goes into an empty or a new folder")
-    parameters, found = read_parameters(params)
-    if parameters is None:
-        out.print(findings_table(gather(found)))
-        raise Refused("the parameters do not pass validation")
+    parameters = checked_parameters(params, data, as_json=as_json)
     base, reports = new_run_id("accuracy"), {}
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     about = {"Parameters": params, "Data": data}
@@ -75,8 +70,7 @@ def accuracy(
             with whole(place / region) as temporary:
                 shutil.move(folder, temporary)
         except Refused:
-            if has_errors(findings := load_findings(run)):
-                out.print(findings_table(findings))
+            show_findings_of(run, as_json=as_json)
             raise
         finally:
             shutil.rmtree(run.path, ignore_errors=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.options import RunOptions
 from flows.reports.terminal import Json, err
 
 
@@ -19,11 +20,12 @@ def demo(
 
     **Example:** `das demo`
     """
-    from flows.commands.run import run
+    from flows.commands.run import command, new_runs
     from flows.execution.settings import new_run_id
     from tasks.synth.synthesize import Options, synthesize_example
 
-    run_id = new_run_id("demo")
-    made = synthesize_example(folder / run_id, Options())
+    options = RunOptions(run_id=new_run_id("demo"), as_json=as_json)
+    place = folder / str(options.run_id)
+    made = synthesize_example(place, Options())
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
-    run(context, str(made.params), str(made.data), folder / run_id / "release", run_id=run_id, as_json=as_json)
+    command().run(context, options, lambda: new_runs(options, str(made.params), str(made.data), place / "release"))

@@ -1,15 +1,22 @@
-"""Options that several commands share."""
+"""Options that several commands share, and those that every command has that runs a flow."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from flows.reports.terminal import given_state
+from flows.reports.terminal import Json, given_state
 from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from flows.execution.cluster import ClusterSettings
 
 
 def folder(path: Path | None) -> Path | None:
@@ -30,7 +37,6 @@ def _memory_limit(limit: str) -> str:
 
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
-Out = Annotated[Path, typer.Argument(help="Where the release goes, as OUT/us and OUT/pr.")]
 State = Annotated[
     Path | None,
     typer.Option(
@@ -46,7 +52,82 @@ WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Worker processes on this machine.", show_default="cores")
 ]
 MemoryLimit = Annotated[str, typer.Option(help="Memory of all processes together, as 6GiB.", callback=_memory_limit)]
-Scheduler = Annotated[str | None, typer.Option(help="Use the Dask scheduler at this address instead.")]
-TlsCa = Annotated[str | None, typer.Option(help="Certificate authority of the scheduler (PEM).")]
-TlsCert = Annotated[str | None, typer.Option(help="Our certificate (PEM).")]
-TlsKey = Annotated[str | None, typer.Option(help="Our key (PEM).")]
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Where the stages of a flow run."""
+
+    workers: WorkersOption = None
+    memory_limit: MemoryLimit = "auto"
+    scheduler: Annotated[str | None, typer.Option(help="Use the Dask scheduler at this address instead.")] = None
+    tls_ca: Annotated[str | None, typer.Option(help="Certificate authority of the scheduler (PEM).")] = None
+    tls_cert: Annotated[str | None, typer.Option(help="Our certificate (PEM).")] = None
+    tls_key: Annotated[str | None, typer.Option(help="Our key (PEM).")] = None
+
+
+CLUSTER = tuple(field.name for field in fields(ClusterOptions))
+
+
+@dataclass(frozen=True)
+class RunOptions(ClusterOptions):
+    """What a command takes that runs a flow under a run id, whatever the flow computes."""
+
+    account: Annotated[str | None, typer.Option(help="The account that is charged; none for synthetic data.")] = None
+    run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr for each region.")] = None
+    resume: Annotated[str | None, typer.Option(metavar="ID", help="Go on with a run that stopped.")] = None
+    ledger: LedgerFile = None
+    state: State = None
+    as_json: Json = False
+
+    @property
+    def home(self) -> Path:
+        """The state folder."""
+        from flows.execution.settings import state_home
+
+        return self.state or state_home()
+
+    @property
+    def ledger_file(self) -> Path:
+        """The ledger that a new run is charged in."""
+        return self.ledger or self.home / "ledger.sqlite"
+
+    @property
+    def cluster(self) -> ClusterSettings:
+        """The cluster of a new run."""
+        from flows.execution.cluster import ClusterSettings
+
+        return ClusterSettings(**{name: getattr(self, name) for name in CLUSTER})
+
+    def settings(self, run_id: str) -> dict[str, Any]:
+        """The settings that a new run of any system has, but where its release goes."""
+        return {
+            "account": self.account,
+            "ledger": str(self.ledger_file),
+            "state": str(self.home),
+            "run_id": run_id,
+            "cluster": self.cluster,
+        }
+
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def with_run_options(command: Command) -> Command:
+    """Give a command whose last parameter is `options: RunOptions` an option for each of their fields."""
+    own = list(inspect.signature(command).parameters.values())[:-1]
+    shared = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+        for field in sorted(fields(RunOptions), key=lambda field: field.name in CLUSTER)
+    ]
+    hints = get_type_hints(command, include_extras=True) | get_type_hints(RunOptions, include_extras=True)
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        chosen = {parameter.name: values.pop(parameter.name) for parameter in shared}
+        command(**values, options=RunOptions(**chosen))
+
+    parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in (*own, *shared)]
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called  # type: ignore[return-value]

@@ -1,24 +1,70 @@
-"""What may be said beside `--resume ID`: where the run goes on, and nothing of what it is."""
+"""`--resume ID`: a run goes on as it began, and where the options beside it say."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from flows.commands.options import CLUSTER, RunOptions
+from flows.reports.terminal import out
+from tasks.lifecycle.errors import Refused
+
 if TYPE_CHECKING:
     from flows.execution.cluster import ClusterSettings
+    from flows.execution.settings import RunSettings
+
+    S = TypeVar("S", bound=RunSettings)
 
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
-CLUSTER = ("workers", "memory_limit", "scheduler", "tls_ca", "tls_cert", "tls_key")
 BESIDE = {"resume", "ledger", "state", "as_json", *CLUSTER}
 
 
+def resumed(context: typer.Context, options: RunOptions, system: type[S]) -> S | None:
+    """Return the settings that a stopped run goes on with; None where it is released, which is said.
+
+    Raises
+    ------
+    Refused
+        where the run has no directory here, or is of another system.
+    typer.BadParameter
+        where an option is given that a resumed run would not heed.
+    """
+    from flows.execution.settings import run_directory
+    from flows.execution.systems import load_settings
+
+    refuse(context, given(context).keys() - BESIDE, "a run that is resumed goes on with what it began with")
+    run = run_directory(options.home, str(options.resume))
+    settings = system.load(run)
+    if settings is None:
+        if other := load_settings(run):
+            raise Refused(f"run {run.id} was started by {other.COMMAND}: resume it with {other.COMMAND} --resume")
+        _say_released(run.id, options)
+        return None
+    if options.ledger and str(options.ledger.absolute()) != settings.ledger:
+        refuse(context, ["ledger"], f"the run is charged in {settings.ledger}")
+    return settings.model_copy(update={"cluster": cluster_of_resumed(context, settings.cluster)})
+
+
+def _say_released(run_id: str, options: RunOptions) -> None:
+    """Say that a run without a directory here is released. Raises Refused where the ledger does not know it so."""
+    from privacy.accounting.ledger import Ledger, LedgerError
+
+    try:
+        row = Ledger(options.ledger_file).row(run_id)
+    except LedgerError:
+        row = None
+    if row is None or row.state != "released":
+        state = f"; the ledger calls it {row.state}" if row else ""
+        raise Refused(f"run {run_id} has no confidential directory here{state}")
+    out.print(f"run {run_id} is released; there is nothing to resume")
+
+
 def given(context: typer.Context) -> dict[str, Any]:
-    """The arguments and options that a person typed, by their names."""
+    """Return the arguments and options that a person typed, by their names."""
     source = {name: context.get_parameter_source(name) for name in context.params}
-    typed = {name for name, of in source.items() if of is not None and of.name == TYPED}
+    typed = {name for name, where in source.items() if where is not None and where.name == TYPED}
     return {name: value for name, value in context.params.items() if name in typed}
 
 
@@ -33,16 +79,11 @@ def refuse(context: typer.Context, names: Collection[str], why: str) -> None:
         raise typer.BadParameter(f"{', '.join(called)}: {why}", context)
 
 
-def check_resume(context: typer.Context) -> None:
-    """Refuse what `--resume` would not heed: a run goes on as it began."""
-    refuse(context, given(context).keys() - BESIDE, "a run that is resumed goes on with what it began with")
-
-
 def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> ClusterSettings:
-    """Where a resumed run goes on: where it was, but for what the options change. A lost cluster must not hold it up.
+    """Return where a resumed run goes on: where it was, but for what the options change.
 
-    `--scheduler` names another cluster, `--workers` this machine where the run was elsewhere; all else changes one
-    setting of the cluster that it was on.
+    A cluster that is lost must not hold the run up: `--scheduler` names another, `--workers` this machine where the run
+    was elsewhere; all else changes one setting of the cluster that it was on.
     """
     from flows.execution.cluster import ClusterSettings
 

@@ -13,7 +13,6 @@ from rich.table import Table
 from flows.reports.terminal import Json, show
 
 if TYPE_CHECKING:
-    from flows.execution.cluster import ClusterSettings
     from tasks.spine.summary import SpineSummary
 
 
@@ -72,13 +71,15 @@ def spine(
 
     **Example:** `das spine GRF-C.txt spine/ --settings pl94-persons --set tract_groups=true`
     """
-    from flows.execution.spine_workers import spine_workers
-    from tasks.spine.optimize import optimize_spine
+    from flows.execution.cluster import ClusterSettings, open_cluster_if
+    from flows.execution.settings import state_home
+    from tasks.spine.optimize import optimize_spine, over
     from tasks.spine.options import read_allocation, read_columns, read_settings
 
     changes = dict(_pair(text) for text in change or [])
     chosen = read_settings(settings.value, region.value, variant.value, changes)
-    with spine_workers(_cluster(workers)) as each:
+    cluster = ClusterSettings(workers=workers) if workers else None
+    with open_cluster_if(cluster, state_home() / "dask") as client:
         summary = optimize_spine(
             geography,
             out,
@@ -89,7 +90,7 @@ def spine(
             marginals=marginal or (),
             county=county,
             extra=extra,
-            each=each,
+            each=over(client),
         )
     show(summary.as_json(), lambda: _rendered(summary), as_json=as_json)
 
@@ -99,14 +100,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise typer.BadParameter(f"--set {text}: write NAME=VALUE")
     return name.strip(), value.strip()
-
-
-def _cluster(workers: int) -> ClusterSettings | None:
-    if not workers:
-        return None
-    from flows.execution.cluster import ClusterSettings
-
-    return ClusterSettings(workers=workers)
 
 
 def _rendered(summary: SpineSummary) -> Group:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.inputs import checked_parameters, show_findings_of
 from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption, folder
-from flows.reports.terminal import Json, err, interruptible, out, show
+from flows.reports.terminal import Json, err, interruptible, show
 from tasks.lifecycle.errors import Refused
 
 
@@ -37,20 +38,13 @@ def truth(
     from flows.execution.cluster import ClusterSettings, open_cluster
     from flows.execution.progress import bars, report
     from flows.execution.settings import new_run_id, state_home
-    from flows.reports.curator import findings_table, load_findings
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.detailed_dhca.truth import release_truth
-    from tasks.detailed_dhca.validation import check_data_alone
-    from tasks.inputs.findings import gather, has_errors
-    from tasks.inputs.parameters import read_parameters
     from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.truth import end_truth
     from tasks.lifecycle.workers import Workers
 
-    parameters, found = read_parameters(params)
-    if parameters is None:
-        out.print(findings_table(gather(found + check_data_alone(data))))
-        raise Refused("the parameters do not pass validation")
+    parameters = checked_parameters(params, data, as_json=as_json)
     if release.exists() and (not release.is_dir() or any(release.iterdir())):
         raise Refused(f"{release} holds something already; exact counts go into an empty or a new folder")
     base, made = new_run_id("truth"), {}
@@ -76,8 +70,7 @@ def truth(
                     curator=curator,
                 )
         except Refused:
-            if has_errors(findings := load_findings(run)):
-                out.print(findings_table(findings))
+            show_findings_of(run, as_json=as_json)
             raise
         finally:  # exact counts stay nowhere but where they were asked for
             end_truth(run)

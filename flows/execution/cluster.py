@@ -122,6 +122,16 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
                 cluster.close(timeout=10)
 
 
+@contextmanager
+def open_cluster_if(settings: ClusterSettings | None, scratch: Path) -> Iterator[Client | None]:
+    """Give a client of the cluster that the settings name, None without settings: the work is done in this process."""
+    if settings is None:
+        yield None
+    else:
+        with open_cluster(settings, scratch) as client:
+            yield client
+
+
 def _is_closed(address: str) -> bool:
     """True for an address that only this machine or the holder of a certificate reaches."""
     scheme, place = parse_address(address)

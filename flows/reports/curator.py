@@ -44,8 +44,8 @@ def load_findings(run: RunDirectory) -> list[Finding]:
 
 
 def spend_table(spends: dict[str, Spend]) -> Table:
-    """What each region's run will spend, for both neighbour relations."""
-    table = Table("region", "neighbours", "spends", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
+    """Return what each run will spend, by the folder of its release, for both neighbour relations."""
+    table = Table("release", "neighbours", "spends", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
     table.title_justify = "left"
     for region, spend in spends.items():
         unit = "rho" if spend.definition == "zcdp" else "epsilon"

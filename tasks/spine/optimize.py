@@ -66,6 +66,11 @@ def optimize_spine(
         return finish(prepared, surveyed, each)
 
 
+def over(client: Client | None) -> Each:
+    """Return how to map a function over states: on a client's workers, or without one in this process."""
+    return in_turn if client is None else on_client(client)
+
+
 def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
     """Call a function with each tuple of arguments, in this process."""
     return (function(*each) for each in arguments)

@@ -31,7 +31,7 @@ from e2e_runs import (
 )
 
 from flows.detailed_dhca import detailed_dhca
-from flows.execution.settings import RunSettings
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger
 from tasks.detailed_dhca import budget_check, manifest
 from tasks.detailed_dhca.population_groups import count_population_groups
@@ -73,7 +73,7 @@ class Home:
         shutil.rmtree(self.folder)
         shutil.copytree(self.kept, self.folder)
 
-    def go(self, before: str | None = None, settings: RunSettings | None = None) -> Path | None:
+    def go(self, before: str | None = None, settings: DetailedDhcaSettings | None = None) -> Path | None:
         """Run or go on."""
         return go(settings or self.settings, HERE, before)
 
@@ -281,7 +281,7 @@ def files_of(run: DetailedRun, *folders: str) -> dict[str, tuple[int, int]]:
     return {str(path): stamp(run / path) for path in paths if not any(part.startswith(".") for part in path.parts)}
 
 
-def count(settings: RunSettings) -> None:
+def count(settings: DetailedDhcaSettings) -> None:
     """The population groups, as the flow counts them, a partition a tract."""
     count_population_groups(directory(settings), HERE, settings.region, blocks_each=1)
 

@@ -27,7 +27,7 @@ from e2e_runs import (
 
 from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.settings import RunSettings
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from tasks.detailed_dhca import domain, person_file
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.truth import release_truth
@@ -50,10 +50,10 @@ def country(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def prepare(country: Path, tmp_path: Path) -> Callable[..., RunSettings]:
+def prepare(country: Path, tmp_path: Path) -> Callable[..., DetailedDhcaSettings]:
     """Prepares a run of its own on the synthetic example: always the same id, and the same secret unless told."""
 
-    def prepared(name: str, key: bytes | None = KEY, **changes: Any) -> RunSettings:
+    def prepared(name: str, key: bytes | None = KEY, **changes: Any) -> DetailedDhcaSettings:
         places = {"out": tmp_path / name / "out", "state": tmp_path / name / "state", "account": None}
         settings = settings_for(country, "run-us", **places, **changes)
         run = directory(settings)
@@ -75,13 +75,13 @@ def expected(country: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return digest(released(settings, HERE))
 
 
-def released(settings: RunSettings, workers: Workers) -> Path:
+def released(settings: DetailedDhcaSettings, workers: Workers) -> Path:
     place = go(settings, workers)
     assert place is not None
     return place
 
 
-def test_two_workers(prepare: Callable[..., RunSettings], expected: str, client: Client) -> None:
+def test_two_workers(prepare: Callable[..., DetailedDhcaSettings], expected: str, client: Client) -> None:
     assert digest(released(prepare("two"), Workers(client))) == expected
 
 
@@ -98,20 +98,20 @@ CLUSTERS = {
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_threads_and_processes(
-    prepare: Callable[..., RunSettings], expected: str, tmp_path: Path, cluster: str
+    prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path, cluster: str
 ) -> None:
     with small_pieces(), open_cluster(CLUSTERS[cluster], tmp_path / "dask") as client:
         assert digest(released(prepare("threads", blocks_each=7), Workers(client))) == expected
 
 
 @pytest.mark.parametrize("blocks_each", [1, 17, 10_000])
-def test_partitions_of_any_size(prepare: Callable[..., RunSettings], expected: str, blocks_each: int) -> None:
+def test_partitions_of_any_size(prepare: Callable[..., DetailedDhcaSettings], expected: str, blocks_each: int) -> None:
     assert digest(released(prepare("parts", blocks_each=blocks_each), HERE)) == expected
 
 
 @pytest.mark.parametrize("groups_each", [1, 100])
 def test_pieces_of_any_size(
-    prepare: Callable[..., RunSettings], expected: str, monkeypatch: pytest.MonkeyPatch, groups_each: int
+    prepare: Callable[..., DetailedDhcaSettings], expected: str, monkeypatch: pytest.MonkeyPatch, groups_each: int
 ) -> None:
     monkeypatch.setattr(domain, "GROUPS_EACH", groups_each)
     assert digest(released(prepare("pieces"), HERE)) == expected
@@ -128,7 +128,7 @@ def deadly() -> None:
 
 
 def test_one_worker_that_is_killed_while_it_draws(
-    prepare: Callable[..., RunSettings], expected: str, tmp_path: Path
+    prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path
 ) -> None:
     with open_cluster(ClusterSettings(workers=1), tmp_path / "dask") as client:
         (before,) = client.run(os.getpid).values()
@@ -139,7 +139,7 @@ def test_one_worker_that_is_killed_while_it_draws(
 
 
 def test_a_task_that_fails_and_is_tried_again(
-    prepare: Callable[..., RunSettings], expected: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+    prepare: Callable[..., DetailedDhcaSettings], expected: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The flow itself, on a cluster of its own; a stage fails after its work is done, as when an answer is lost."""
     failed = []
@@ -158,7 +158,7 @@ def test_a_task_that_fails_and_is_tried_again(
     assert digest(Path(place)) == expected
 
 
-def test_a_fresh_secret_gives_other_noise(prepare: Callable[..., RunSettings]) -> None:
+def test_a_fresh_secret_gives_other_noise(prepare: Callable[..., DetailedDhcaSettings]) -> None:
     first, second = (released(prepare(name, key=None), HERE) for name in ("first", "second"))
     assert (first / "manifest.json").read_text() != (second / "manifest.json").read_text()
     one, other = (

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from contextlib import nullcontext
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ import pytest
 from distributed import Client
 
 from flows.cli import main
-from privacy.accounting.ledger import Account, Ledger
+from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.bottom_up.example import Example, make_example
 from tasks.lifecycle.errors import Refused
 
@@ -147,7 +148,7 @@ def settings(made: Example, tmp_path: Path, client: Client, monkeypatch: pytest.
     """Settings of a run on the example as if it were somebody's data: its mark is taken away."""
     from flows.execution.bottom_up_settings import BottomUpSettings
 
-    monkeypatch.setattr("flows.bottom_up.open_cluster", lambda settings, scratch: nullcontext(client))
+    monkeypatch.setattr("flows.execution.run.open_cluster", lambda settings, scratch: nullcontext(client))
     (made.table.parent / "SYNTHETIC.json").unlink()
     ledger = tmp_path / "ledger.sqlite"
     Ledger(ledger).open_account(Account("long-form", "puredp", 1))
@@ -276,6 +277,30 @@ def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, o
     assert len(given) == 2
 
 
+def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_path, monkeypatch):
+    import flows.bottom_up as flow
+
+    def stops(settings):
+        raise Refused("stopped here")
+
+    monkeypatch.setattr(flow, "bottom_up", stops)
+    state = tmp_path / "state"
+    das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)
+    monkeypatch.setattr(sys, "argv", ["das", "run", "--resume", "r1", "--state", str(state)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 1
+    ledger = Ledger(state / "ledger.sqlite")
+    ledger.open_account(Account("a", "puredp", 1))
+    states = ("01",)
+    ledger.reserve(Request("done", "a", states, "puredp", Fraction(1), "d", "c", 1), lambda: "secret")
+    ledger.seal("done", "digest")
+    assert das("run", "--resume", "done", "--state", state)[0] == 1
+    ledger.release("done", "digest")
+    code, out, _ = das("run", "--resume", "done", "--state", state)
+    assert (code, out) == (0, "run done is released; there is nothing to resume\n")
+
+
 def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     state = tmp_path / "state"
     arguments = ("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)
@@ -303,7 +328,7 @@ def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monke
         return json.loads(capsys.readouterr().out)
 
     with monkeypatch.context() as patch:
-        patch.setattr(flow, "commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here")))
+        patch.setattr("flows.execution.run.commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here")))
         with pytest.raises(Refused, match="stopped here"):
             flow.bottom_up(settings)
     (left,) = runs("list")
@@ -346,11 +371,14 @@ def test_findings_are_shown_to_the_curator_without_their_values(das, made, tmp_p
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
 def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das, made, tmp_path, client, monkeypatch):
-    monkeypatch.setattr("flows.reports.bottom_up_curve.open_cluster", lambda settings, scratch: nullcontext(client))
+    monkeypatch.setattr(
+        "flows.commands.bottom_up.simulation.open_cluster", lambda settings, scratch: nullcontext(client)
+    )
     out = tmp_path / "out"
     code, told, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
     assert (code, json.loads(told)["synthetic"]) == (0, True)
-    assert "spends epsilon 1 (add or remove one record), 2 (replace one)" in err
+    amounts = [line.split("│")[3].strip() for line in err.splitlines() if "BOTTOM-UP" in line]
+    assert amounts == ["epsilon 1", "epsilon 2"]  # add or remove one record; replace one
     curve = ("curve", made.table, made.domain, "--calibrate", made.totals, "--epsilon", "1", "--workers", "1")
     code, told, _ = das(*curve, "--json")
     assert (code, json.loads(told)["points"][0]["a1"]["expected"]) == (0, None)

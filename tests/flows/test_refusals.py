@@ -52,7 +52,7 @@ def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         yield client
 
     monkeypatch.setattr("flows.execution.cluster.open_cluster", opened)
-    monkeypatch.setattr("flows.detailed_dhca.open_cluster", opened)
+    monkeypatch.setattr("flows.execution.run.open_cluster", opened)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -408,7 +408,7 @@ def test_a_region_that_is_switched_off_is_charged_nothing(
 ) -> None:
     """As a deployment starts it, which names its region itself."""
     from flows.detailed_dhca import detailed_dhca
-    from flows.execution.settings import RunSettings
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
     inputs = good_inputs()
     inputs.config["thresholds_p"] = {
@@ -417,7 +417,7 @@ def test_a_region_that_is_switched_off_is_charged_nothing(
     params, data = inputs.write(tmp_path)
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.open_account(Account("census", "zcdp", 1000))  # type: ignore[arg-type]
-    settings = RunSettings(
+    settings = DetailedDhcaSettings(
         params=str(params),
         data=str(data),
         out=str(tmp_path / "out"),
@@ -479,25 +479,21 @@ def test_usage(das: Das, arguments: list[str]) -> None:
 @pytest.fixture
 def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., list[Any]]:
     """Keep a run with these cluster settings; gives the settings that `das run --resume kept-us` goes on with."""
-    from flows.commands import run as command
     from flows.execution.cluster import ClusterSettings
-    from flows.execution.settings import RunSettings, keep_settings
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+    from flows.execution.settings import keep_settings
 
     def keep(**cluster: Any) -> list[Any]:
         run = RunDirectory(state_home / "runs/kept-us")
         run.create()
-        settings = RunSettings(
+        settings = DetailedDhcaSettings(
             params="p", data="d", out="out", region="us", run_id=run.id, cluster=ClusterSettings(**cluster)
         )
         keep_settings(run, settings)
         return taken
 
-    def take(settings: Any) -> Any:
-        taken.append(settings)
-        return command._Outcome(settings)
-
     taken: list[Any] = []
-    monkeypatch.setattr(command, "_run", take)
+    monkeypatch.setattr("flows.commands.run._flow", taken.append)
     return keep
 
 
@@ -567,7 +563,7 @@ def test_a_release_does_not_go_to_a_url(
 ) -> None:
     from pydantic import ValidationError
 
-    from flows.execution.settings import RunSettings
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
     monkeypatch.chdir(tmp_path)
     code, _, err = das(command, "params", "data", "s3://b/out")
@@ -575,7 +571,7 @@ def test_a_release_does_not_go_to_a_url(
     assert "a release goes to a folder" in last_line(err)
     assert not (tmp_path / "s3:").exists()
     with pytest.raises(ValidationError, match="a release goes to a folder"):  # as a deployment gives it
-        RunSettings(params="p", data="d", out="s3://b/{run}", region="us")
+        DetailedDhcaSettings(params="p", data="d", out="s3://b/{run}", region="us")
 
 
 @pytest.mark.parametrize(

@@ -1,67 +1,17 @@
-"""`das runs`: the confidential directories of runs that have not ended."""
+"""`das runs discard`: give a run up."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import RenderableType
 
 from flows.commands.options import State
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
-if TYPE_CHECKING:
-    from flows.execution.bottom_up_settings import BottomUpSettings
-    from flows.execution.settings import RunSettings
-    from tasks.lifecycle.run_directory import RunDirectory
 
-app = typer.Typer(no_args_is_help=True, help="List and discard the confidential directories of runs.")
-
-
-@app.command(name="list")
-def list_runs(state: State = None, as_json: Json = False) -> None:
-    """List the confidential directories that runs, validations and truths left.
-
-    **Example:** `das runs list`
-    """
-    from flows.execution.settings import state_home
-    from flows.reports.curator import run_directories
-
-    told = []
-    for run in run_directories(state or state_home()):
-        kind, settings = _kind(run)
-        told.append({"run": run.id, "kind": kind, "path": run.path, "out": settings.out if settings else None})
-    show(told, lambda: _table(told), as_json=as_json)
-
-
-def _kind(run: RunDirectory) -> tuple[str | None, RunSettings | BottomUpSettings | None]:
-    """The flow that resumes a run, and its settings; neither for a validation or a truth."""
-    from flows.execution.bottom_up_settings import BottomUpSettings
-    from flows.execution.settings import RunSettings
-
-    if settings := RunSettings.load(run):
-        return "detailed-dhca", settings
-    if bottom_up := BottomUpSettings.load(run):
-        return "bottom-up", bottom_up
-    return None, None
-
-
-def _table(told: list[dict[str, Any]]) -> RenderableType:
-    from rich.table import Table
-
-    if not told:
-        return "no run has left a confidential directory"
-    table = Table(
-        "run", "kind", "resumes into", "directory", title="Confidential run directories", title_justify="left"
-    )
-    for row in told:
-        table.add_row(row["run"], row["kind"] or "", row["out"] or "", str(row["path"]))
-    return table
-
-
-@app.command()
 def discard(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
     state: State = None,
@@ -75,6 +25,7 @@ def discard(
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
     from flows.execution.settings import run_directory, state_home
+    from flows.execution.systems import load_settings
     from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.lifecycle.authorization import SECRET, is_truth
     from tasks.lifecycle.commit import end_run, is_released
@@ -88,7 +39,7 @@ def discard(
     if not run.path.is_dir():
         raise Refused(f"run {run_id} has no confidential directory in {home / 'runs'}")
     with locked(run):
-        _, settings = _kind(run)
+        settings = load_settings(run)
         if settings and is_released(run, Path(settings.out), settings.folder):
             raise Refused(f"run {run_id} is released already; resuming it ends it")
         book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))

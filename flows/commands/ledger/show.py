@@ -1,11 +1,10 @@
-"""`das ledger`: open budget accounts and show what was charged to them."""
+"""`das ledger show`: accounts, what they have left, and the runs that were charged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Group, RenderableType
 
 from flows.commands.options import LedgerFile
@@ -14,41 +13,7 @@ from flows.reports.terminal import Json, refusing, show
 if TYPE_CHECKING:
     from privacy.accounting.ledger import Row
 
-app = typer.Typer(no_args_is_help=True, help="Open budget accounts and show what was charged to them.")
 
-
-@app.command(name="open")
-def open_account(
-    name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
-    definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
-    total: Annotated[str, typer.Option(help="What every state's charges may sum to, exact: 4.944 or 618/125.")],
-    ledger: LedgerFile = None,
-    as_json: Json = False,
-) -> None:
-    """Open an account with a total that is never changed.
-
-    **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
-    """
-    from flows.execution.settings import state_home
-    from privacy.accounting.ledger import Account, Ledger, shown
-    from tasks.inputs.configuration import exact_number
-    from tasks.lifecycle.errors import Refused
-
-    try:
-        amount = exact_number(total)
-    except ValueError as error:
-        raise Refused(f"--total {total} {error}") from None
-    if definition not in ("zcdp", "puredp"):
-        raise Refused(f"--definition {definition} is neither zcdp nor puredp")
-    path = ledger or state_home() / "ledger.sqlite"
-    with refusing():
-        Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
-    unit = "rho" if definition == "zcdp" else "epsilon"
-    told = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
-    show(told, lambda: f"account {name} is open with {unit} {shown(amount)} in {path}", as_json=as_json)
-
-
-@app.command(name="show")
 def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
 

@@ -1,0 +1,1 @@
+"""`das attribute-loss`: what a change of some attributes of one person can cost."""

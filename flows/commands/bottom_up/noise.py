@@ -1,0 +1,61 @@
+"""`das bottom-up noise`: the errors of cells and margins in closed form."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.bottom_up.options import Epsilons, budgets, short
+from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.terminal import Json, refusing
+
+
+def noise(
+    epsilon: Epsilons = None,
+    cells: Annotated[list[int] | None, typer.Option(min=1, help="Cells of a margin; may be repeated.")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Also show epsilon by secrecy of the sample; no run is charged less by it.")
+    ] = None,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """The noise of one cell and of margins at several epsilons, in closed form; the margins of error are exact.
+
+    **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
+    """
+    from privacy.accounting.bottom_up import BottomUp
+    from privacy.accounting.conversions import secrecy_of_the_sample
+    from privacy.analyses.geometric_moments import absolute_sum, moments
+    from privacy.noise.margins import margin_of_error
+
+    sizes = cells or [1, 2, 4, 10, 100]
+    told: list[dict[str, Any]] = []
+    for value in budgets(epsilon):
+        mechanism = BottomUp(value)
+        law = moments(float(value))
+        of_sums = [
+            {"cells": m, "absolute": absolute_sum(float(value), m), "margin": margin_of_error(mechanism.law, m)}
+            for m in sizes
+        ]
+        told.append({"epsilon": value, **vars(law), "margins": of_sums})
+        if sampling_rate is not None:
+            with refusing():
+                told[-1]["sampled"] = secrecy_of_the_sample(float(value), sampling_rate)
+    head = ["epsilon", "p", "P(0)", "E|N|", "Var N", "E N^4", *(f"95% margin, {m} cells" for m in sizes)]
+    rows = [
+        [short(row["epsilon"]), *(f"{row[name]:.6g}" for name in ("p", "zero", "absolute", "variance", "fourth"))]
+        + [str(each["margin"]) for each in row["margins"]]
+        for row in told
+    ]
+    sums = [[short(row["epsilon"]), *(f"{each['absolute']:.5f}" for each in row["margins"])] for row in told]
+    tables = [
+        TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows),
+        TextTable("Expected absolute error of a margin", ["epsilon", *(f"{m} cells" for m in sizes)], sums),
+    ]
+    if sampling_rate is not None:
+        sampled = [[short(row["epsilon"]), f"{row['sampled']:.6g}"] for row in told]
+        tables.append(
+            TextTable(f"Secrecy of a sample of rate {sampling_rate:g}", ["epsilon", "for the population"], sampled)
+        )
+    report(told, tables, form, as_json=as_json)

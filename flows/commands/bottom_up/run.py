@@ -1,0 +1,107 @@
+"""`das bottom-up run`: a histogram of all factors with noise in every cell, and its margins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.bottom_up.options import Clip, DomainArgument, Method, SamplerOption, TableArgument, Totals
+from flows.commands.options import RunOptions, folder, with_run_options
+from flows.commands.runner import FlowCommand, told_lines
+from flows.reports.terminal import err
+
+if TYPE_CHECKING:
+    from flows.execution.bottom_up_settings import BottomUpSettings
+
+Tolerance = Annotated[str, typer.Option(help="How far a published total may be from the data and count as consistent.")]
+
+
+@with_run_options
+def run(
+    context: typer.Context,
+    table: TableArgument = None,
+    domain: DomainArgument = None,
+    release: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, OUT/bottom-up.", callback=folder)
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
+    ] = None,
+    margin: Annotated[
+        list[str] | None, typer.Option(help="A margin, `A,B,...`; may be repeated. Default: the total, each factor.")
+    ] = None,
+    calibrate: Totals = None,
+    method: Method = "additive",
+    tolerance: Tolerance = "0",
+    clip: Clip = False,
+    sampler: SamplerOption = "exact",
+    *,
+    options: RunOptions,
+) -> None:
+    """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
+
+    A run that stops is taken up by --resume ID without spending again, elsewhere if options name another cluster; its
+    id is printed at the start. With --resume, only these options are allowed: --state, --ledger, --json, --workers,
+    --memory-limit, --scheduler and its certificates.
+
+    **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
+    """
+    from flows.execution.bottom_up_settings import BottomUpSettings
+    from flows.execution.settings import new_run_id
+    from flows.reports.curator import spend_table
+
+    def begin() -> list[BottomUpSettings]:
+        if table is None or domain is None or release is None or epsilon is None:
+            raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
+        settings = BottomUpSettings.new(
+            **options.settings(options.run_id or new_run_id("bottom-up")),
+            table=table,
+            domain=str(domain),
+            out=str(release),
+            epsilon=epsilon,
+            sampler=sampler,
+            totals=str(calibrate) if calibrate else None,
+            calibration=method,
+            tolerance=tolerance,
+            margins=_margins(margin),
+            clip=clip,
+        )
+        err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
+        return [settings]
+
+    FlowCommand(BottomUpSettings, _flow, _tell, lambda told: told[0], _summary).run(context, options, begin)
+
+
+def _flow(settings: BottomUpSettings) -> str | None:
+    from flows.bottom_up import bottom_up
+
+    return bottom_up(settings)
+
+
+def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
+    if texts is None:
+        return None
+    return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)
+
+
+def _tell(_settings: BottomUpSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    if not manifest:
+        return {}
+    return {"cells": manifest["histogram"]["cells"], "groups": manifest["calibration"]["groups"]}
+
+
+def _summary(runs: list[dict[str, Any]]) -> str:
+    (told,) = runs
+    lines = told_lines("BOTTOM-UP", told)
+    if "cells" in told:
+        lines.append(f"   cells    {told['cells']:,}")
+    cases: dict[str, list[str]] = {}
+    for group in told.get("groups", ()):
+        cases.setdefault(group["case"], []).append(" ".join(value for name, value in group.items() if name != "case"))
+    lines += [f"{case}: {len(groups)} groups" for case, groups in cases.items() if case != "inconsistent"]
+    if dropped := cases.get("inconsistent"):
+        lines.append(f"not reported, for their published total does not agree: {', '.join(dropped)}")
+    return "\n".join(lines)

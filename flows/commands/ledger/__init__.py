@@ -1,0 +1,1 @@
+"""`das ledger`: open budget accounts and show what was charged to them."""

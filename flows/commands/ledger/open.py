@@ -1,0 +1,40 @@
+"""`das ledger open`: open an account of privacy-loss budget."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import LedgerFile
+from flows.reports.terminal import Json, refusing, show
+
+
+def open_account(
+    name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
+    definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
+    total: Annotated[str, typer.Option(help="What every state's charges may sum to, exact: 4.944 or 618/125.")],
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Open an account with a total that is never changed.
+
+    **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
+    """
+    from flows.execution.settings import state_home
+    from privacy.accounting.ledger import Account, Ledger, shown
+    from tasks.inputs.configuration import exact_number
+    from tasks.lifecycle.errors import Refused
+
+    try:
+        amount = exact_number(total)
+    except ValueError as error:
+        raise Refused(f"--total {total} {error}") from None
+    if definition not in ("zcdp", "puredp"):
+        raise Refused(f"--definition {definition} is neither zcdp nor puredp")
+    path = ledger or state_home() / "ledger.sqlite"
+    with refusing():
+        Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
+    unit = "rho" if definition == "zcdp" else "epsilon"
+    told = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
+    show(told, lambda: f"account {name} is open with {unit} {shown(amount)} in {path}", as_json=as_json)

@@ -1,0 +1,178 @@
+"""What every command does that runs a flow under a run id: begin or resume its runs, tell how they ended, and exit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import typer
+from rich.console import RenderableType
+
+from flows.commands.options import RunOptions
+from flows.commands.resume import resumed
+from flows.reports.terminal import err, interruptible, out, show, unforeseen
+from tasks.lifecycle.errors import Failed, Refused
+
+if TYPE_CHECKING:
+    from flows.execution.settings import RunSettings
+    from tasks.inputs.findings import Finding
+
+    S = TypeVar("S", bound=RunSettings)
+else:
+    S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class FlowCommand(Generic[S]):
+    """What a command adds to the run of its flow.
+
+    flow: runs the flow and returns the path of the release, None where there was nothing to release.
+    tell: what --json says of a run besides what it says of every run, from its release's manifest, empty without one.
+    document: what --json prints of the runs.
+    summary: what a person is shown of them.
+    """
+
+    system: type[S]
+    flow: Callable[[S], str | None]
+    tell: Callable[[S, Mapping[str, Any]], dict[str, Any]]
+    document: Callable[[list[dict[str, Any]]], Any]
+    summary: Callable[[list[dict[str, Any]]], RenderableType]
+
+    def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[S]]) -> None:
+        """Run what `begin` gives, or what --resume names, one run after the other; a failure stops no later run.
+
+        Raises
+        ------
+        Failed
+            where a run stopped; what it says names the command that resumes it.
+        Refused
+            where a run was refused, and none stopped.
+        """
+        if options.resume is None:
+            _say_left_behind(options)
+            todo = begin()
+            _keep(todo, options)
+        elif (one := resumed(context, options, self.system)) is not None:
+            _say_left_behind(options)
+            todo = [one]
+        else:
+            return
+        outcomes = []
+        for settings in todo:
+            with interruptible(f"interrupted; {_go_on(settings)}"):
+                outcomes.append(self._outcome(settings, as_json=options.as_json))
+        told = [outcome.told() | self.tell(outcome.settings, outcome.manifest()) for outcome in outcomes]
+        show(self.document(told), lambda: self.summary(told), as_json=options.as_json)
+        if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
+            worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
+            raise worst("\n".join(str(problem) for problem in problems))
+
+    def _outcome(self, settings: S, *, as_json: bool) -> Outcome[S]:
+        """Run one; how it fails is kept, so that the next one still runs."""
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
+        from flows.execution.progress import bars
+
+        try:
+            with bars(f"Run {settings.run_id}"):
+                return Outcome(settings, release=self.flow(settings))
+        except Refused as refused:
+            return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
+        except Failed as failed:
+            return Outcome(settings, problem=Failed(f"{failed}; {_go_on(settings)}"))
+        except Exception as error:
+            return Outcome(settings, problem=Failed(f"{unforeseen(error)}; {_go_on(settings)}"))
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[S]):
+    """How a run ended: released, skipped (neither release nor problem), refused or failed."""
+
+    settings: S
+    release: str | None = None
+    problem: Refused | Failed | None = None
+    findings: Sequence[Finding] = field(default=())
+
+    def told(self) -> dict[str, Any]:
+        """Return what --json says of every run."""
+        from flows.reports.curator import findings_data, other_data
+
+        run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
+        skipped = "skipped: no block, or switched off"
+        told: dict[str, Any] = {
+            "run": run_id,
+            "state": "released" if self.release else "not released" if self.problem else skipped,
+            "problem": str(self.problem) if self.problem else None,
+            "other_data": other_data(ledger, run_id),
+        }
+        if self.findings:
+            told["findings"] = findings_data(self.findings)
+        if self.release:
+            manifest = self.manifest()
+            told |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+        return told
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the release's manifest, empty where there is no release."""
+        from tasks.lifecycle.manifest import read_manifest
+
+        return read_manifest(Path(self.release)) if self.release else {}
+
+
+def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
+    """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
+    from flows.reports.curator import other_data_warning
+
+    lines = [f"[bold]{name}[/] {told['state']} (run {told['run']})"]
+    if spent := told.get("spent"):
+        charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
+        lines.append(f"   spent    {spent['unit']} {spent['unbounded']['decimal']:g}{charged}")
+        lines.append(f"   release  {told['release']}")
+    if told["other_data"]:
+        lines.append(other_data_warning(told["run"], told["other_data"]))
+    return lines
+
+
+def _say_left_behind(options: RunOptions) -> None:
+    """Name the confidential directories that earlier runs left."""
+    from flows.reports.curator import run_directories
+
+    if left := run_directories(options.home):
+        ids = ", ".join(run.id for run in left)
+        err.print(f"Confidential directories of earlier runs in {options.home / 'runs'}: {ids} (see das runs list)")
+
+
+def _keep(todo: Sequence[RunSettings], options: RunOptions) -> None:
+    """Keep the settings of new runs: from here on each can be resumed. Raises Refused."""
+    from flows.execution.settings import keep_settings
+    from tasks.lifecycle.commit import check_out
+    from tasks.lifecycle.run_directory import locked
+
+    for settings in todo:
+        check_out(settings.directory, Path(settings.out), settings.folder)
+    try:
+        for settings in todo:
+            with locked(settings.directory):
+                keep_settings(settings.directory, settings)
+    except OSError as error:
+        raise Refused(f"{options.home} cannot be written: {error.strerror}") from None
+
+
+def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
+    """Return the findings that a run was refused for, shown as a table unless --json will hold them."""
+    from flows.reports.curator import findings_table, load_findings
+    from tasks.inputs.findings import has_errors
+
+    found = load_findings(settings.directory)
+    if not has_errors(found):
+        return []
+    if not as_json:
+        out.print(findings_table(found))
+    err.print(f"The values are in the curator's report: {settings.directory / 'findings.json'}")
+    return found
+
+
+def _go_on(settings: RunSettings) -> str:
+    return f"nothing is lost, go on with: {settings.resume}"

@@ -1,0 +1,1 @@
+"""`das runs`: the confidential directories of runs that have not ended."""

@@ -1,0 +1,61 @@
+"""The settings of a run of the Detailed DHC-A."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from flows.execution.settings import Location, RunSettings
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.inputs.configuration import Region
+from tasks.inputs.files import digest_file
+from tasks.inputs.parameters import configuration_digest, digest_parameters
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import SETTINGS
+
+
+class DetailedDhcaSettings(RunSettings):
+    """What one run of the Detailed DHC-A reads, writes and may spend: the release of one region."""
+
+    SYSTEM = "detailed-dhca"
+    COMMAND = "das run"
+    FILE = SETTINGS
+    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each"}
+
+    params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
+    data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
+    region: Region = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
+    coterminous: bool = Field(default=True, description="Equate coterminous geographies (Algorithm 4).")
+    coterminous_list: Location | None = Field(default=None, description="Further coterminous sets, a table.")
+    spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
+    blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
+
+    @property
+    def directory(self) -> DetailedRun:
+        """The confidential directory of the run, which must have its id."""
+        return DetailedRun(self.runs / str(self.run_id))
+
+    @property
+    def folder(self) -> str:
+        """The folder of OUT that the release goes to."""
+        return self.region
+
+    @property
+    def shaping_options(self) -> dict[str, object]:
+        """The options that shape a release; with the parameter files they make the configuration digest."""
+        listed = self.coterminous_list
+        try:
+            digest = digest_file(listed) if listed else None
+        except OSError as error:
+            raise Refused(f"{listed}: {error.strerror or 'the file cannot be read'}") from None
+        return {
+            "region": self.region,
+            "coterminous": self.coterminous,
+            "coterminous_list": digest,
+        }
+
+    def configuration_digest(self) -> str:
+        """Return the digest of the parameter files and the options. Raises Refused."""
+        try:
+            return configuration_digest(digest_parameters(self.params), self.shaping_options)
+        except OSError as error:
+            raise Refused(f"{self.params}: {error.strerror or 'a file cannot be read'}") from None
