@@ -1,7 +1,7 @@
 """Stage 3, the budget check: one reservation for all levels, and with it the run's secret. It gates every noise stage.
 
 The secret and the ledger's row are made in one act. A run that has a row goes on only with that row's secret, inputs,
-configuration and noise scheme; anything else is a new run and a new spend (DESIGN section 5).
+configuration and noise scheme; anything else is a new run and a new spend (docs/privacy.md#a-draw-is-seen-once).
 """
 
 from __future__ import annotations

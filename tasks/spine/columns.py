@@ -76,7 +76,7 @@ GRFC = Columns(
     delimiter="|",
 )
 
-# The fields of a P.L. 94-171 geo header, by position (spec 2.3); rows of SUMLEV 750 are the blocks.
+# The fields of a P.L. 94-171 geographic header, by position; rows of SUMLEV 750 are the blocks.
 PL94_FIELDS = tuple(
     """FILEID STUSAB SUMLEV GEOVAR GEOCOMP CHARITER CIFSN LOGRECNO GEOID GEOCODE REGION DIVISION STATE STATENS COUNTY
     COUNTYCC COUNTYNS COUSUB COUSUBCC COUSUBNS SUBMCD SUBMCDCC SUBMCDNS ESTATE ESTATECC ESTATENS CONCIT CONCITCC
@@ -98,7 +98,7 @@ PL94 = Columns(
     cousub="COUSUB",
     aiannh="AIANHH",
     sd=("SDUNI", "SDSEC", "SDELM"),
-    universe=("HU100", "POP100"),  # HU100 is 0 where persons are: they live in group quarters (spec 7.12)
+    universe=("HU100", "POP100"),  # HU100 is 0 where persons are: they live in group quarters
     population="POP100",
     delimiter="|",
     positions=PL94_FIELDS,
@@ -124,7 +124,7 @@ CSV_PRESETS: dict[str, Columns] = {
 
 
 def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
-    """The columns that a spine with these settings cannot do without (GQ types are not among them: spec 2.3).
+    """The columns that a spine with these settings cannot do without (GQ types are not among them).
 
     prims_given: whether a prim crosswalk stands beside the table.
     """

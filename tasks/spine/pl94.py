@@ -15,7 +15,7 @@ import pyarrow.csv
 from tasks.spine.columns import Columns
 
 BLOCK, PLACE, COUSUB = "750", "160", "060"
-# Segment 3, table P5: population in the seven major types of group quarters (spec 2.3), by position.
+# Segment 3, table P5: population in the seven major types of group quarters, by position.
 _P5 = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO", *(f"P00500{i:02d}" for i in range(1, 11)))
 GQ_TYPES = ("P0050003", "P0050004", "P0050005", "P0050006", "P0050008", "P0050009", "P0050010")
 
@@ -24,7 +24,7 @@ def block_rows(path: str, table: pa.Table, columns: Columns) -> tuple[pa.Table, 
     """The block rows of a geo file, joined with the status of their place and county subdivision, and with P5.
 
     Facility counts of group quarters are not published here: a type counts as present where it has residents, which is
-    the same set of blocks (spec 7.12).
+    the same set of blocks (docs/spec/files.md#block-tables).
     """
     blocks = table.filter(pc.equal(table["SUMLEV"], BLOCK))
     for summary, keys, name in (

@@ -42,7 +42,7 @@ def table(path: Path) -> pd.DataFrame:
 
 
 def assert_valid(data: Path, params: Path) -> pd.DataFrame:
-    """Every rule of specs/safetab-p.md sections 2 and 3 for person records and GRF-C; returns the persons."""
+    """Every rule of docs/spec/files.md for person records and GRF-C; returns the persons."""
     persons, grf = table(data / "person-records.txt"), table(data / "GRF-C.txt")
     codes = set(table(params / "race-and-ethnicity-codes.txt")["RACE_ETH_CODE"])
     mapping = table(params / "race-and-ethnicity-code-to-iteration.txt")
