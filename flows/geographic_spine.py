@@ -31,13 +31,15 @@ class SpineRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    geography: Location = Field(description="GRF-C, P.L. 94-171 geo files or a CSV block table; a file or a directory.")
+    geography: Location = Field(
+        description="P.L. 94-171 files, block assignment files, GRF-C or a CSV; a file, zip or directory."
+    )
     out: Location = Field(description="The directory that is made.")
     product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = "pl94-persons"
     region: Literal["us", "pr"] = "us"
     variant: Literal["production", "paper"] = "production"
     changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
-    columns: str | None = Field(default=None, description="A preset (ri, wi, pr) or a JSON file of column names.")
+    columns: str | None = Field(default=None, description="A JSON file that names the table's columns.")
     allocation: str | None = Field(default=None, description="A JSON file of shares; the production run's by default.")
     budget: str | None = Field(default=None, description="Another rho (or epsilon), an exact fraction.")
     states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")

@@ -1,4 +1,4 @@
-"""Allocations of the DHC production runs: absolute rho by geolevel and query group (spec 3)."""
+"""Allocations of the DHC production runs: absolute rho by geolevel and query group (docs/spec/spine.md#allocations)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Allocations of the redistricting (P.L. 94-171) production runs, as their certificates print them (spec 3)."""
+"""Allocations of the redistricting (P.L. 94-171) production runs, as their certificates print them.
+
+docs/spec/spine.md#allocations names the sources.
+"""
 
 from __future__ import annotations
 

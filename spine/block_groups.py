@@ -26,7 +26,7 @@ def group_starts(
     parent: (members,) parent of each member, in order; classes: (members,) codes, equal ones neighbours inside a
     parent; cap: (members,) the largest size in the member's parent. "runs" fills groups one after the other, the last
     may be short; "even" makes ceil(n / cap) groups of two neighbouring sizes, small ones first, unless n <= cap or
-    n mod cap is 0 or 1 (spec 1.6).
+    n mod cap is 0 or 1 (docs/spec/spine.md#optimized-block-groups).
     """
     begins = changes(parent, *classes)
     starts = np.flatnonzero(begins)

@@ -111,7 +111,7 @@ def _tabulation(
 
 
 def county_codes(geography: Geography, part: BoolArray, settings: SpineSettings) -> IntArray:
-    """County codes inside a state; AIAN areas as counties where the settings redefine them (spec 1.8 and 2.2)."""
+    """County codes inside a state; AIAN areas as counties where the settings redefine them."""
     plain = 10**4 + geography.county % 1000  # the programs write '1' '0' and the county code, or '0' and AIANNHCE
     if settings.redefine_counties == "nowhere":
         return plain

@@ -16,7 +16,8 @@ def bypass(spine: Spine, settings: SpineSettings) -> Spine:
     """The spine that Algorithm 3 makes: bottom-up over the levels, path sums of shares unchanged to the last digit.
 
     A bypassed parent gives way to one new geounit a child, at the parent's own level, with the parent's share plus the
-    child's; the child keeps its place below with share 0. The root is never split: there would be several (spec 1.7).
+    child's; the child keeps its place below with share 0. The root is never split: there would be several
+    (docs/spec/spine.md#bypass).
     ValueError if the settings would split it.
     """
     if settings.levels and settings.levels[0] in settings.split:
@@ -48,9 +49,10 @@ def minimum_rule(spine: Spine, level: int) -> BoolArray:
 
 
 def exact_rule(spine: Spine, level: int) -> BoolArray:
-    """For unequal shares (spec 1.7): no variance rises iff sum over the children of 1 / (1 + 2 gamma_v / gamma_p) <= 1.
+    """For unequal shares: no variance rises iff sum over the children of 1 / (1 + 2 gamma_v / gamma_p) <= 1.
 
-    Exact: geounits of a level have few distinct shares, so a family is a few counts, compared in rational numbers.
+    docs/spec/spine.md#bypass says why. Exact: geounits of a level have few distinct shares, so a family is a few
+    counts, compared in rational numbers.
     """
     parents, shares = spine.parents[level + 1], spine.shares[level]
     child, child_kind = np.unique(spine.shares[level + 1], return_inverse=True)

@@ -81,7 +81,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
 
 
 def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
-    """Whether each block lies in an AIAN area of a chosen class (spec 1.8)."""
+    """Whether each block lies in an AIAN area of a chosen class (docs/spec/spine.md#aian-areas)."""
     chosen = np.zeros(NO_AIANNH + 1, bool)
     for lower, upper, name in AIAN_CLASSES:
         chosen[lower : upper + 1] = name in settings.aian_classes
@@ -94,7 +94,7 @@ def is_strong_mcd(geography: Geography, settings: SpineSettings) -> BoolArray:
 
 
 def block_group_key(geography: Geography, name: str, settings: SpineSettings) -> IntArray | None:
-    """The code by which optimized block groups are kept apart inside a tract: as the programs write it (spec 1.9).
+    """The code by which optimized block groups are kept apart inside a tract: as the programs write it.
 
     It differs from `entities` in the number that stands for "none": 99999, which sorts last.
     """
@@ -108,14 +108,14 @@ def block_group_key(geography: Geography, name: str, settings: SpineSettings) ->
     return _codes(geography, name, settings)
 
 
-# Places that the Estimates and Projections Area keeps apart whatever their status (spec 1.9, prim).
+# Places that the Estimates and Projections Area keeps apart whatever their status (docs/spec/spine.md#entities).
 _PRIM_PLACES = ((22, 36255), (11, 50000), (15, 71550), (20, 71450))
 
 
 def prims(
     geography: Geography, cousub_status: IntArray | None = None, place_status: IntArray | None = None
 ) -> IntArray:
-    """The prim of each block where there is no crosswalk (spec 1.9): 15 digits.
+    """The prim of each block where there is no crosswalk (docs/spec/spine.md#entities): 15 digits.
 
     cousub_status, place_status: FUNCSTAT of the block's county subdivision and place as character codes. Only Puerto
     Rico does without them: there a prim is a county.

@@ -39,7 +39,7 @@ class BadGeography(ValueError):
 class Geography:
     """Blocks sorted by geocode, one entry of every array a block. Optional columns are None where nobody gave them.
 
-    geocode: 16 digits as an integer: state 2, county 3, tract 6, block group 1, block 4 (spec 2.2).
+    geocode: 16 digits as an integer: state 2, county 3, tract 6, block group 1, block 4 (docs/spec/spine.md#geocodes).
     cousub, place: 5-digit codes, 99999 for none. aiannh: 4-digit code, 9999 for none.
     school_district: SDUNILEA, SDSECLEA and SDELMLEA as one 15-digit integer, all nines for none.
     gq: presence of the seven major group-quarters types 1xx..7xx-9xx: seven binary digits, the first type leftmost.
@@ -87,7 +87,7 @@ class Geography:
 
 
 def geocode16(state: IntArray, county: IntArray, tract: IntArray, block: IntArray) -> IntArray:
-    """The 16-digit geocode; its block-group digit is the first digit of the block (spec 2.2)."""
+    """The 16-digit geocode; its block-group digit is the first digit of the block."""
     return (((state * 1000 + county) * 10**6 + tract) * 10 + block // 1000) * 10**4 + block
 
 

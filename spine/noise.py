@@ -52,7 +52,7 @@ def distinct_shares(spine: Spine) -> dict[str, list[Fraction]]:
 def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
     """The most that replacing one record by another in the same state costs, in rho or epsilon, from the noise itself.
 
-    Each query group changes by 1 in at most two coordinates (spec 1.2), one on the old record's path to the root, one
+    Each query group changes by 1 in at most two coordinates, one on the old record's path to the root, one
     on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3), so two paths cost the mean of twice each,
     and no replacement costs more than one inside the dearest block. (A coordinate that loses one record and gains the
     other, such as a total, does not change: an actual replacement may cost less.)

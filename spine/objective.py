@@ -44,7 +44,10 @@ class Objective:
         return len(self._kept)
 
     def ignore_near(self, threshold: int) -> None:
-        """Leave out entities that are no further than `threshold` without tract groups (spec 1.6, point 4)."""
+        """Leave out entities that are no further than `threshold` without tract groups.
+
+        docs/spec/spine.md#tract-groups, point 4.
+        """
         self._kept = np.flatnonzero(self._measure(*self._before, np.arange(len(self._ids))) > threshold)
 
     def start(self, groups: Sequence[IntArray]) -> None:

@@ -1,4 +1,7 @@
-"""The settings of the 2020 production runs (paper, section 6; spec 1.9), and the paper's where they differ."""
+"""The settings of the 2020 production runs (paper, section 6), and the paper's where they differ.
+
+docs/spec/spine.md has the programs' choices and where they come from.
+"""
 
 from __future__ import annotations
 
@@ -32,49 +35,51 @@ class SpineSettings:
 
     product: Annotated[str, "paper section 6: the run whose allocations and levels these are"] = "pl94-persons"
     region: Annotated[Region, "paper section 6, footnote 8: US, or PR whose root stands at the level of a state"] = "us"
-    variant: Annotated[Variant, "spec 7: where paper and production program differ"] = "production"
+    variant: Annotated[Variant, "docs/spine.md: where paper and production program differ"] = "production"
     levels: Annotated[tuple[str, ...], "paper section 6"] = ()
     entities: Annotated[tuple[str, ...], "paper section 6: the OSEs that optimized block groups do not straddle"] = ()
     aian_split: Annotated[bool, "paper section 1: each state splits into its AIAN areas and the rest (US only)"] = True
-    aian_classes: Annotated[tuple[str, ...], "spec 1.8, [geodict] aian_areas: without TDSA and SDTSA"] = PRODUCTION_AIAN
+    aian_classes: Annotated[tuple[str, ...], "programs, [geodict] aian_areas: without TDSA and SDTSA"] = PRODUCTION_AIAN
     redefine_counties: Annotated[
         Literal["nowhere", "in_strong_mcds", "everywhere"],
-        "spec 1.8: AIAN areas as counties of their own; 'nowhere' in production",
+        "programs: AIAN areas as counties of their own; 'nowhere' in production",
     ] = "nowhere"
     strong_mcd_states: Annotated[tuple[int, ...], "paper section 6: CT ME MA MI MN NH NJ NY PA RI VT WI"] = (
         STRONG_MCD_STATES
     )
-    occupied_only: Annotated[bool, "spec 1.6: a block without housing unit and group quarters is on no spine"] = True
-    fanout_cutoff: Annotated[int, "spec 1.6: table_reader.py, set by no production config"] = 12
-    cap_extra: Annotated[int, "spec 1.6: floor(sqrt(n) + cutoff) + 1 in the programs; + 0 in the paper"] = 1
+    occupied_only: Annotated[bool, "programs: a block without housing unit and group quarters is on no spine"] = True
+    fanout_cutoff: Annotated[int, "programs: table_reader.py, set by no production config"] = 12
+    cap_extra: Annotated[int, "programs: floor(sqrt(n) + cutoff) + 1; paper: + 0"] = 1
     division: Annotated[
-        Literal["runs", "even"], "spec 1.6: group_type 'orig' in production, 'even' as DHC's option"
+        Literal["runs", "even"], "programs: group_type 'orig' in production, 'even' as DHC's option"
     ] = "runs"
-    subset_by_aian_area: Annotated[bool, "spec 7.3: paper intersects tract subsets with each AIAN area"] = False
-    subset_groups_by_entity: Annotated[
-        bool, "spec 7.4: paper groups within an OSE; programs cut consecutive chunks"
-    ] = False
-    tract_groups: Annotated[bool, "spec 1.6: Algorithm 2's tract groups; in no 2020 production run"] = False
+    subset_by_aian_area: Annotated[bool, "paper section 6: tract subsets within each AIAN area; programs: no"] = False
+    subset_groups_by_entity: Annotated[bool, "paper section 6: groups within an OSE; programs: consecutive chunks"] = (
+        False
+    )
+    tract_groups: Annotated[bool, "paper, Algorithm 2: tract groups; in no 2020 production run"] = False
     tract_group_share: Annotated[Fraction, "ours: the part of the tracts' share that tract groups get"] = Fraction(1, 2)
-    tract_group_cap_extra: Annotated[int, "spec 1.6: int(sqrt(n) + cutoff) in RED and the paper"] = 0
+    tract_group_cap_extra: Annotated[int, "redistricting program and paper: int(sqrt(n) + cutoff)"] = 0
     entity_threshold: Annotated[
-        int, "spec 1.6: entities no further than this are left out of the objective; paper 0"
+        int, "programs: entities no further than this are left out of the objective; paper: 0"
     ] = 9
     objective_at: Annotated[
-        Literal["county", "root"], "spec 7.5: OSED in Algorithm 2 at the county; paper: at the root"
+        Literal["county", "root"], "programs: OSED in Algorithm 2 at the county; paper: at the root"
     ] = "county"
-    objective: Annotated[tuple[str, ...], "spec 1.6: families in Algorithm 2's objective; paper: all OSEs"] = (
+    objective: Annotated[tuple[str, ...], "programs: families in Algorithm 2's objective; paper: all OSEs"] = (
         "pme",
         "aian",
     )
-    objective_outside: Annotated[bool, "spec 7.5: paper counts the regions outside all entities as OSEs"] = False
-    premerge: Annotated[bool, "spec 1.6: tracts with equal sets of OSEs are merged before the greedy"] = True
-    mechanism: Annotated[Mechanism, "paper section 5: production is zCDP"] = "zcdp"
-    split: Annotated[tuple[str, ...], "spec 1.7: levels that a pure-DP bypass may split; never the root"] = ()
-    bypass_cutoff: Annotated[int | None, "spec 1.7: pure DP; fan-out above the bypassed parent stays within it"] = 150
-    exact_bypass: Annotated[bool, "spec 1.7: the exact condition for unequal shares instead of the paper's minimum"] = (
-        False
+    objective_outside: Annotated[bool, "paper: the regions outside all entities are OSEs; programs: not"] = False
+    premerge: Annotated[bool, "programs: tracts with equal sets of OSEs are merged before the greedy; paper: not"] = (
+        True
     )
+    mechanism: Annotated[Mechanism, "paper section 5: production is zCDP"] = "zcdp"
+    split: Annotated[tuple[str, ...], "programs: levels that a pure-DP bypass may split; never the root"] = ()
+    bypass_cutoff: Annotated[
+        int | None, "programs: pure DP, fan-out above the bypassed parent stays within it; paper: any"
+    ] = 150
+    exact_bypass: Annotated[bool, "ours: the exact condition for unequal shares instead of the paper's minimum"] = False
 
     @property
     def states_covered(self) -> str:
@@ -162,7 +167,7 @@ def _levels(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
 
 
 def _split(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
-    """Levels that a pure-DP bypass may split: paper all but the root; RED county and below; DHC below county."""
+    """Levels that a pure-DP bypass may split: paper all but the root; redistricting county and below; DHC below."""
     below_top = settings.levels[1:-1]
     if settings.variant == "paper":
         return below_top

@@ -63,7 +63,10 @@ def _sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntA
 
 
 def _finalizing(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
-    """The programs: start over after every merge; a group that finds no partner is final (spec 1.6, point 5)."""
+    """The programs: start over after every merge; a group that finds no partner is final.
+
+    docs/spec/spine.md#tract-groups, point 5.
+    """
     u = 0
     while u < len(groups):
         v = _partner(objective, groups, u, u + 1, cap)
@@ -94,7 +97,7 @@ def _merge(objective: Objective, groups: list[IntArray], u: int, v: int) -> None
 
 
 def _premerged(objective: Objective, cap: int) -> list[IntArray]:
-    """Tracts with equal sets of OSEs, in chunks of the cap (spec 1.6, point 3)."""
+    """Tracts with equal sets of OSEs, in chunks of the cap (docs/spec/spine.md#tract-groups, point 3)."""
     alike: dict[bytes, list[int]] = {}
     for tract, met in enumerate(objective.met):
         alike.setdefault(np.packbits(met).tobytes(), []).append(tract)

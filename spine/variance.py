@@ -40,7 +40,7 @@ class Upward:
 
 
 def upward(spine: Spine, part: Part, power: int) -> Upward:
-    """The pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (spec 1.4).
+    """The pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (docs/spec/spine.md#noise).
 
     ValueError where some block with siblings is not measured: then nothing tells it from them.
     """

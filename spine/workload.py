@@ -2,7 +2,7 @@
 
 W' diag(alpha) W of a level is a sum of Kronecker products of identities I and all-ones matrices J, one factor an axis.
 These commute, so the histogram splits into orthogonal parts, "mean" or "residual" on each axis, and in each the
-information of a level is one number. The one exception are the grouped levels of hhgq (spec 1.1): their matrix does
+information of a level is one number. The one exception are the grouped levels of hhgq: their matrix does
 not commute with J, so the mean part of hhgq is as wide as there are groups, and the information a small matrix.
 """
 
@@ -45,7 +45,7 @@ class Workload:
         return frozenset(names), grouping
 
 
-# The redistricting histograms (spec 4.1): persons, with hhinstlevels = {0}, {1-4}, {5-7}; units, with H1 alone.
+# The redistricting histograms: persons, with hhinstlevels = {0}, {1-4}, {5-7}; units, with H1 alone.
 WORKLOADS = {
     "pl94-persons": Workload(
         {"hhgq": 8, "votingage": 2, "hispanic": 2, "cenrace": 63}, "hhgq", (1, 4, 3), "hhinstlevels"

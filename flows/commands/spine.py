@@ -40,7 +40,12 @@ class Variant(StrEnum):
 
 
 def spine(
-    geography: Annotated[str, typer.Argument(help="GRF-C.txt, ??geo2020.pl or a CSV block table; file or directory.")],
+    geography: Annotated[
+        str,
+        typer.Argument(
+            help="ri2020.pl.zip, ??geo2020.pl, BlockAssign_….zip, GRF-C.txt or a CSV; or a directory of them."
+        ),
+    ],
     out: Annotated[Path, typer.Argument(help="The directory to make.")],
     settings: Annotated[Product, typer.Option(help="The production run whose levels, OSEs and budget to take.")] = (
         Product.pl94_persons
@@ -50,7 +55,7 @@ def spine(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="Preset (ri, wi, pr) or JSON file: the table's columns.")] = None,
+    columns: Annotated[str | None, typer.Option(help="JSON file that names the table's columns.")] = None,
     allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     budget: Annotated[str | None, typer.Option(help="Another rho (pure DP: epsilon), an exact fraction.")] = None,
     state: Annotated[list[int] | None, typer.Option(help="Only this state, by FIPS code; may be repeated.")] = None,
@@ -69,7 +74,7 @@ def spine(
     OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
     conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources.
 
-    **Example:** `das spine GRF-C.txt spine/ --settings pl94-persons --set tract_groups=true`
+    **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """
     from flows.execution.cluster import ClusterSettings, open_cluster_if
     from flows.execution.settings import state_home

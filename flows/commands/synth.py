@@ -19,11 +19,10 @@ from flows.reports.terminal import Json, err, show
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
 
-FORMS = "das synth BLOCKS_CSV PARAMS OUT, das synth nation OUT, das synth OUT, or das synth --mark DATA"
-PARAMS = Path("../shared/data/params-2020-production")
+FORMS = "das synth BLOCKS PARAMS OUT, das synth nation OUT, das synth OUT, or das synth --mark DATA"
 Words = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[BLOCKS_CSV PARAMS | nation] OUT", help="What to populate, and the new directory for it."),
+    typer.Argument(metavar="[BLOCKS PARAMS | nation] OUT", help="What to populate, and the new directory for it."),
 ]
 Mark = Annotated[
     Path | None,
@@ -35,7 +34,7 @@ Shares = Annotated[
     typer.Option(
         metavar="CSV",
         help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: "
-        "ddhca_published_national.csv.gz beside BLOCKS_CSV or PARAMS; where there is none, made-up shares.",
+        "ddhca_published_national.csv.gz beside BLOCKS or PARAMS; where there is none, made-up shares.",
     ),
 ]
 Persons = Annotated[
@@ -46,7 +45,10 @@ States = Annotated[
     typer.Option(metavar="44,09,72", help="The nation's states to make, 72 being Puerto Rico. Default: all."),
 ]
 Params = Annotated[
-    Path | None, typer.Option("--params", metavar="DIR", help=f"Parameter files of the nation. Default: {PARAMS}.")
+    Path | None,
+    typer.Option(
+        "--params", metavar="DIR", help="Parameter files of the nation. Default: those of the bundled example."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")]
 Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the person records.")]
@@ -66,8 +68,8 @@ def synth(
 ) -> None:
     """Make synthetic persons: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
 
-    `das synth BLOCKS_CSV PARAMS OUT` populates a real block table: exactly its populations (column POP), the code
-    list of PARAMS, config.json fitted to the table's states.
+    `das synth BLOCKS PARAMS OUT` populates real geography, as the P.L. 94-171 files of a state (ri2020.pl.zip) or a CSV
+    of blocks: exactly its populations, the code list of PARAMS, config.json fitted to its states.
 
     `das synth nation OUT` makes a nation and Puerto Rico with as many states, counties, tracts, blocks, places, AIANNH
     areas and persons as in 2020, over the code list of --params.
@@ -77,7 +79,7 @@ def synth(
     `das synth --mark DATA` declares files of your own synthetic: runs on them charge nothing, and anyone may write out
     their exact counts. It asks before it does so.
 
-    **Example:** `das synth ri_blocks_2020.csv.gz params-2020-production /tmp/ri`
+    **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
     from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
 
@@ -90,9 +92,9 @@ def synth(
                 return _declare(mark, as_json, yes=yes)
             case [Path(name="nation"), out] if mark is None:
                 codes = states.split(",") if states else []
-                made = synthesize_nation(params or PARAMS, out, options, shares, persons=persons, states=codes)
+                made = synthesize_nation(params, out, options, shares, persons=persons, states=codes)
             case [blocks, code_list, out] if mark is None:
-                _only(given, "das synth BLOCKS_CSV PARAMS OUT", "--shares")
+                _only(given, "das synth BLOCKS PARAMS OUT", "--shares")
                 made = synthesize_blocks(blocks, code_list, out, options, shares)
             case [out] if mark is None and out != Path("nation"):
                 _only(given, "das synth OUT")

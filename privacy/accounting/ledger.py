@@ -1,4 +1,5 @@
-"""The budget ledger: accounts that curators open, one row a run that is never deleted or refunded (DESIGN section 5).
+"""The budget ledger: accounts that curators open, one row a run that is never deleted or refunded
+(docs/decisions.md#spending).
 
 SQLite on a local disk with a rollback journal and `synchronous=EXTRA` (FULL, and the journal's removal too): a
 committed row survives a crash. The ledger holds digests of confidential data and is confidential itself.

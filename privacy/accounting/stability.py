@@ -27,7 +27,9 @@ class IterationCounts:
 
 
 def stability(counts: IterationCounts, max_race_codes: int) -> int:
-    """Return s, an upper bound on the population groups of a level that one record can be in (DESIGN section 4).
+    """Return s, an upper bound on the population groups of a level that one record can be in.
+
+    Proof: docs/privacy.md#proof, 4.
 
     Two codes of one alone iteration or `max_race_codes` codes of different ones reach the most; an ethnicity adds its
     own. It comes from public files alone, never from what the observed records map to.

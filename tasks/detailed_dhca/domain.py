@@ -1,4 +1,4 @@
-"""The public domain of a population group level and the laws of its queries (paper section 3.2, DESIGN section 4).
+"""The public domain of a population group level and the laws of its queries (paper 3.2; docs/privacy.md#proof).
 
 A level's groups are numbered: group = region number x iterations of the level + position of the iteration. Regions and
 iterations are sorted and come from public files alone, so every group has its number in every run, empty or not.

@@ -1,4 +1,4 @@
-"""manifest.json: what a release is and how it was made, with nothing exact about persons (DESIGN section 7)."""
+"""manifest.json: what a release is and how it was made, with nothing exact about persons."""
 
 from __future__ import annotations
 

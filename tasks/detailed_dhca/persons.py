@@ -1,4 +1,4 @@
-"""Person records, checked row by row and encoded to compact integers (specs/safetab-p.md sections 2.1 and 3).
+"""Person records (docs/spec/files.md#person-recordstxt), checked row by row and encoded to compact integers.
 
 A chunk is 64 MiB of text or a row group of Parquet. Its columns are read dictionary-encoded, so that each distinct
 value is checked once. Everything here is confidential, findings included.

@@ -1,6 +1,7 @@
 """Release: the published tables as the Bureau's files and as Parquet with margins of error.
 
-T1: REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT; T2 adds AGESTART|AGEEND|SEX before COUNT (specs/safetab-p.md section 9).
+T1: REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT; T2 adds AGESTART|AGEEND|SEX before COUNT
+(docs/spec/files.md#detailed-dhc-a-release).
 One file a population group level, its rows sorted by region, iteration, age and sex.
 """
 

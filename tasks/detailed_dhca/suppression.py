@@ -19,7 +19,7 @@ def suppression_threshold(run: DetailedRun, level: Level) -> int | None:
     """The largest noisy total that is suppressed in a level, None where nothing is.
 
     Nation and state are never suppressed. Without noise the threshold is 0 where a zero_suppression_chance is set
-    (specs/safetab-p.md section 8).
+    (docs/spec/safetab-p.md#suppression).
     """
     if level.nation_or_state:
         return None

@@ -1,4 +1,4 @@
-"""Validate: check every row of every file, encode the persons, digest the input (paper 5.1; DESIGN section 3).
+"""Validate: check every row of every file, encode the persons, digest the input (paper 5.1).
 
 All findings are gathered before the run is refused. They go to the curator's report in the confidential directory.
 """

@@ -1,4 +1,4 @@
-"""config.json: budgets, thresholds and switches of a run, exact (specs/safetab-p.md section 2.4, DESIGN section 8)."""
+"""config.json: budgets, thresholds and switches of a run, exact (docs/spec/files.md#configjson)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks and the regions made of them, from GRF-C (specs/safetab-p.md sections 2.2 and 4). Public."""
+"""Blocks and the regions made of them, from GRF-C. Public (docs/spec/files.md#regions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Race and ethnicity codes to characteristic iterations (specs/safetab-p.md sections 2.3 and 5; paper 5.4.1)."""
+"""Race and ethnicity codes to characteristic iterations (paper 5.4.1).
+
+docs/spec/files.md#iteration-files has the files, docs/spec/safetab-p.md#person-to-population-groups the rule.
+"""
 
 from __future__ import annotations
 

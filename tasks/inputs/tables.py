@@ -1,4 +1,4 @@
-"""Text tables, pipe-delimited unless told: UTF-8, one header row, no quoting (specs/safetab-p.md section 2).
+"""Text tables, pipe-delimited unless told: UTF-8, one header row, no quoting (docs/spec/files.md#text-tables).
 
 Columns are matched by the names in the header, in any order. Every fault is a finding with the line it stands in.
 """

@@ -1,4 +1,4 @@
-"""The commit protocol: a release is whole or absent, charged once, and ends its run (DESIGN section 5).
+"""The commit protocol: a release is whole or absent, charged once, and ends its run.
 
     staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
 

@@ -1,7 +1,8 @@
 """The wall between what happens inside a worker and what anyone outside the confidential directory hears of it.
 
 Prefect stores exception messages and a Dask worker sends them over the wire. An exception may hold a person's value,
-so it stays inside: its text goes to the run's `errors/`, and (stage, rule) goes out (DESIGN section 6).
+so it stays inside: its text goes to the run's `errors/`, and (stage, rule) goes out
+(docs/decisions.md#confidentiality).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The digest of a file, as ledger, manifest and SYNTHETIC.json know it: SHA-256 over the SHA-256s of 64 MiB chunks.
 
 Chunks are cut at fixed offsets of the bytes, so they can be read and hashed by any number of workers in any order, and
-whoever parses a chunk digests the very bytes that it parses (DESIGN section 3).
+whoever parses a chunk digests the very bytes that it parses (docs/spec/files.md#digests).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The spine branch of a Detailed DHC-A run: the same run's public geography through spine optimization.
 
-It has no access to the confidential directory, and its failure does not hold back the release (DESIGN section 3).
+It has no access to the confidential directory, and its failure does not hold back the release.
 """
 
 from __future__ import annotations

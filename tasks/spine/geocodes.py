@@ -1,4 +1,4 @@
-"""Geocodes of the geounits of a spine, as the production programs write them (spec 2.2).
+"""Geocodes of the geounits of a spine, as the production programs write them (docs/spec/spine.md#geocodes).
 
 AIAN flag and state; '10' and the county, or '0' and the AIANNH code; one zero-padded counter a level below; for a block
 its 16-digit geocode at the end. Counters are as wide as the run's largest needs. Where pure DP splits a state or a

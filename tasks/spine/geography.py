@@ -1,4 +1,4 @@
-"""Read the blocks of a spine from GRF-C, P.L. 94-171 or CSV files; bad geography is refused with the block named."""
+"""Read the blocks of a spine from block tables of any format; bad geography is refused with the block named."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ from spine.geography import (
     gq_pattern,
 )
 from spine.settings import SpineSettings
+from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.blocks.files import UNREADABLE, block_files
+from tasks.inputs.blocks.pl94 import with_group_quarters
+from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.lifecycle.errors import Refused
-from tasks.spine.columns import GRFC, PL94, Columns, needed
 from tasks.spine.extra import with_extra
-from tasks.spine.table import block_files, read_header, read_table, recognized
 
 _WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
 
@@ -44,8 +46,8 @@ def read_geography(
 ) -> tuple[Geography, list[str]]:
     """The blocks that `settings` cover, and notes on what was left out or is not known.
 
-    source: a file or a directory of them (GRF-C.txt, or ??geo2020.pl of several states), plain or compressed, local or
-    an fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
+    source: a block table (docs/spec/files.md#block-tables) or a directory of them, plain or compressed, local or an
+    fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
     extra: a table of prims and living quarters by block (`tasks.spine.extra`).
     Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
     """
@@ -58,32 +60,38 @@ def read_geography(
             geography = with_extra(geography, extra)
     except BadGeography as bad:
         raise Refused(f"{source}: {bad}") from bad
-    except OSError as missing:
-        raise Refused(f"{source}: cannot be read ({missing})") from missing
+    except UNREADABLE as error:
+        raise Refused(f"{source}: cannot be read ({error})") from error
     return _covered(geography, settings, states, str(source))
 
 
 def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, prims_given: bool) -> Geography:
-    header = read_header(path)
-    columns = (columns or recognized(path, header)).within(header)
-    wanted = needed(_full(columns, header), settings, prims_given=prims_given)
-    lacking = [name for name in wanted if name not in header]
+    file = recognize(path, columns)
+    lacking = [name for name in needed(file.format, settings, prims_given=prims_given) if name not in file.names]
     if lacking:
-        raise Refused(f"{path}: the settings {settings.product} need the column(s) {', '.join(lacking)}")
-    table = read_table(path, columns)
-    if columns.positions:
-        from tasks.spine.pl94 import block_rows
+        raise Refused(
+            f"{file}: the settings {settings.product} need the column(s) {', '.join(lacking)}; "
+            "P.L. 94-171 files (??2020.pl.zip) have all"
+        )
+    table, found = read_rows(file)
+    if found.positions:
+        table, found = with_group_quarters(path, table, found)
+    return _geography(table, found, settings)
 
-        table, columns = block_rows(path, table, columns)
-    return _geography(table, columns, settings)
 
+def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
+    """The columns that a spine with these settings cannot do without (GQ types are not among them).
 
-def _full(columns: Columns, header: list[str]) -> Columns:
-    """The mapping with the format's own names put back where the header lacks them: to say what is missing."""
-    for known in (GRFC, PL94):
-        if (columns.state, columns.block) == (known.state, known.block) and columns.delimiter == known.delimiter:
-            return known if columns.prim is None else columns
-    return columns
+    prims_given: whether a prim crosswalk stands beside the table.
+    """
+    names: list[str | None] = [columns.place]
+    if settings.region == "us":
+        names += [columns.cousub, columns.aiannh]
+    if "sd" in settings.entities:
+        names += columns.sd
+    if "Prim" in settings.levels and settings.region == "us" and columns.prim is None and not prims_given:
+        names += [columns.cousub_status, columns.place_status]
+    return [name for name in names if name is not None]
 
 
 def _geography(table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:

@@ -14,10 +14,11 @@ from distributed import Client
 
 from spine.allocations import Allocation
 from spine.settings import SpineSettings
+from tasks.inputs.blocks.columns import GRFC, Columns
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import ended, submit
-from tasks.spine.columns import GRFC, Columns, needed
 from tasks.spine.finish import Each, finish
+from tasks.spine.geography import needed
 from tasks.spine.prepare import prepare
 from tasks.spine.state import survey
 from tasks.spine.summary import SpineSummary

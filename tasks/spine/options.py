@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from spine.allocations import Allocation
 from spine.production import allocation_for
 from spine.settings import Region, SpineSettings, Variant, settings_for
+from tasks.inputs.blocks.columns import Columns
 from tasks.lifecycle.errors import Refused
-from tasks.spine.columns import CSV_PRESETS, Columns
 
 
 def read_settings(product: str, region: Region, variant: Variant, changes: Mapping[str, str]) -> SpineSettings:
@@ -47,9 +47,9 @@ def read_settings(product: str, region: Region, variant: Variant, changes: Mappi
 
 
 def read_columns(source: str | None) -> Columns | None:
-    """A column mapping: the name of a preset (ri, wi, pr), or a JSON file with the fields of `Columns`."""
-    if source is None or source in CSV_PRESETS:
-        return CSV_PRESETS[source] if source else None
+    """A column mapping: a JSON file with the fields of `Columns`; None where none is given."""
+    if source is None:
+        return None
     try:
         given = json.loads(Path(source).read_text())
         known = {f.name for f in fields(Columns)}

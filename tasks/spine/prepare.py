@@ -15,11 +15,11 @@ from spine.allocations import Allocation
 from spine.build import CONVENTIONAL
 from spine.production import allocation_for
 from spine.settings import SpineSettings
+from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.blocks.files import input_digests
 from tasks.lifecycle.errors import Refused
-from tasks.spine.columns import Columns
 from tasks.spine.geography import read_geography
 from tasks.spine.state import Plan, save_geography
-from tasks.spine.table import input_digests
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
 MARGINALS = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.blocks.files import UNREADABLE, block_files
+from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.lifecycle.errors import Refused
 
 BLOCK_COLUMNS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4}
@@ -24,10 +26,6 @@ GRF_COLUMNS = BLOCK_COLUMNS | {
     "COUSUBFS": 1,
     "PLACEFS": 1,
 }
-# Names in block tables, where they differ.
-_TABLE_NAMES = {"STATE": "TABBLKST", "COUNTY": "TABBLKCOU", "TRACT": "TABTRACTCE", "BLOCK": "TABBLK"}
-_TABLE_NAMES |= {"BLKGRP": "TABBLKGRPCE", "COUSUBFP_FROM_VTD": "COUSUBFP"}
-_TABLE_NAMES |= {"SDUNI": "SDUNILEA", "SDSEC": "SDSECLEA", "SDELM": "SDELMLEA"}
 
 
 @dataclass(frozen=True)
@@ -78,48 +76,81 @@ def delimited(columns: list[np.ndarray], *, end: bytes) -> np.ndarray:
     return matrix.view(f"S{matrix.shape[1]}").reshape(rows)
 
 
-def read_blocks(path: Path) -> Blocks:
-    """Read a block table with a population (CSV, compressed or not). Raises Refused with one line.
+def read_blocks(source: Path) -> Blocks:
+    """Read a geography with populations (docs/spec/files.md#block-tables). Blank means none: written as nines.
 
-    Needs STATE, COUNTY, TRACT, BLOCK and POP; takes PLACEFP, AIANNHCE, BLKGRP, COUSUBFP (or COUSUBFP_FROM_VTD), SDUNI,
-    SDSEC and SDELM where it has them, or any of these by its name in GRF-C. Blank means none: written as nines.
+    Raises Refused with one line.
     """
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False).rename(columns=_TABLE_NAMES)
+        parts = [_read_file(path) for path in block_files(str(source))]
     except FileNotFoundError as error:
-        raise Refused(f"{path} does not exist") from error
-    except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise Refused(f"{path} is no block table: {error}") from error
-    if "POP" not in table:
-        raise Refused(f"{path} has no column POP: persons cannot be made without the blocks' populations")
-    if missing := [name for name in BLOCK_COLUMNS if name not in table]:
-        raise Refused(f"{path} has no column {_table_name(missing[0])}")
-    _refuse(path, "POP", table["POP"], ~table["POP"].str.fullmatch("[0-9]{1,9}"))
-    table = table.assign(PLACEFP=table.get("PLACEFP", ""), AIANNHCE=table.get("AIANNHCE", ""))
-    columns = {}
-    for name, width in GRF_COLUMNS.items():
-        if name in table:
-            values = table[name] if name in BLOCK_COLUMNS else table[name].replace("", "9" * width)
-            _refuse(path, _table_name(name), values, ~values.str.fullmatch(f"[0-9A-Z]{{{width}}}"))
-            columns[name] = values.to_numpy().astype(f"S{width}")
-    blocks = Blocks(columns, table["POP"].astype(np.int64).to_numpy())
-    codes = delimited([columns[name] for name in BLOCK_COLUMNS], end=b"\n")
+        raise Refused(f"{source} does not exist") from error
+    except (ValueError, *UNREADABLE) as error:  # BadGeography is a ValueError
+        raise Refused(f"{source} is no block table: {error}") from error
+    columns = {
+        name: np.concatenate([part.columns[name] for part in parts])
+        for name in GRF_COLUMNS
+        if all(name in part.columns for part in parts)
+    }
+    blocks = Blocks(columns, np.concatenate([part.population for part in parts]))
+    codes = delimited([columns[name] for name in BLOCK_COLUMNS], end=b"")
     order = np.argsort(codes, kind="stable")
-    repeated = np.zeros(len(blocks), bool)
-    repeated[order[1:]] = codes[order[1:]] == codes[order[:-1]]
-    _refuse(path, "BLOCK", table["TABBLK"], repeated, "stands twice")
+    repeated = np.flatnonzero(codes[order[1:]] == codes[order[:-1]])
+    if len(repeated):
+        block = codes[order[repeated[0]]].decode().replace("|", "")
+        raise Refused(f"{source}: block {block} stands twice")
     if not blocks.persons:
-        raise Refused(f"{path}: nobody lives in its {len(blocks):,} blocks")
+        raise Refused(f"{source}: nobody lives in its {len(blocks):,} blocks")
     return blocks.take(order)
 
 
-def _table_name(name: str) -> str:
-    return next((table for table, grf in _TABLE_NAMES.items() if grf == name), name)
+def _read_file(path: str) -> Blocks:
+    """The blocks of one table, in its order."""
+    file = recognize(path)
+    if file.columns.population is None:
+        raise Refused(
+            f"{file} has no column {file.format.population}: persons cannot be made without the blocks' populations, "
+            "which P.L. 94-171 files (??2020.pl.zip) have"
+        )
+    table, names = read_rows(file, text=True)
+    called = _by_grf_name(names)
+    columns = {}
+    for grf, width in GRF_COLUMNS.items():
+        name = called[grf]
+        if name is not None:
+            values = table[name].to_pandas()
+            values = values if grf in BLOCK_COLUMNS else values.replace("", "9" * width)
+            _refuse(str(file), name, values, f"[0-9A-Z]{{{width}}}")
+            columns[grf] = values.to_numpy().astype(f"S{width}")
+        elif grf in ("PLACEFP", "AIANNHCE"):
+            columns[grf] = np.full(len(table), b"9" * width)
+    persons = table[names.population].to_pandas()
+    _refuse(str(file), str(names.population), persons, "[0-9]{1,9}")
+    return Blocks(columns, persons.astype(np.int64).to_numpy())
 
 
-def _refuse(
-    path: Path, column: str, values: pd.Series, bad: np.ndarray | pd.Series, what: str = "is not valid"
-) -> None:
-    if np.any(bad):
+def _by_grf_name(names: Columns) -> dict[str, str | None]:
+    """What a table calls each column of GRF-C."""
+    unified, secondary, elementary = names.sd or (None, None, None)
+    return {
+        "TABBLKST": names.state,
+        "TABBLKCOU": names.county,
+        "TABTRACTCE": names.tract,
+        "TABBLK": names.block,
+        "PLACEFP": names.place,
+        "AIANNHCE": names.aiannh,
+        "TABBLKGRPCE": names.block_group,
+        "COUSUBFP": names.cousub,
+        "SDUNILEA": unified,
+        "SDSECLEA": secondary,
+        "SDELMLEA": elementary,
+        "COUSUBFS": names.cousub_status,
+        "PLACEFS": names.place_status,
+    }
+
+
+def _refuse(path: str, column: str, values: pd.Series, valid: str) -> None:
+    bad = ~values.str.fullmatch(valid)
+    if bad.any():
         first = int(np.argmax(bad))
-        raise Refused(f"{path}, row {first + 1}: {column} {values.iloc[first]!r} {what}")
+        raise Refused(f"{path}, row {first + 1}: {column} {values.iloc[first]!r} is not valid")

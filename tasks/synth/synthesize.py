@@ -80,13 +80,14 @@ class Land:
 
 
 def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, shares: Path | None = None) -> Made:
-    """Persons over a real block table, with exactly its block populations: OUT/data and OUT/params.
+    """Persons over real geography, with exactly its block populations: OUT/data and OUT/params.
 
-    shares: published national counts; None: SHARES_FILE beside the table or the parameters, if it is there and is of
-    the same groups; else groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
+    table: docs/spec/files.md#block-tables. shares: published national counts; None: SHARES_FILE beside the table or
+    the parameters, if it is there and is of the same groups; else groups have the chances 1, 1/2, 1/3 ... in the
+    order of their codes.
     Raises Refused, Failed.
     """
-    shares, counts = find_shares(shares, params, near=(table.parent, params.parent))
+    shares, counts = find_shares(shares, params, near=(table if table.is_dir() else table.parent, params.parent))
     return _make("das synth", _land(read_blocks(table)), params, out, options, shares, counts)
 
 
@@ -98,7 +99,7 @@ def synthesize_example(out: Path, options: Options) -> Made:
 
 
 def synthesize_nation(
-    params: Path,
+    params: Path | None,
     out: Path,
     options: Options,
     shares: Path | None = None,
@@ -108,6 +109,7 @@ def synthesize_nation(
 ) -> Made:
     """A made-up nation with the tallies of 2020 (tasks.synth.tallies), with one state at a time in memory.
 
+    params: its code list and configuration; None: those of the bundled example.
     persons: of the whole nation and Puerto Rico, the geography being the same; None: as many as in 2020.
     states: the codes to make, 72 being Puerto Rico; none: all. A state is the same with or without the others.
     Raises Refused, Failed.
@@ -123,8 +125,12 @@ def synthesize_nation(
         blocks={state: tally[state].blocks for state in tally if not states or state in states},
         blocks_of=lambda state: state_blocks(tally[state], people_of[state], options.seed),
     )
-    shares, counts = find_shares(shares, params, near=(params.parent,))
-    return _make("das synth nation", land, params, out, options, shares, counts)
+    with TemporaryDirectory() as bundled:
+        if params is None:
+            params = Path(bundled)
+            write_example_params(params)
+        shares, counts = find_shares(shares, params, near=(params.parent,))
+        return _make("das synth nation", land, params, out, options, shares, counts)
 
 
 def find_shares(

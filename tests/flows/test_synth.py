@@ -49,6 +49,13 @@ def test_the_nation(example: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "data" / "person-records.parquet").is_file()
 
 
+def test_the_nation_needs_no_files(tmp_path: Path) -> None:
+    code, text = das("nation", tmp_path / "out", "--persons", "30000", "--states", "11")
+    assert code == 0
+    assert "made-up shares" in text
+    assert (tmp_path / "out" / "params" / "config.json").is_file()
+
+
 def test_marking_ones_own_data(tmp_path: Path) -> None:
     (tmp_path / "person-records.txt").write_text("mine\n")
     (tmp_path / "GRF-C.txt").write_text("mine\n")
@@ -93,7 +100,7 @@ def test_a_mark_without_anybody_to_ask_is_refused(tmp_path: Path) -> None:
         (["nation"], "das synth nation OUT"),
         (["a", "b", "c", "d"], "das synth nation OUT"),
         (["out", "--persons", "5"], "--persons does not go with das synth OUT"),
-        (["a", "b", "c", "--states", "44"], "--states does not go with das synth BLOCKS_CSV PARAMS OUT"),
+        (["a", "b", "c", "--states", "44"], "--states does not go with das synth BLOCKS PARAMS OUT"),
         (["--mark", "data", "out"], "das synth nation OUT"),
         (["--mark", "data", "--shares", "x"], "--shares does not go with --mark DATA"),
         (["out", "--seed", "-1"], "greater than or equal to 0"),

@@ -79,7 +79,7 @@ def test_optimized_block_groups_keep_their_cap_and_fill_it(folder: Path, variant
 
 
 def test_caps_of_program_and_paper() -> None:
-    assert size_cap(np.array([100, 99, 1]), 12, 1).tolist() == [23, 22, 14]  # n = 100 -> 23 (spec 1.6)
+    assert size_cap(np.array([100, 99, 1]), 12, 1).tolist() == [23, 22, 14]  # n = 100 -> 23
     assert size_cap(np.array([100]), 12, 0).tolist() == [22]
 
 
@@ -87,7 +87,7 @@ def test_caps_of_program_and_paper() -> None:
     ("n", "cap", "sizes"), [(7, 7, [7]), (8, 7, [7, 1]), (9, 7, [4, 5]), (14, 7, [7, 7]), (17, 7, [5, 6, 6])]
 )
 def test_even_division(n: int, cap: int, sizes: list[int]) -> None:
-    """DHC's group_type=even (spec 1.6): two neighbouring sizes, small ones first, unless n mod cap is 0 or 1."""
+    """DHC's group_type=even: two neighbouring sizes, small ones first, unless n mod cap is 0 or 1."""
     begins = group_starts(np.zeros(n, int), (), np.full(n, cap), "even")
     assert np.diff(np.append(np.flatnonzero(begins), n)).tolist() == sizes
     runs = group_starts(np.zeros(n, int), (), np.full(n, cap), "runs")
@@ -164,7 +164,7 @@ def test_prims_follow_the_functional_status(folder: Path) -> None:
 
 
 def test_tract_subsets_of_paper_and_program(folder: Path) -> None:
-    """The paper cuts tract subsets by each AIAN area, the programs only by the state's split (spec 7.3)."""
+    """The paper cuts tract subsets by each AIAN area, the programs only by the state's split."""
     table = blocks_table(0, per_state=600)
     mixed = table["TABTRACTCE"].isin(["000300", "000500"])
     table.loc[mixed, "AIANNHCE"] = np.where(table["TABBLK"].astype(int)[mixed] % 2, "0010", "0013")

@@ -34,7 +34,7 @@ def settings_on(spine: Spine, mechanism: str, **changes: Any) -> SpineSettings:
 
 
 def literal(spine: Spine, mechanism: str) -> list[list[tuple[tuple[int, ...], Fraction]]]:
-    """Algorithm 3 word by word, on lists of (blocks, share) per level; the root is not split (spec 1.7)."""
+    """Algorithm 3 word by word, on lists of (blocks, share) per level; the root is not split."""
     levels = [
         [(tuple(np.flatnonzero(row).tolist()), spine.share(level, u)) for u, row in enumerate(matrix(spine, level))]
         for level in range(len(spine.levels))
@@ -135,7 +135,7 @@ def test_no_variance_rises_on_a_whole_spine(seed: int, rule: str, mechanism: str
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_exact_rule_is_the_loewner_order(seed: int) -> None:
-    """Unequal shares (spec 1.7): the parent's part of the information matrix grows iff the exact rule says so."""
+    """Unequal shares: the parent's part of the information matrix grows iff the exact rule says so."""
     rng = np.random.default_rng(seed)
     children = int(rng.integers(2, 6))
     shares = rng.integers(1, 12, children)

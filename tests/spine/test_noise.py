@@ -97,7 +97,7 @@ def test_the_production_allocations(shared: Path, run: str, region: str) -> None
 
 
 def test_the_noise_of_the_redistricting_totals() -> None:
-    """Standard deviations of `total` that the field quotes (spec 6): State 1.10, County 2.17, Tract 2.47, OBG 1.75."""
+    """Standard deviations of `total` that the field quotes: State 1.10, County 2.17, Tract 2.47, OBG 1.75."""
     allocation = allocation_for(settings_for("pl94-persons"))
     rows = noise(allocation, {level: [share] for level, share in allocation.levels.items()})
     found = {row.level: round(float(row.parameter) ** 0.5, 2) for row in rows if row.query == "total"}

@@ -141,7 +141,10 @@ def test_the_order_of_the_file_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_entities_that_are_near_are_left_out_and_groups_chunked(tmp_path: Path) -> None:
-    """spec 1.6, point 4: with nothing in the objective the pre-merged groups are chunked in order by the cap."""
+    """With nothing in the objective the pre-merged groups are chunked in order by the cap.
+
+    docs/spec/spine.md#tract-groups, point 4.
+    """
     settings = with_groups("production", fanout_cutoff=1, entity_threshold=10**6)
     geography = made_up(tmp_path, 2, settings)
     base = plain(geography, settings)

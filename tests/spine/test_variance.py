@@ -94,7 +94,7 @@ def test_the_production_workloads_add_up_to_what_their_matrices_give() -> None:
     settings = settings_for("pl94-persons")
     allocation, workload = allocation_for(settings), WORKLOADS["pl94-persons"]
     queries = [query_matrix(q, workload) for q in allocation.queries["County"]]
-    assert sum(len(q) for q in queries) == 2603  # draws per geounit, spec 4.1
+    assert sum(len(q) for q in queries) == 2603  # draws per geounit
     rho = float(allocation.budget)
     inner = sum(rho * float(a) * (q.T @ q) for q, a in zip(queries, allocation.queries["County"].values(), strict=True))
     dense = np.linalg.inv(inner)

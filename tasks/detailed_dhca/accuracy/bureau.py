@@ -1,5 +1,6 @@
-"""The Bureau's own accuracy report, single-run and multi-run (specs/safetab-p.md section 13), with one column more.
+"""The Bureau's own accuracy report, single-run and multi-run, with one column more.
 
+docs/spec/safetab-p.md#truth-and-accuracy-report describes it.
 Only measured counts enter: cells, and totals of groups without a table. TotalOnly groups count as workload Total, told
 apart by DETAILED_ONLY. Suppressed groups are left out. The last column says that a file is not private.
 """

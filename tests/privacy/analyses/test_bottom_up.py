@@ -26,7 +26,8 @@ from privacy.noise.margins import margin_of_error
 SEED = 20190607  # statistical tests fix their words; production takes them from the operating system
 TWO_53 = 2.0**53
 
-# eps: p, P(0), E|N|, Var, E N^4, MOE95 (specs/bottom-up.md, section 6)
+# With a = e^-eps: p = 1 - a, P(0) = tanh(eps/2), E|N| = 1/sinh eps, Var = 2a/(1-a)^2,
+# E N^4 = 2a(1+10a+a^2)/(1-a)^4, the 95% margin of error
 CLOSED_FORMS = {
     ".01": (0.009950, 0.005000, 99.998333, 19999.8333, 2.39998e9, 300),
     ".1": (0.095163, 0.049958, 9.983353, 199.833417, 239800, 30),

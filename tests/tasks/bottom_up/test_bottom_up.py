@@ -453,7 +453,7 @@ def test_a_release_adds_up(tmp_path, run, account):
         mine = [cell["COUNT"] for cell in cells if cell["SEX"] == row["SEX"] and cell["COUNTY"][:2] == row["STATE"]]
         assert row["COUNT"] == sum(mine)
     assert tables["total"]["COUNT"].to_pylist() == [sum(cell["COUNT"] for cell in cells)]
-    assert {cell["MOE"] for cell in cells} == {6}  # eps 1/2, specs/bottom-up.md section 6
+    assert {cell["MOE"] for cell in cells} == {6}  # eps 1/2: 2 a^7 / (1 + a) = .038, and .062 for one less
     assert [row["MOE"] for row in tables["by-state"].to_pylist()] == [least_margin(cells) for cells in (10, 5, 5)]
     assert manifest["spent"]["bounded"]["epsilon"] == "1"
     assert "SYNTHETIC" not in manifest

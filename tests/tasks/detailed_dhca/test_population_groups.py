@@ -152,7 +152,7 @@ def brute_force_reach(inputs: Inputs, region_type: str, level: int, max_race_cod
 
 
 def formula(inputs: Inputs, region_type: str, level: int, max_race_codes: int) -> int:
-    """DESIGN section 4, from the hierarchy itself."""
+    """Their stability (docs/privacy.md#proof, 4), from the hierarchy itself."""
     most = {
         kind: max(
             sum(about["kind"] == kind and code in about["codes"] for about in domain.values()) for code in inputs.codes

@@ -1,4 +1,4 @@
-"""config.json: every key and value rule of specs/safetab-p.md section 2.4, as DESIGN section 8 decides them."""
+"""config.json: every key and value rule of docs/spec/files.md#configjson."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Pa
     manifest = json.loads((tmp_path / "spine" / "spine.json").read_text())
     assert manifest["settings"]["fanout_cutoff"] == {
         "value": 12,
-        "source": "spec 1.6: table_reader.py, set by no production config",
+        "source": "programs: table_reader.py, set by no production config",
     }
     assert manifest["inputs"] == {"GRF-C.txt": file_digest(grfc)}
     assert manifest["cost"] == manifest["budget"] == "293764/114921"

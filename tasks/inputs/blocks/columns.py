@@ -1,11 +1,10 @@
-"""Where each format of block table keeps what a spine needs: GRF-C, P.L. 94-171 geo files, and CSV tables."""
+"""What each format of block table calls what it says of a block: GRF-C, P.L. 94-171, block assignment files, CSV."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
-
-from spine.settings import SpineSettings
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,11 @@ GRFC = Columns(
     sd=("SDUNILEA", "SDSECLEA", "SDELMLEA"),
     cousub_status="COUSUBFS",
     place_status="PLACEFS",
+    population="POP",  # GRF-C has none; a table with its names may
     delimiter="|",
 )
 
-# The fields of a P.L. 94-171 geo header, by position (spec 2.3); rows of SUMLEV 750 are the blocks.
+# The fields of a P.L. 94-171 geographic header, by position; rows of SUMLEV 750 are the blocks.
 PL94_FIELDS = tuple(
     """FILEID STUSAB SUMLEV GEOVAR GEOCOMP CHARITER CIFSN LOGRECNO GEOID GEOCODE REGION DIVISION STATE STATENS COUNTY
     COUNTYCC COUNTYNS COUSUB COUSUBCC COUSUBNS SUBMCD SUBMCDCC SUBMCDNS ESTATE ESTATECC ESTATENS CONCIT CONCITCC
@@ -98,41 +98,36 @@ PL94 = Columns(
     cousub="COUSUB",
     aiannh="AIANHH",
     sd=("SDUNI", "SDSEC", "SDELM"),
-    universe=("HU100", "POP100"),  # HU100 is 0 where persons are: they live in group quarters (spec 7.12)
+    universe=("HU100", "POP100"),  # HU100 is 0 where persons are: they live in group quarters
     population="POP100",
     delimiter="|",
     positions=PL94_FIELDS,
 )
 
-_TABLE = Columns(
-    state="STATE",
-    county="COUNTY",
-    tract="TRACT",
-    block="BLOCK",
-    geoid="GEOID",
-    block_group="BLKGRP",
-    place="PLACEFP",
-    sd=("SDUNI", None, None),
-)
-
-# The three tables of block assignments at hand: what each of them calls its county subdivisions, and what it lacks.
-CSV_PRESETS: dict[str, Columns] = {
-    "ri": Columns(**{**vars(_TABLE), "cousub": "COUSUBFP", "aiannh": "AIANNHCE", "population": "POP"}),
-    "wi": Columns(**{**vars(_TABLE), "cousub": "COUSUBFP_FROM_VTD", "aiannh": "AIANNHCE", "sd": ()}),
-    "pr": Columns(**{**vars(_TABLE), "population": "POP"}),
+# What tables with a header may call each column; the first name is the one that is missed where none is there.
+_NAMES: dict[str, tuple[str, ...]] = {
+    "state": ("STATE", "TABBLKST"),
+    "county": ("COUNTY", "TABBLKCOU"),
+    "tract": ("TRACT", "TABTRACTCE"),
+    "block": ("BLOCK", "TABBLK"),
+    "geoid": ("GEOID",),
+    "block_group": ("BLKGRP", "TABBLKGRPCE"),
+    "place": ("PLACEFP",),
+    "cousub": ("COUSUBFP", "COUSUBFP_FROM_VTD"),
+    "aiannh": ("AIANNHCE",),
+    "cousub_status": ("COUSUBFS",),
+    "place_status": ("PLACEFS",),
+    "population": ("POP",),
 }
+_DISTRICTS = (("SDUNI", "SDUNILEA"), ("SDSEC", "SDSECLEA"), ("SDELM", "SDELMLEA"))
 
 
-def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
-    """The columns that a spine with these settings cannot do without (GQ types are not among them: spec 2.3).
+def by_name(header: Sequence[str], delimiter: str = ",") -> Columns:
+    """The columns of a table by the names in its header. Most states have unified school districts alone."""
 
-    prims_given: whether a prim crosswalk stands beside the table.
-    """
-    names: list[str | None] = [columns.state, columns.county, columns.tract, columns.block, columns.place]
-    if settings.region == "us":
-        names += [columns.cousub, columns.aiannh]
-    if "sd" in settings.entities:
-        names += columns.sd
-    if "Prim" in settings.levels and settings.region == "us" and columns.prim is None and not prims_given:
-        names += [columns.cousub_status, columns.place_status]
-    return [name for name in names if name is not None]
+    def named(names: tuple[str, ...]) -> str | None:
+        return next((name for name in names if name in header), None)
+
+    unified, *others = _DISTRICTS
+    found: dict[str, Any] = {what: named(names) or names[0] for what, names in _NAMES.items()}
+    return Columns(**found, sd=(named(unified) or unified[0], *map(named, others)), delimiter=delimiter)

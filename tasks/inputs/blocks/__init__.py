@@ -1,0 +1,1 @@
+"""Block tables as the public downloads them, for whoever needs real geography (docs/spec/files.md#block-tables)."""

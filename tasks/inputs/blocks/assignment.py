@@ -1,0 +1,95 @@
+"""Block assignment files: one table a layer of areas, `BlockAssign_ST44_RI_INCPLACE_CDP.txt` and its siblings, joined.
+
+A layer lists blocks by BLOCKID, their 15 digits; a blank, or no row, means that a block lies in no area of the layer.
+The layer of places lists every block.
+"""
+
+from __future__ import annotations
+
+import re
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from spine.geography import BadGeography
+from tasks.inputs.files import locate
+from tasks.lifecycle.errors import Refused
+
+PLACES = "_INCPLACE_CDP"
+# Layer, the column of it that holds the code, and what the joined table calls that.
+LAYERS = {
+    PLACES: ("PLACEFP", "PLACEFP"),
+    "_AIANNH": ("AIANNHCE", "AIANNHCE"),
+    "_MCD": ("COUSUBFP", "COUSUBFP"),
+    "_SDUNI": ("DISTRICT", "SDUNI"),
+    "_SDSEC": ("DISTRICT", "SDSEC"),
+    "_SDELM": ("DISTRICT", "SDELM"),
+}
+_LAYER = re.compile(rf"(BlockAssign_ST\d\d_[A-Z]{{2}})({'|'.join(LAYERS)})(?=\.txt(\.gz)?(::|$))")
+_PARTS = {"STATE": slice(0, 2), "COUNTY": slice(2, 5), "TRACT": slice(5, 11), "BLOCK": slice(11, 15)}
+
+
+def is_layer(path: str) -> bool:
+    """Whether a path is that of a layer that is read, alone or in an archive."""
+    return bool(_LAYER.search(path))
+
+
+def layers(path: str) -> dict[str, str]:
+    """The layers that lie beside one of them, it included: the path of each, by layer.
+
+    Raises
+    ------
+    Refused
+        where that of the places is not among them.
+    """
+    found = {}
+    for layer in LAYERS:
+        beside = _LAYER.sub(rf"\g<1>{layer}", path)
+        files, name = locate(beside)
+        if files.isfile(name):
+            found[layer] = beside
+    if PLACES not in found:
+        raise Refused(f"{path}: the layer {PLACES[1:]}, which lists every block, is not beside it")
+    return found
+
+
+def header(path: str) -> list[str]:
+    """The columns of the joined table."""
+    return [*_PARTS, *(LAYERS[layer][1] for layer in layers(path))]
+
+
+def read_assignment(path: str) -> pa.Table:
+    """The blocks of a state, codes as text: the blocks of the places' layer, with the codes of the layers beside it.
+
+    Raises
+    ------
+    Refused
+        where a file is no such layer.
+    BadGeography
+        where a layer has a block twice, or one that the places' layer lacks.
+    """
+    found = layers(path)
+    codes = {LAYERS[layer][1]: _read(file, LAYERS[layer][0]) for layer, file in found.items()}
+    blocks = codes["PLACEFP"].index
+    if len(bad := np.flatnonzero(~blocks.str.fullmatch("[0-9]{15}"))):
+        raise BadGeography(f"row {bad[0] + 1} names no block ({blocks[bad[0]]})")
+    for name, layer in codes.items():
+        if len(more := layer.index.difference(blocks)):
+            raise BadGeography(f"block {more[0]} has {name} and is not in {found[PLACES]}")
+    parts = {name: blocks.str[part].to_numpy(object) for name, part in _PARTS.items()}
+    return pa.table(parts | {name: layer.reindex(blocks).fillna("").to_numpy(object) for name, layer in codes.items()})
+
+
+def _read(path: str, column: str) -> pd.Series:
+    """The codes of a layer by block."""
+    try:
+        with fsspec.open(path, "rb", compression="infer") as file:
+            table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])
+    except ValueError as error:
+        raise Refused(f"{path} is no block assignment file with BLOCKID and {column}: {error}") from error
+    codes = table.set_index("BLOCKID")[column]
+    if codes.index.has_duplicates:
+        raise BadGeography(f"block {codes.index[codes.index.duplicated()][0]} comes twice in {path}")
+    return codes

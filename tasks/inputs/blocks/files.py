@@ -1,0 +1,85 @@
+"""Which files hold a geography: one named, or those of a directory or a zip archive, as they are downloaded."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from zipfile import BadZipFile
+
+import fsspec
+
+from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
+from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
+from tasks.inputs.files import locate
+from tasks.lifecycle.digests import StreamDigest
+from tasks.lifecycle.errors import Refused
+
+UNREADABLE = (OSError, EOFError, zlib.error, BadZipFile)  # what a damaged or missing file raises
+GRFC_NAME = "GRF-C.txt"
+ARCHIVE = re.compile(r"([a-z]{2}2020\.pl|BlockAssign_[^/]*)\.zip$", re.IGNORECASE)
+KINDS = (
+    lambda path: path.partition("::")[0].rsplit("/", 1)[-1] == GRFC_NAME,
+    is_geographic_header,
+    lambda path: is_layer(path) and PLACES in path,
+)
+
+
+def block_files(source: str) -> list[str]:
+    """The block tables of a geography, by path or URL; of a state's block assignment files that of places.
+
+    A directory or archive gives its GRF-C, else its P.L. 94-171 geographic headers, else its block assignment files.
+
+    Raises
+    ------
+    Refused
+        where it holds none of them.
+    """
+    listed = _listed(source)
+    if listed is None:
+        return [source]
+    for kind in KINDS:
+        if found := sorted(filter(kind, listed)):
+            return found
+    raise Refused(
+        f"{source} holds no block table: neither {GRFC_NAME} nor ??geo2020.pl or ??2020.pl.zip of P.L. 94-171 "
+        f"nor BlockAssign_ST??_??{PLACES}.txt"
+    )
+
+
+def _listed(source: str) -> list[str] | None:
+    """The files in a directory, in its archives, or in an archive; None where `source` is neither."""
+    files, path = locate(source)
+    if path.lower().endswith(".zip"):
+        return _members(source)
+    if not files.isdir(path):
+        return None
+    names = [files.unstrip_protocol(name) for name in files.ls(path, detail=False)]
+    return names + [member for name in names if ARCHIVE.search(name) for member in _members(name)]
+
+
+def _members(archive: str) -> list[str]:
+    try:
+        return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
+    except BadZipFile as error:
+        raise Refused(f"{archive} is no zip archive: {error}") from error
+
+
+def input_digests(source: str, *beside: str | None) -> dict[str, str]:
+    """The digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
+    found = {}
+    for path in dict.fromkeys([*_read_from(source), *filter(None, beside)]):
+        digest = StreamDigest()
+        with fsspec.open(path, "rb") as file:
+            while chunk := file.read(2**20):
+                digest.update(chunk)
+        found[path.rsplit("/", 1)[-1]] = digest.hexdigest()
+    return found
+
+
+def _read_from(source: str) -> Iterator[str]:
+    """Every file that is read, an archive as a whole."""
+    for path in block_files(source):
+        beside = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
+        for file in (path, *beside):
+            yield file.partition("::")[2] or file

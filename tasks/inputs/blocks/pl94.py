@@ -1,0 +1,77 @@
+"""P.L. 94-171 files: what they say of a block on other rows and in other segments, its statuses and group quarters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.files import locate
+
+BLOCK, PLACE, COUSUB = "750", "160", "060"
+# Segment 3, table P5: population in the seven major types of group quarters, by position.
+_P5 = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO", *(f"P00500{i:02d}" for i in range(1, 11)))
+GQ_TYPES = ("P0050003", "P0050004", "P0050005", "P0050006", "P0050008", "P0050009", "P0050010")
+_HEADER = re.compile(r"geo2020\.pl(?=(\.gz)?(::|$))", re.IGNORECASE)
+
+
+def is_geographic_header(path: str) -> bool:
+    """Whether a path is that of a state's geographic header, alone or in an archive."""
+    return bool(_HEADER.search(path))
+
+
+def segment_3(path: str) -> str | None:
+    """The path of segment 3 beside a geographic header, None where there is none."""
+    beside = _HEADER.sub("000032020.pl", path)
+    if beside == path:
+        return None
+    files, name = locate(beside)
+    return beside if files.isfile(name) else None
+
+
+def block_rows(table: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
+    """The block rows of a geographic header, joined with the statuses of their place and county subdivision."""
+    blocks = table.filter(pc.equal(table["SUMLEV"], BLOCK))
+    for summary, keys, name in (
+        (PLACE, ["STATE", "PLACE"], "PLACE_STATUS"),
+        (COUSUB, ["STATE", "COUNTY", "COUSUB"], "COUSUB_STATUS"),
+    ):
+        status = _status(table.filter(pc.equal(table["SUMLEV"], summary)), keys, blocks)
+        blocks = blocks.append_column(name, pa.array(status, pa.string()))
+    return blocks, replace(columns, place_status="PLACE_STATUS", cousub_status="COUSUB_STATUS")
+
+
+def _status(rows: pa.Table, keys: list[str], blocks: pa.Table) -> Any:
+    known = rows.select([*keys, "FUNCSTAT"]).to_pandas().drop_duplicates(keys)
+    return blocks.select(keys).to_pandas().merge(known, how="left", on=keys)["FUNCSTAT"].fillna("").to_numpy(object)
+
+
+def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
+    """The block rows joined with the residents of group quarters, where segment 3 lies beside.
+
+    Facilities are not published here: a type counts as present where it has residents, which is the same set of blocks
+    (docs/spec/files.md#block-tables).
+    """
+    segment = segment_3(path)
+    if segment is None:
+        return blocks, columns
+    with fsspec.open(segment, "rb", compression="infer") as file:
+        table = pyarrow.csv.read_csv(
+            file,
+            read_options=pyarrow.csv.ReadOptions(column_names=list(_P5), encoding="latin1"),
+            parse_options=pyarrow.csv.ParseOptions(delimiter="|"),
+            convert_options=pyarrow.csv.ConvertOptions(include_columns=["LOGRECNO", *GQ_TYPES]),
+        ).to_pandas()
+    wanted = pd.DataFrame({"LOGRECNO": blocks["LOGRECNO"].to_numpy()})
+    joined = wanted.merge(table, how="left", on="LOGRECNO").fillna(0).astype(np.int64)
+    for name in GQ_TYPES:
+        blocks = blocks.append_column(name, pa.array(joined[name].to_numpy()))
+    return blocks, replace(columns, gq=GQ_TYPES)
