@@ -18,7 +18,7 @@ UNDER_18 = 0  # of votingage
 VACANT, OCCUPIED = 0, 1  # of h1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Product:
     """What is counted in each geounit: the axes with their query groups.
 

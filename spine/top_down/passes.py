@@ -6,23 +6,12 @@ totals are estimated first (pass 0), and the other query groups within a band ar
 
 from __future__ import annotations
 
-from spine.top_down.queries import TOTAL
-
 BAND = 0.1  # how far a child's total may lie from pass 0's in the last pass, in persons
 
 # Nested sums whose rounded values the rounding keeps close to, coarse to fine; the cells themselves come last.
 ROUNDED = ("hhgq", "hhgq*hispanic", "hhgq*hispanic*cenrace")
-# The cells count twice: hhgq*votingage*hispanic*cenrace and detailed are the same 2,016 cells.
-CELL_WEIGHT = 2
-# A child's total outweighs everything else where the program fixes it in a pass of its own.
-TOTAL_FIRST, TOTAL_BESIDE = 1000, 1
 
 
 def total_first(level: str) -> bool:
     """Whether the children's totals have a pass of their own: everywhere but at the blocks."""
     return level != "Block"
-
-
-def last_pass(queries: list[str], level: str) -> list[str]:
-    """The query groups of the last least-squares pass."""
-    return [query for query in queries if not (query == TOTAL and total_first(level))]
