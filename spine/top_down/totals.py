@@ -15,8 +15,9 @@ from spine.geography import BoolArray, IntArray
 from spine.top_down.compiled import compiled
 from spine.workload import FloatArray
 
-ENOUGH = 1e-9  # persons by which a set may be short
+ENOUGH = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation
 DYKSTRA_ROUNDS = 10_000
+AGREED = 1e-9  # persons by which both sets' projections may differ at the end
 
 
 @compiled
@@ -55,7 +56,7 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, least: FloatArray, 
         for c in members:
             result[c] = y[c] - bound[c] + rise / width / s[c]
         worst, most = _most_violated(result, mask, members, supply, kind)
-        if most > ENOUGH:
+        if most > ENOUGH * (1.0 + total):
             regions.append(worst)
             regions.append(kind & ~worst)
             for c in members:
@@ -121,7 +122,7 @@ def totals_in_groups(
         inside = totals(point + correction, s, allowed, least, counts)
         correction += point - inside
         following = to_groups(inside)
-        if np.abs(following - inside).max() < ENOUGH:
+        if np.abs(following - inside).max() < AGREED:
             break
         point = following
     return following
