@@ -11,8 +11,18 @@ import numpy as np
 from spine.allocations import Allocation
 from spine.allocations_pl94 import allocation
 from spine.hierarchy import Spine
-from spine.top_down import PERSONS, Measure, NoisyAnswers, Plan, Product, TrueHistograms, exact_answers, invariants
-from spine.top_down import query_group, summed
+from spine.top_down import (
+    PERSONS,
+    Measure,
+    NoisyAnswers,
+    Plan,
+    Product,
+    TrueHistograms,
+    exact_answers,
+    invariants,
+    query_group,
+    summed,
+)
 from spine.top_down.histogram import from_entries
 from spine.top_down.measurements import inverse_variance
 
@@ -27,8 +37,12 @@ def race_chances(alone: list[float]) -> np.ndarray:
     subsets = [s for size in range(1, 7) for s in combinations(range(6), size)]
     chance = np.zeros(63)
     chance[:6] = alone
-    more = np.array([_PAIRS.get(s, 0.019) if len(s) == 2 else {3: 0.0012, 4: 0.0004, 5: 0.0002, 6: 0.0002}.get(len(s), 0)
-                     for s in subsets])
+    more = np.array(
+        [
+            _PAIRS.get(s, 0.019) if len(s) == 2 else {3: 0.0012, 4: 0.0004, 5: 0.0002, 6: 0.0002}.get(len(s), 0)
+            for s in subsets
+        ]
+    )
     return chance + (1 - sum(alone)) * more / more.sum()
 
 
@@ -62,7 +76,7 @@ def populate(population: np.ndarray, tract: np.ndarray, seed: int) -> tuple[np.n
     quarters, left = np.zeros((blocks, 8), np.int64), population.copy()
     block, kind = [], []
     for t, (share, most, low, high, _) in QUARTERS.items():
-        fitting = np.flatnonzero(left > low + low // 2)
+        fitting = np.flatnonzero(left > min(1.5 * high, np.quantile(left, 0.98)))
         wanted = min(len(fitting), int(np.ceil(share * blocks)))
         for b in rng.choice(fitting, wanted, replace=False).tolist():
             facilities = int(rng.integers(1, most + 1))

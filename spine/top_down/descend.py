@@ -171,7 +171,7 @@ def _part_totals(plan: Plan, parts: IntArray, declared: int, answers: Measured) 
         return np.array([declared])
     if not len(answers.total):
         raise ValueError(f"the level {plan.spine.levels[0]} has states of several parts: it must ask the total")
-    some = plan.invariants.allowed(0)[parts].any(axis=1)[None, :]
+    some = np.array([np.any(plan.invariants.allowed(0)[parts], axis=1)])
     y, weight = answers.total[parts], answers.total_weight[parts]
     supply = np.array([float(declared)])
     return totals.to_integers(
@@ -261,7 +261,7 @@ def _parent(
     if total_first(name):
         if not len(answers.total):
             raise ValueError(f"the level {name} must ask the total: its children's totals are estimated first")
-        by_type = np.bincount(division.kind, counts)
+        by_type = np.bincount(division.kind, counts).astype(float)
         weight, least = answers.total_weight / answers.total_weight.max(), division.least.astype(float)
         if name == "State":
             state = invariants.state_of

@@ -58,7 +58,7 @@ class Division:
     @property
     def children(self) -> int:
         """K."""
-        return self.allowed.shape[1]
+        return len(self.answers)
 
     def violation(self, x: FloatArray | IntArray) -> float:
         """The largest by which x, (n, K), misses a count of the parent, a band or a lower bound, or is negative."""

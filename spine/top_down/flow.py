@@ -7,12 +7,15 @@ search with current arcs). Where costs are small integers there are few distance
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from spine.geography import IntArray
 from spine.top_down.compiled import compiled
+
+Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # of 8 to 64 bits: networks are large
 
 FAR = 1 << 62
 
@@ -23,21 +26,21 @@ class Network(NamedTuple):
     tail, head, capacity, cost: (arcs,). nodes: how many.
     """
 
-    tail: IntArray
-    head: IntArray
-    capacity: IntArray
-    cost: IntArray
+    tail: Ints
+    head: Ints
+    capacity: Ints
+    cost: Ints
     nodes: int
 
 
 class Residual(NamedTuple):
     """Arc 2e is arc e, arc 2e + 1 its reverse. begin: (nodes + 1,) into `arcs`, those that leave each node."""
 
-    begin: IntArray
-    arcs: IntArray
-    to: IntArray
-    room: IntArray
-    potential: IntArray
+    begin: Ints
+    arcs: Ints
+    to: Ints
+    room: Ints
+    potential: Ints
 
 
 @compiled
@@ -76,7 +79,7 @@ def residual_of(network: Network) -> Residual:
 
 
 @compiled
-def sink_down(heap: IntArray, place: IntArray, distance: IntArray, size: int, at: int) -> None:
+def sink_down(heap: Ints, place: Ints, distance: Ints, size: int, at: int) -> None:
     """Let the node at a place of the heap sink to where it belongs."""
     node = heap[at]
     while True:
@@ -95,7 +98,7 @@ def sink_down(heap: IntArray, place: IntArray, distance: IntArray, size: int, at
 
 
 @compiled
-def rise(heap: IntArray, place: IntArray, distance: IntArray, at: int) -> None:
+def rise(heap: Ints, place: Ints, distance: Ints, at: int) -> None:
     """Let the node at a place of the heap rise to where it belongs."""
     node = heap[at]
     while at > 0:
@@ -110,9 +113,7 @@ def rise(heap: IntArray, place: IntArray, distance: IntArray, at: int) -> None:
 
 
 @compiled
-def shortest(
-    residual: Residual, cost: IntArray, distance: IntArray, heap: IntArray, place: IntArray, stack: IntArray
-) -> bool:
+def shortest(residual: Residual, cost: Ints, distance: Ints, heap: Ints, place: Ints, stack: Ints) -> bool:
     """Add to the potentials the distances from the source, but none beyond the sink's; False if it is out of reach.
 
     Nodes at the distance that is being settled wait on a stack (most arcs that matter cost 0), further ones in a heap.
@@ -168,7 +169,7 @@ def shortest(
 
 
 @compiled
-def ship(residual: Residual, cost: IntArray, amount: int, current: IntArray, path: IntArray, state: IntArray) -> int:
+def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints, state: Ints) -> int:
     """Ship along arcs of reduced cost 0 until no path is left or `amount` is through; returns what went through."""
     nodes, shipped, depth, u = len(state), 0, 0, 0
     potential = residual.potential

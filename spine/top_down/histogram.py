@@ -1,4 +1,4 @@
-"""The histograms of a product: axes, cells, and sparse counts of geounits, summed up the spine (C order of the axes)."""
+"""The histograms of a product: axes, cells (C order), and sparse counts of geounits, summed up the spine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The least squares of one parent: accelerated projected gradient with an exact projection.
 
     min over x:  sum over children c and query groups q of  w[q, c] / 2 |Q_q x_c - y_qc|^2
-    subject to the polytope of `projection`: the parent's counts, zeros, totals in their bands, facilities' lower bounds.
+    subject to the polytope of `projection`: the parent's counts, zeros, bands of totals, facilities' lower bounds.
 
 Q_q sums cells, so all entries of the Hessian are non-negative and its row sums majorize it: with D = Hessian times the
 vector of ones, a step is x+ = projection of y - (Hessian y - r) / D in the metric D, and the condition number that is
@@ -187,7 +187,7 @@ def descend(
         for i in range(cells):
             for c in range(children):
                 table[i, c] = x[i, c] + beta * (x[i, c] - before[i, c])
-        for g in range(levels.shape[0]):
+        for g in range(len(levels)):
             for c in range(children):
                 anchor[g, c] = levels[g, c] + beta * (levels[g, c] - levels_before[g, c])
         hessian_parts(sums, w, y, table)
@@ -216,7 +216,7 @@ def descend(
         for c in range(children):
             hill += uphill[c]
             step = max(step, moved[c])
-        for g in range(levels.shape[0]):
+        for g in range(len(levels)):
             for c in range(children):
                 here = point.levels[g, c]
                 if onto.active[g, c]:
@@ -266,7 +266,7 @@ def least_squares(
 
     Lower bounds of types are imposed when the solution without them misses them; at most types + 1 times.
     """
-    n, (kinds, children) = len(cells), allowed.shape
+    n, kinds, children = len(cells), allowed.shape[0], allowed.shape[1]
     sums = sums_of(ladder, cells)
     y = np.empty((len(sums.group), children))
     for j in range(len(sums.group)):

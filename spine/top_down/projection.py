@@ -4,7 +4,8 @@ Onto: x >= 0 with x[i, c] = 0 where child c has no quarters of cell i's type; su
 cell by cell; and for some pairs of a child and a group of cells (all cells, or the cells of one type), lo <= sum <= hi.
 Each group has a variable S in [lo, hi] of its own with S = sum of x over the group, so that the dual is smooth:
 
-    x[i, c] = max(0, v[i, c] + (lambda_i - sum of tau_g over groups of (i, c)) a[i, c]),  S_g = clip(vS_g + tau_g / mu_g)
+    x[i, c] = max(0, v[i, c] + (lambda_i - sum of tau_g over groups of (i, c)) a[i, c])
+    S_g = clip(anchor_g + tau_g / mu_g)
 
 for multipliers lambda (cells) and tau (groups), with a = 1 / metric. Given tau, lambda is exact, cell by cell; tau
 maximizes the concave, piecewise quadratic dual by semismooth Newton with conjugate gradients.

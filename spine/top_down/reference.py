@@ -130,7 +130,7 @@ def rounding_program(
     cell_cost = np.where(fraction > 0.5, -CELL_WEIGHT, CELL_WEIGHT).ravel()
     amount = int(counts.sum()) if d.total is None else d.total - int(whole.sum())
     first_weight = 1 + 2 * (len(d.nested) + CELL_WEIGHT) * amount if total_first else 1
-    sums = [np.ones((1, n))]
+    sums: list[Any] = [np.ones((1, n))]
     for coordinate in d.nested:
         dense = np.unique(coordinate, return_inverse=True)[1]
         sums.append(sp.csc_array((np.ones(n), (dense, np.arange(n)))))
@@ -154,7 +154,7 @@ def rounding_program(
         of_state = sp.csc_array((np.ones(children), (d.state, np.arange(children))))
         left = d.state_totals - of_state @ whole.sum(axis=0)
         add(sp.kron(np.ones((1, n)), of_state), left, left)
-    types = sp.csc_array((np.ones(n), (d.kind, np.arange(n))), shape=d.allowed.shape[:1] + (n,))
+    types = sp.csc_array((np.ones(n), (d.kind, np.arange(n))), shape=(len(d.allowed), n))
     needed = (d.least - types @ whole).ravel()
     add(sp.csr_array(sp.kron(types, each)), needed, np.full(len(needed), np.inf))
     cost = np.concatenate([cell_cost, weight]).astype(float)
@@ -166,7 +166,7 @@ def rounding_program(
 def rounding(division: Division, x: FloatArray, total_first: bool) -> IntArray | None:
     """(n, K) integers by HiGHS's branch and bound, or None if there are none."""
     cost, together, bounds, whole = rounding_program(division, x, total_first)
-    integral = np.zeros(len(cost))
+    integral = np.zeros(len(cost), np.int64)
     integral[: x.size] = 1
     found = milp(cost, integrality=integral, bounds=bounds, constraints=together)
     if not found.success:

@@ -50,6 +50,13 @@ def floors(x: FloatArray, allowed: BoolArray, kind: IntArray) -> tuple[IntArray,
 
 
 @compiled
+def one_arc(arcs: Network, at: int, tail: int, head: int, capacity: int, cost: int) -> int:
+    """Put an arc at place `at`; returns the next place."""
+    arcs.tail[at], arcs.head[at], arcs.capacity[at], arcs.cost[at] = tail, head, capacity, cost
+    return at + 1
+
+
+@compiled
 def convex_arcs(
     arcs: Network,
     at: int,
@@ -85,17 +92,10 @@ def convex_arcs(
         if part >= 2 and done < least:  # lower bounds beyond the target
             extra = min(end, least)
             if extra > done:
-                arcs.tail[at], arcs.head[at], arcs.capacity[at], arcs.cost[at] = (
-                    tail,
-                    head,
-                    extra - done,
-                    slope - reward,
-                )
-                at += 1
+                at = one_arc(arcs, at, tail, head, extra - done, slope - reward)
                 done = extra
         if end > done:
-            arcs.tail[at], arcs.head[at], arcs.capacity[at], arcs.cost[at] = tail, head, end - done, slope
-            at += 1
+            at = one_arc(arcs, at, tail, head, end - done, slope)
             done = end
     return at
 
@@ -185,29 +185,29 @@ def rounded(
             room += place[i] >= 0 and allowed[kind[i], c]
         above = 1 + state[c] if states else 0
         at = convex_arcs(arcs, at, above, 1 + states + c, 0, target, room, first_weight, reward, exact)
-    target, room, top, type_of = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64), kind
+    wanted, rooms, top = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64)
     for g in range(levels):
         for c in range(children):
             for k in range(width[g]):
-                target[k], room[k] = 0.0, 0
+                wanted[k], rooms[k] = 0.0, 0
             for i in range(cells):
                 if place[i] >= 0 and allowed[kind[i], c]:
                     k = number[g, i]
-                    target[k] += fraction[i, c]
-                    room[k] += 1
+                    wanted[k] += fraction[i, c]
+                    rooms[k] += 1
                     top[k] = i
             for k in range(width[g]):
-                if room[k]:
+                if rooms[k]:
                     i = top[k]
                     needed = 0
                     if g == 0:
                         needed = least[kind[i], c]
                         for j in range(cells):
-                            if type_of[j] == kind[i]:
+                            if kind[j] == kind[i]:
                                 needed -= whole[j, c]
                     above = 1 + states + c if g == 0 else first[g - 1] + number[g - 1, i] * children + c
                     here = first[g] + k * children + c
-                    at = convex_arcs(arcs, at, above, here, max(0, needed), target[k], room[k], 1, reward, exact)
+                    at = convex_arcs(arcs, at, above, here, max(0, needed), wanted[k], rooms[k], 1, reward, exact)
     cells_from = at
     for i in range(cells):
         if place[i] >= 0:

@@ -43,33 +43,34 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, least: FloatArray, 
     at = 0
     while at < len(regions):
         members = np.flatnonzero(region == at)
-        kind = regions[at]
+        kind = int(regions[at])
         at += 1
-        total = _supply(supply, kind)
+        total = supply_of(supply, kind)
         if total <= 0.0 or len(members) == 0:
             continue
         rise = total
         width = 0.0
-        for c in members:
-            rise -= y[c] - bound[c]
-            width += 1.0 / s[c]
-        for c in members:
-            result[c] = y[c] - bound[c] + rise / width / s[c]
-        worst, most = _most_violated(result, mask, members, supply, kind)
+        for m in members:
+            rise -= y[m] - bound[m]
+            width += 1.0 / s[m]
+        for m in members:
+            result[m] = y[m] - bound[m] + rise / width / s[m]
+        worst, most = most_violated(result, mask, members, supply, kind)
         if most > ENOUGH * (1.0 + total):
             regions.append(worst)
             regions.append(kind & ~worst)
-            for c in members:
-                inside = (mask[c] & worst) != 0 or result[c] < 0.0
-                region[c] = len(regions) - 2 if inside else len(regions) - 1
-                result[c] = 0.0
+            for m in members:
+                inside = (mask[m] & worst) != 0 or result[m] < 0.0
+                region[m] = len(regions) - 2 if inside else len(regions) - 1
+                result[m] = 0.0
     for c in range(children):
         result[c] = bound[c] + max(result[c], 0.0)
     return result
 
 
 @compiled
-def _supply(supply: FloatArray, kind: int) -> float:
+def supply_of(supply: FloatArray, kind: int) -> float:
+    """What a set of types (bits) has in all."""
     total = 0.0
     for t in range(len(supply)):
         if (kind >> t) & 1:
@@ -78,14 +79,14 @@ def _supply(supply: FloatArray, kind: int) -> float:
 
 
 @compiled
-def _most_violated(
+def most_violated(
     totals: FloatArray, mask: IntArray, members: IntArray, supply: FloatArray, kind: int
 ) -> tuple[int, float]:
     """The set of types (bits, possibly none) that lacks the most room, and how much."""
     worst, most = 0, -np.inf
     subset = kind
     while True:
-        short = _supply(supply, subset)
+        short = supply_of(supply, subset)
         for c in members:
             if mask[c] & subset or totals[c] < 0.0:
                 short -= totals[c]
@@ -104,18 +105,19 @@ def totals_in_groups(
     least: FloatArray,
     counts: FloatArray,
     group: IntArray,
-    group_totals: FloatArray,
+    group_totals: IntArray,
 ) -> FloatArray:
     """`totals`, where also those of each group of children sum to its declared total (states, under the nation).
 
-    Dykstra's alternating projections: both sets are projected on exactly, and the first round is nearly always the last.
+    Dykstra's alternating projections: both sets are projected on exactly; the first round is nearly always the last.
     """
     give = np.where((allowed & (counts > 0)[:, None]).any(axis=0), 1 / s, 0.0)
     width = np.bincount(group, give)
 
     def to_groups(point: FloatArray) -> FloatArray:
         missing = group_totals - np.bincount(group, point)
-        return point + (missing / np.where(width > 0, width, 1.0))[group] * give
+        moved: FloatArray = point + (missing / np.where(width > 0, width, 1.0))[group] * give
+        return moved
 
     point, correction = to_groups(y), np.zeros_like(y)
     for _ in range(DYKSTRA_ROUNDS):
@@ -130,7 +132,7 @@ def totals_in_groups(
 
 def to_integers(totals: FloatArray, least: IntArray, total: int) -> IntArray:
     """Integers next to `totals` that sum to `total`, by largest remainder; ties in spine order."""
-    whole = np.maximum(np.floor(totals + 1e-9).astype(np.int64), least)
+    whole: IntArray = np.maximum(np.floor(totals + 1e-9).astype(np.int64), least)
     missing = total - int(whole.sum())
     if missing:
         order = np.argsort(-(totals - whole), kind="stable")
