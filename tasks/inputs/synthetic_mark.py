@@ -83,8 +83,13 @@ def write_mark(
     """
     names = data_files(data)
     mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names})
-    (data / MARK_FILE).write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
+    save_mark(data, mark)
     return mark
+
+
+def save_mark(data: Path, mark: Mark) -> None:
+    """Write a mark beside the files that it covers."""
+    (data / MARK_FILE).write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
 
 
 def data_files(data: Path) -> list[str]:
