@@ -128,7 +128,8 @@ def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
     lines = [f"[bold]{name}[/] {told['state']} (run {told['run']})"]
     if spent := told.get("spent"):
         charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
-        lines.append(f"   spent    {spent['unit']} {spent['unbounded']['decimal']:g}{charged}")
+        amount = spent.get("unbounded") or spent["bounded"]  # without the first where only replacing a record is bounded
+        lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
         lines.append(f"   release  {told['release']}")
     if told["other_data"]:
         lines.append(other_data_warning(told["run"], told["other_data"]))
