@@ -84,12 +84,13 @@ def estimated(plan: Plan, persons: TrueHistograms) -> list[tuple[int, Division]]
         found = [solve for solve in solves if solve.level == level]
         if found:
             iterations = [solve.iterations for solve in found]
+            seconds = sum(s.least_squares_seconds for s in found), sum(s.rounding_seconds for s in found)
+            children, cells = max(s.children for s in found), max(s.cells for s in found)
             print(
-                f"{name:12} {len(found):6,} parents, up to {max(s.children for s in found):,} children and "
-                f"{max(s.cells for s in found):,} cells: least squares "
-                f"{sum(s.least_squares_seconds for s in found):.2f} s, rounding {sum(s.rounding_seconds for s in found):.2f} s, iterations {np.median(iterations):.0f} "
-                f"(most {max(iterations)}), violation {max(s.violation for s in found):.0e}, "
-                f"failed {sum(s.failed for s in found)}"
+                f"{name:12} {len(found):6,} parents, up to {children:,} children and {cells:,} cells: "
+                f"least squares {seconds[0]:.2f} s, rounding {seconds[1]:.2f} s, "
+                f"iterations {np.median(iterations):.0f} (most {max(iterations)}), "
+                f"violation {max(s.violation for s in found):.0e}, failed {sum(s.failed for s in found)}"
             )
     return kept
 
@@ -106,11 +107,12 @@ def beside(plan: Plan, parents: list[tuple[int, Division]], sample: int) -> None
         rows = [compared(division, total_first=name != "Block") for division in chosen]
         mean = {key: np.mean([row[key] for row in rows]) for key in rows[0]}
         gaps = [row["gap"] for row in rows]
+        ms = {key: f"{mean[key] * 1e3:.2f}" for key in ("ours", "piqp", "clarabel", "rounding", "highs")}
+        violation, cost = max(row["violation"] for row in rows), max(abs(row["cost"]) for row in rows)
         print(
-            f"{name:12} {len(rows):4} parents: least squares {mean['ours'] * 1e3:.2f} ms, PIQP "
-            f"{mean['piqp'] * 1e3:.1f}, Clarabel {mean['clarabel'] * 1e3:.1f}; gap to PIQP {min(gaps):.1e} .. {max(gaps):.1e}, violation "
-            f"{max(row['violation'] for row in rows):.0e}; rounding {mean['rounding'] * 1e3:.2f} ms, HiGHS "
-            f"{mean['highs'] * 1e3:.1f}, cost {max(abs(row['cost']) for row in rows):.0e}"
+            f"{name:12} {len(rows):4} parents: least squares {ms['ours']} ms, PIQP {ms['piqp']}, "
+            f"Clarabel {ms['clarabel']}; gap to PIQP {min(gaps):.1e} .. {max(gaps):.1e}, violation {violation:.0e}; "
+            f"rounding {ms['rounding']} ms, HiGHS {ms['highs']}, cost {cost:.0e}"
         )
 
 
