@@ -7,22 +7,30 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+import pytest
 
 from spine.allocations import Allocation
 from spine.allocations_pl94 import allocation
 from spine.hierarchy import Spine
 from spine.top_down import (
     PERSONS,
+    Estimates,
     Measure,
     NoisyAnswers,
     Plan,
     Product,
+    Solve,
     TrueHistograms,
+    descend,
+    estimate_below,
+    estimate_roots,
     exact_answers,
+    failures,
     invariants,
     query_group,
     summed,
 )
+from spine.top_down.failures import Division
 from spine.top_down.histogram import from_entries
 from spine.top_down.measurements import inverse_variance
 
@@ -192,3 +200,56 @@ def rich(levels: tuple[str, ...], factor: int = 10**9) -> Allocation:
     """Production's allocation with a budget so large that noise rounds to nothing."""
     found = allocation("pl94-persons", "us")
     return replace(found, budget=found.budget * factor)
+
+
+def everything(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+    """Estimates of all levels, top first."""
+    roots, first = estimate_roots(plan, measure)
+    below, further = estimate_below(plan, roots, measure)
+    return [roots, *below], first + further
+
+
+def divisions(plan: Plan, measure: Measure) -> list[tuple[bool, Division, np.ndarray]]:
+    """Every parent of an estimation: whether totals come first in its rounding, its problem, and its solution."""
+    found = []
+
+    def keep(division: Division) -> tuple[np.ndarray, int, str, float]:
+        result = failures.divide(division)
+        found.append((division.low is not None and division.counts is not None, division, result[0]))
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(descend, "divide", keep)
+        everything(plan, measure)
+    return found
+
+
+def check(plan: Plan, found: list[Estimates], persons: TrueHistograms) -> None:
+    """Every invariant on every level, and every parent the sum of its children."""
+    declared, spine = plan.invariants, plan.spine
+    for level, estimates in enumerate(found):
+        assert len(estimates) == len(spine.starts[level])
+        assert (estimates.count > 0).all()
+        by_type = np.zeros((len(estimates), 8), np.int64)
+        np.add.at(by_type, (estimates.row, plan.product.types[estimates.cell]), estimates.count)
+        assert (by_type[~declared.allowed(level)] == 0).all()
+        assert (by_type >= declared.least(level)).all()
+        assert plan.product.possible[estimates.cell].all()
+        if level:
+            again = summed(found[-1], spine)[level]
+            for one, other in zip((again.starts, again.cell, again.count), _arrays(estimates), strict=True):
+                np.testing.assert_array_equal(one, other)
+    assert found[0].totals().sum() == persons.count.sum()
+
+
+def _arrays(found: Estimates) -> tuple[np.ndarray, ...]:
+    return found.starts, found.cell, found.count
+
+
+def same(one: list[Estimates], other: list[Estimates]) -> bool:
+    """Whether two estimations agree in every cell of every geounit."""
+    return all(
+        np.array_equal(a, b)
+        for x, y in zip(one, other, strict=True)
+        for a, b in zip(_arrays(x), _arrays(y), strict=True)
+    )

@@ -80,7 +80,7 @@ def divide(division: Division) -> tuple[FloatArray, int, Solver, float]:
         iterations += solution.iterations
         if solution.step < _stop(division) and solution.missed <= MISSED:
             return solution.x, iterations, name, float(solution.missed)
-    for solver in reference.installed():
+    for solver in reference.installed() if len(division.cells) * division.children <= reference.LARGEST else []:
         found = reference.least_squares(division, solver)
         if found is not None and division.violation(found) <= MISSED:
             return found, iterations, solver, division.violation(found)

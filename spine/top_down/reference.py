@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spine.top_down.failures import Division
 
 QPSolver = Literal["piqp", "clarabel"]
+LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square
 Sparse = Any  # a scipy.sparse array
 
 
@@ -92,7 +93,9 @@ def _piqp(
     solver.settings.check_duality_gap = True
     solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = accuracy
     matrices = [sp.csc_matrix(m) for m in (p, rows[equal], rows[~equal])]
-    solver.setup(matrices[0], c, matrices[1], low[equal], matrices[2], low[~equal], high[~equal], 0 * upper, upper)
+    solver.setup(
+        matrices[0], c, matrices[1], low[equal], matrices[2], low[~equal], high[~equal], np.zeros(len(c)), upper
+    )
     return np.array(solver.result.x) if solver.solve() == piqp.PIQP_SOLVED else None
 
 
