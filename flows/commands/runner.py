@@ -128,7 +128,7 @@ def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
     lines = [f"[bold]{name}[/] {told['state']} (run {told['run']})"]
     if spent := told.get("spent"):
         charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
-        amount = spent.get("unbounded") or spent["bounded"]  # without the first where only replacing a record is bounded
+        amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
         lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
         lines.append(f"   release  {told['release']}")
     if told["other_data"]:

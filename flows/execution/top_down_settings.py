@@ -13,11 +13,9 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
-from tasks.top_down.budget_check import asked_digest
-from tasks.top_down.design import ENGINE, Design, Kind, ProductName, Tables
+from tasks.top_down.design import ENGINE, Design, Kind, ProductName, asked_digest
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.synth import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE
-from tasks.top_down.validation import public_digests
+from tasks.top_down.tables import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE, Tables, public_digests
 
 FORMS = ("parquet", "txt")
 
@@ -30,7 +28,9 @@ class TopDownSettings(RunSettings):
     FILE = TOP_DOWN_SETTINGS
 
     data: Location = Field(description="Folder of persons and units (.txt or .parquet), quarters.csv, states.csv.")
-    geography: Location | None = Field(default=None, description="Block tables, as das spine reads them; GRF-C in DATA.")
+    geography: Location | None = Field(
+        default=None, description="Block tables, as das spine reads them; GRF-C in DATA."
+    )
     quarters: Location | None = Field(default=None, description="Declared living quarters by block; quarters.csv.")
     totals: Location | None = Field(default=None, description="Declared population by state; states.csv.")
     region: Region = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
@@ -103,7 +103,7 @@ class TopDownSettings(RunSettings):
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
         try:
-            return asked_digest(self.design().digest(), public_digests(self.tables))
+            return asked_digest(self.design(), public_digests(self.tables))
         except OSError as error:
             raise Refused(f"{self.data}: {error.strerror or 'a file cannot be read'}") from None
 
@@ -113,5 +113,3 @@ def _records(data: str, name: str) -> str:
     filesystem, folder = locate(data)
     found = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
     return found[0] if found else f"{data}/{name}.txt"
-
-

@@ -93,9 +93,7 @@ def read_chunk(file: TableFile, number: int) -> Chunk:
 def _text(file: TableFile, number: int) -> Chunk:
     lines = read_lines(file.path, number, CHUNK_BYTES)
     body = lines.body if lines.body.strip() else b""
-    table, found = parse_rows(
-        file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter
-    )
+    table, found = parse_rows(file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter)
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
     return Chunk(table if table is None or len(table) else None, lines.count, lines.digest, place, found)
 
@@ -112,5 +110,7 @@ def _row_group(file: TableFile, number: int) -> Chunk:
                 column: table[column].cast(pa.string()).fill_null("").dictionary_encode() for column in file.columns
             }
         except pa.ArrowException:
-            return Chunk(None, rows, "", place, [Finding(file.name, "a column holds neither text nor numbers", rows=rows)])
+            return Chunk(
+                None, rows, "", place, [Finding(file.name, "a column holds neither text nor numbers", rows=rows)]
+            )
     return Chunk(pa.table(text) if rows else None, rows, "", place, [])

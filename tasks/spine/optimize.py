@@ -45,9 +45,9 @@ def optimize_spine(
     """Build, measure and optimize the spine of a block table and write it to the directory `out`.
 
     geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.inputs.blocks.geography`). allocation: of the
-    privacy-loss budget; the production run's where none is given. states: only these FIPS codes. marginals: cells to report standard
-    errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by block
-    (`tasks.inputs.blocks.extra`). each: how to map a function over states; one after the other here.
+    privacy-loss budget; the production run's where none is given. states: only these FIPS codes. marginals: cells to
+    report standard errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by
+    block (`tasks.inputs.blocks.extra`). each: how to map a function over states; one after the other here.
     Refused for bad input, and for an `out` that holds something.
     """
     prepared = prepare(

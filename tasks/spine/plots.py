@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
+import matplotlib.ticker
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,6 +21,8 @@ from tasks.spine.titles import CLASSES, LEVEL_ORDER, LEVELS, NAMES
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
+
+
 def distances(entities: pd.DataFrame, classes: Sequence[str]) -> str:
     """The share of each class's entities within a given OSED, by spine."""
     with plt.rc_context(STYLE):
@@ -180,5 +181,3 @@ def _legend(figure: Figure) -> Figure:
 def _plain_log(axis: Axes) -> None:
     axis.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
-
-

@@ -1,8 +1,7 @@
-"""The budget check: one reservation for persons and units together, and with it the run's secret. It gates all noise."""
+"""The budget check: one reservation for persons and units, and with it the run's secret. It gates all noise."""
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 
 from spine.noise import replacement_cost
@@ -10,20 +9,15 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.design import ProductName
+from tasks.top_down.design import ProductName, asked_digest
 from tasks.top_down.geography import spine_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.validation import request
 
 
-def asked_digest(design_digest: str, files: dict[str, str]) -> str:
-    """The digest of all that shapes a release besides the records: the design and the public files."""
-    return sha256(json.dumps([design_digest, files], sort_keys=True).encode()).hexdigest()
-
-
 def configuration_digest(run: TopDownRun) -> str:
     """The digest that noise and reservation are bound to: what is asked, and the spines that it gave."""
-    asked = asked_digest(run.design.digest(), run.validated.digests)
+    asked = asked_digest(run.design, run.validated.digests)
     return sha256(f"{asked}\nspine {spine_digest(run)}\n".encode()).hexdigest()
 
 

@@ -50,9 +50,8 @@ def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None,
         return None, found
     keys = re.compile(key).fullmatch
     for name in columns:
-        good = keys if name == columns[0] else _COUNT.fullmatch
-        bad = Column(table[name]).where(lambda value, good=good: not good(value))
-        found += check_mask(file, table, name, f"Invalid values found in {name}", bad)
+        good = Column(table[name]).where(keys if name == columns[0] else _COUNT.fullmatch)
+        found += check_mask(file, table, name, f"Invalid values found in {name}", ~good)
     numbers = Column(table[columns[0]]).numbers
     twice = np.ones(len(numbers), bool)
     twice[np.unique(numbers, return_index=True)[1]] = False

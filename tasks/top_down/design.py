@@ -24,26 +24,6 @@ US = "US"  # the level above the states
 
 
 @dataclass(frozen=True)
-class Tables:
-    """Where the inputs lie: paths or URLs.
-
-    persons, units: None where the product is not released. geography: as `das spine` reads it. quarters, totals: the
-    declared invariants: living quarters by block, total population by state. mark: where SYNTHETIC.json would be.
-    """
-
-    persons: str | None
-    units: str | None
-    geography: str
-    quarters: str
-    totals: str
-    mark: str
-
-    def records(self, product: ProductName) -> str | None:
-        """The records of a product."""
-        return self.persons if product == "persons" else self.units
-
-
-@dataclass(frozen=True)
 class Design:
     """What is measured, on which spine, for how much, and what is released.
 
@@ -55,8 +35,8 @@ class Design:
     region: Region
     kind: Kind
     products: tuple[ProductName, ...]
-    settings: Mapping[str, SpineSettings]
-    allocations: Mapping[str, Allocation]
+    settings: Mapping[ProductName, SpineSettings]
+    allocations: Mapping[ProductName, Allocation]
     states: tuple[int, ...] = ()
     nation: bool | None = None
     rounding: Literal["program", "l1"] = "program"
@@ -127,3 +107,8 @@ def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     """The noise of a query group in a geounit with this share (paper, Theorem 3)."""
     found = parameter(allocation, share, alpha)
     return DiscreteGaussian(found) if allocation.mechanism == "zcdp" else TwoSidedGeometric(found)
+
+
+def asked_digest(design: Design, files: Mapping[str, str]) -> str:
+    """The digest of all that shapes a release besides the records: the design and the public files."""
+    return sha256(json.dumps([design.digest(), dict(files)], sort_keys=True).encode()).hexdigest()

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+import spine.top_down as engine  # what it compiles is asked for by name when it is used: that imports numba
 from spine.hierarchy import Spine
-from spine.top_down import Estimates, Plan, Solve, estimate_children, estimate_roots, joined
-from spine.top_down.measurements import Measure
+from spine.top_down import Estimates, Measure, TrueHistograms, joined
+from tasks.lifecycle.authorization import is_truth, read_drawing
+from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import once, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import US, ProductName
@@ -25,15 +28,24 @@ from tasks.top_down.geography import plan_of
 from tasks.top_down.measure import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 
+if TYPE_CHECKING:
+    from spine.top_down import Plan, Solve
+
 TRACTS_EACH = 150  # of a piece that estimates tracts
 BLOCKS_EACH = 4096  # of a piece that estimates blocks
 SOLVES = "solves"
+FIRST = "0000000"  # the run of geounits that begins with the first
 
 
 def estimate(run: TopDownRun, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product."""
+    """Estimate the histograms of every geounit of every product; a truth takes the exact ones."""
     products, states = run.design.products, run.validated.states
     each = [(product, state) for product in products for state in states]
+    if is_truth(run):
+        levels = [(*of, level) for of in each for level in run.spine(*of).levels]
+        levels += [(product, US, US) for product in products] * run.validated.nation
+        workers.map("estimate states", run, take_exact, levels)
+        return
     if run.validated.nation:
         workers.map("estimate states", run, estimate_nation, [(product,) for product in products])
     workers.map("estimate states", run, estimate_state, each)
@@ -43,6 +55,15 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
     ):
         pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), above, below, most)]
         workers.map(wave, run, function, pieces)
+
+
+def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
+    """What estimation would find without noise, taken from the exact counts: for a truth, which can draw nothing."""
+    if read_drawing(run) is not None:
+        raise Failed("estimate: only a truth takes exact counts")
+    exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
+    found = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+    save_histograms(run.estimates_folder(product, state, level) / FIRST, found)
 
 
 def runs(spine: Spine, above: str, below: str, most: int) -> list[tuple[int, int]]:
@@ -62,8 +83,8 @@ def estimate_nation(run: TopDownRun, product: ProductName) -> None:
 
 
 def _root(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
-    nation, solves = estimate_roots(plan, measure)
-    parts, more = estimate_children(plan, nation, measure)
+    nation, solves = engine.estimate_roots(plan, measure)
+    parts, more = engine.estimate_children(plan, nation, measure)
     return [nation, parts], solves + more
 
 
@@ -72,7 +93,7 @@ def estimate_state(run: TopDownRun, product: ProductName, state: str) -> None:
 
     def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
         parts, solves = _parts(run, product, state, plan, measure)
-        counties, more = estimate_children(plan, parts, measure)
+        counties, more = engine.estimate_children(plan, parts, measure)
         return [parts, counties], solves + more
 
     _once(run, product, state, "County", 0, make)
@@ -82,8 +103,8 @@ def _parts(
     run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure
 ) -> tuple[Estimates, list[Solve]]:
     if not run.validated.nation:
-        return estimate_roots(plan, measure)
-    of_all = load_histograms(run.estimates_folder(product, US, "State") / "0000000", Estimates)
+        return engine.estimate_roots(plan, measure)
+    of_all = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
     codes = plan_of(run, product, US).invariants.state_of
     states = run.validated.states
     first, last = np.searchsorted(codes, (states.index(state), states.index(state) + 1)).tolist()
@@ -111,7 +132,7 @@ def _estimate_down(
         found: list[Estimates] = []
         solves: list[Solve] = []
         while plan.spine.levels[parents.level] != below:
-            parents, more = estimate_children(plan, parents, measure)
+            parents, more = engine.estimate_children(plan, parents, measure)
             found.append(parents)
             solves += more
         return found, solves

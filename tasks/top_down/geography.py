@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spine.build import aian, conventional, optimized
 from spine.bypass import bypass
@@ -16,11 +19,15 @@ from spine.geocodes import geocodes, largest_counters
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.settings import SpineSettings
-from spine.top_down import PRODUCTS, Invariants, Plan, invariants
+from spine.top_down import PRODUCTS, Invariants, invariants
 from tasks.lifecycle.files import load_object, once, save_object, stamp
+from tasks.lifecycle.kernels import keep_kernels
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import ENGINE, US, Design, Kind, ProductName
 from tasks.top_down.run import TopDownRun
+
+if TYPE_CHECKING:
+    from spine.top_down import Plan
 
 ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
 
@@ -58,8 +65,7 @@ def build_spines(run: TopDownRun, workers: Workers) -> None:
     each = [(product, state) for product in run.design.products for state in run.validated.states]
     workers.map("spine", run, build_state, each)
     for product in run.design.products:
-        surveys = [load_object(survey_path(run, product, state)) for state in run.validated.states]
-        once(offsets_path(run, product), lambda p=product, s=surveys: save_object(offsets_path(run, p), _offsets(s)))
+        save_object(offsets_path(run, product), _offsets(surveys(run, product)))
 
 
 def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
@@ -127,12 +133,19 @@ def digest_spine(spine: Spine, geography: Geography) -> str:
 
 
 def plan_of(run: TopDownRun, product: ProductName, state: str) -> Plan:
-    """The plan of estimating a state, or (US) the states' parts below the nation; kept from call to call."""
+    """The plan of estimating a state, or (US) the states' parts below the nation; kept from call to call.
+
+    The first of a process decides where compiled kernels are kept: numba, which they need, is imported with it.
+    """
     return _plan_of(run, product, state, stamp(run / "prepared/validated"))
 
 
 @lru_cache(maxsize=4)
 def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[int, int]) -> Plan:
+    if "spine.top_down.compiled" not in sys.modules:
+        keep_kernels(run.state_folder)
+    from spine.top_down import Plan
+
     design = run.design
     if state == US:
         spine, declared = _nation(run, product)
@@ -156,7 +169,7 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
     return spine, invariants(spine, np.concatenate([survey.quarters for survey in found]), run.blocks.totals, codes)
 
 
-def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[object]:
+def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
     """The production programs' geocodes of a state's geounits, for each level an array of digits."""
     design, spine = run.design, run.spine(product, state)
     settings: SpineSettings = design.settings[product]

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privacy.accounting.conversions import epsilon
 from spine.noise import distinct_shares
-from spine.top_down import Solve
 from tasks.lifecycle.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object
@@ -25,17 +24,19 @@ from tasks.lifecycle.manifest import (
     noise_law,
     write_manifest,
 )
-from tasks.top_down.budget_check import asked_digest
-from tasks.top_down.design import US, ProductName, law
+from tasks.top_down.design import US, ProductName, asked_digest, law
 from tasks.top_down.estimate import SOLVES
 from tasks.top_down.geography import codes_of, plan_of, spine_digest, surveys
 from tasks.top_down.report import write_report
 from tasks.top_down.run import TopDownRun
 
+if TYPE_CHECKING:
+    from spine.top_down import Solve
+
 STATEMENTS = {
     "guarantee": GUARANTEE,
-    "neighbours": "The budget bounds what replacing one person's record, and one living quarters' record, by another in "
-    "the same state can change. It does not cover what is declared: each state's total population, and each block's "
+    "neighbours": "The budget bounds what replacing one person's record, and one living quarters' record, by another "
+    "in the same state can change. It does not cover what is declared: each state's total population, and each block's "
     "number of housing units and of group-quarters facilities by type, which are published as they are.",
     "not_reconciled": "Persons and units are estimated apart: a block may have persons and no occupied unit.",
     "bias": "Counts are not negative, so small counts are too high on average and large ones of blocks too low. Blocks "
@@ -65,7 +66,7 @@ def describe_release(run: TopDownRun, staged: Path) -> None:
             "measurements": design.measurements,
         },
         "public_files": validated.digests,
-        "configuration_digest": asked_digest(design.digest(), validated.digests),
+        "configuration_digest": asked_digest(design, validated.digests),
         **made_by(),
     }
     write_report(run, staged, manifest)
@@ -93,8 +94,11 @@ def spent(run: TopDownRun) -> dict[str, Any]:
 def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     """What a product was measured with, and how its parents were solved."""
     allocation = run.design.allocations[product]
-    spines = {level: number for level, number in _geounits(run, product).items()}
-    told: dict[str, Any] = {"budget": str(allocation.budget), "allocation": allocation.source, "geounits": spines}
+    told: dict[str, Any] = {
+        "budget": str(allocation.budget),
+        "allocation": allocation.source,
+        "geounits": _geounits(run, product),
+    }
     if not is_truth(run):
         told["noise"] = list(_noise(run, product))
     return told | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
@@ -131,7 +135,7 @@ def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
 def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]]:
     for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
         folder = run.estimates_folder(product, state, SOLVES)
-        for path in sorted(folder.iterdir()):
+        for path in sorted(folder.iterdir()) if folder.exists() else []:  # a truth solves nothing
             for solve in load_object(path):
                 yield state, solve
 
@@ -144,13 +148,17 @@ def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     return {
         level: {
             "parents": len(solves),
-            "iterations": {"median": int(np.median([s.iterations for s in solves])), "most": max(s.iterations for s in solves)},
+            "iterations": _spread([solve.iterations for solve in solves]),
             "least_squares": dict(sorted(Counter(str(s.solver) for s in solves).items())),
             "rounding": dict(sorted(Counter(str(s.rounding) for s in solves).items())),
             "largest_violation": max(float(s.violation) for s in solves),
         }
         for level, solves in found.items()
     }
+
+
+def _spread(numbers: list[int]) -> dict[str, int]:
+    return {"median": int(np.median(numbers)), "most": max(numbers)}
 
 
 def _failed(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from spine.geography import IntArray
-from spine.top_down import NoisyAnswers, Plan, TrueHistograms, exact_answers, query_group
+from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.top_down.design import US, ProductName, law
 from tasks.top_down.geography import offsets, plan_of
 from tasks.top_down.run import TopDownRun, load_histograms
+
+if TYPE_CHECKING:
+    from spine.top_down import Plan
 
 
 class Drawing(NamedTuple):

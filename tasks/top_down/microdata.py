@@ -45,19 +45,25 @@ def write_microdata(run: TopDownRun, product: ProductName, state: str, blocks: E
     """Write the microdata of a state, from blocks in the order of their geocodes."""
     entries = (_person_entries if product == "persons" else _unit_entries)(run, state, blocks)
     geocode = run.state(state).geography.geocode
-    batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries))
-               for at in range(0, max(1, len(entries[0])), ROWS_EACH)]  # fmt: skip
-    with drafted(staged, f"mdf/{state}_{product}.parquet") as draft:
-        schema = batches[0].schema
-        with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
-            for batch in batches:
-                writer.write_table(batch)
+    parts = range(0, max(1, len(entries[0])), ROWS_EACH)  # one, of no row, where nobody is
+    batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in parts]
+    with (
+        drafted(staged, f"mdf/{state}_{product}.parquet") as draft,
+        pq.ParquetWriter(draft, batches[0].schema, compression="zstd") as writer,
+    ):
+        for batch in batches:
+            writer.write_table(batch)
     if run.design.microdata == "text":
-        schema = batches[0].drop_columns(["COUNT"]).schema
-        with drafted(staged, f"mdf/{state}_{product}.txt") as draft, pa.csv.CSVWriter(draft, schema, write_options=PIPES) as text_writer:
-            for batch in batches:
-                for part in _repeated(batch):
-                    text_writer.write_table(part)
+        _write_text(staged, f"mdf/{state}_{product}.txt", batches)
+
+
+def _write_text(staged: Path, name: str, batches: list[pa.Table]) -> None:
+    """Write microdata as text, a row a record."""
+    schema = batches[0].drop_columns(["COUNT"]).schema
+    with drafted(staged, name) as draft, pa.csv.CSVWriter(draft, schema, write_options=PIPES) as writer:
+        for batch in batches:
+            for part in _repeated(batch):
+                writer.write_table(part)
 
 
 def _repeated(batch: pa.Table) -> Iterator[pa.Table]:

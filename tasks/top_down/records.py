@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,25 +122,22 @@ def encode(
         if bad.any():
             shown = column or columns[name]
             values = sorted({shown.values[at] for at in np.unique(shown.numbers[bad]).tolist()})[:SHOWN_VALUES]
-            found.append(
-                Finding(records.file.name, rule, name, int(bad.sum()), int(bad.argmax()), tuple(values))
-            )
+            found.append(Finding(records.file.name, rule, name, int(bad.sum()), int(bad.argmax()), tuple(values)))
             np.logical_and(good, ~bad, out=good)
 
     state = columns["TABBLKST"]
-    inside = ~state.where(lambda value: _digits(value, 2) and value not in records.states)
+    inside = ~state.where(lambda value: _digits(2, value) and value not in records.states)
     for name, width in zip(BLOCK, WIDTHS, strict=True):
-        wrong = columns[name].where(lambda value, width=width: not _digits(value, width))
-        fault(f"Invalid values found in {name}", name, wrong)
+        fault(f"Invalid values found in {name}", name, ~columns[name].where(partial(_digits, width)))
     for name, domain in DOMAINS[product].items():
-        fault(f"Invalid values found in {name}", name, columns[name].where(lambda value, d=domain: value not in d))
+        fault(f"Invalid values found in {name}", name, ~columns[name].where(domain.__contains__))
     for rule, name, bad in _CONTRADICTIONS[product](columns):
         fault(rule, name, bad)
     row = np.zeros(len(good), np.int64)
     if records.blocks is not None:
         number = np.zeros(len(good), np.int64)
         for name, width in zip(BLOCK, WIDTHS, strict=True):
-            number = number * 10**width + columns[name].where(lambda v, w=width: int(v) if _digits(v, w) else 0, np.int64)
+            number = number * 10**width + columns[name].where(partial(_code, width), np.int64)
         at = np.minimum(np.searchsorted(records.blocks, number), len(records.blocks) - 1)
         known = records.blocks[at] == number
         row = records.row[at]
@@ -150,8 +148,12 @@ def encode(
     return key[keep], int((~inside).sum()), found
 
 
-def _digits(value: str, width: int) -> bool:
+def _digits(width: int, value: str) -> bool:
     return len(value) == width and value.isascii() and value.isdigit()
+
+
+def _code(width: int, value: str) -> int:
+    return int(value) if _digits(width, value) else 0
 
 
 def _is(column: Column, *values: str) -> BoolArray:
@@ -171,8 +173,7 @@ def _person_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str
         (
             "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
             "RTYPE",
-            (_is(columns["RTYPE"], HOUSEHOLD_PERSON) & ~household)
-            | (_is(columns["RTYPE"], GROUP_PERSON) & household),
+            (_is(columns["RTYPE"], HOUSEHOLD_PERSON) & ~household) | (_is(columns["RTYPE"], GROUP_PERSON) & household),
         ),
         (
             "persons under 18 in nursing facilities (GQTYPE_PL 3), which is a structural zero",

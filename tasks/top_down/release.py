@@ -1,4 +1,4 @@
-"""Release: microdata, histograms of the spine's and of the tabulation geounits, declared invariants, manifest, report."""
+"""Release: microdata, histograms of spine and tabulation geounits, declared invariants, manifest, report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.lifecycle.staging import clear_staging, drafted, drafts
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared import QUARTERS
 from tasks.top_down.design import US, ProductName
-from tasks.top_down.estimate import load_estimates
+from tasks.top_down.estimate import FIRST, load_estimates
 from tasks.top_down.geography import codes_of, plan_of
 from tasks.top_down.manifest import describe_release
 from tasks.top_down.measurements import FOLDER
@@ -46,10 +46,12 @@ def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, sta
 
 def write_nation(run: TopDownRun, product: ProductName, staged: Path) -> None:
     """Write the histogram of the nation and its invariants."""
-    nation = load_histograms(run.estimates_folder(product, US, US) / "0000000", Estimates)
+    nation = load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
     codes = np.zeros((1, 0), np.uint8)
     _write_histograms(staged, f"histograms/{product}/{US}/{US}.parquet", (codes, nation.row, nation.cell, nation.count))
-    _write_quarters(staged, f"invariants/{product}/{US}/{US}.parquet", codes, plan_of(run, product, US).invariants.quarters[0])
+    _write_quarters(
+        staged, f"invariants/{product}/{US}/{US}.parquet", codes, plan_of(run, product, US).invariants.quarters[0]
+    )
 
 
 def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path) -> None:

@@ -67,7 +67,9 @@ def size_chart(run: TopDownRun) -> str:
                     [load_estimates(run, product, state, level).totals() for state in run.validated.states]
                 )
                 powers = np.bincount(np.ceil(np.log2(totals[totals > 0])).astype(int))
-                axis.step(2.0 ** np.arange(len(powers)), powers, where="mid", color=colour, label=level.replace("_", " "))
+                axis.step(
+                    2.0 ** np.arange(len(powers)), powers, where="mid", color=colour, label=level.replace("_", " ")
+                )
             axis.set(xscale="log", yscale="log", title=product, xlabel="records in a geounit, at most")
             axis.legend(fontsize=8)
         axes[0, 0].set_ylabel("geounits")

@@ -25,7 +25,8 @@ from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object, open_array, save_arrays, stamp
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.design import Design, Tables
+from tasks.top_down.design import Design
+from tasks.top_down.tables import Tables
 
 H = TypeVar("H", bound=Histograms)
 
@@ -75,22 +76,31 @@ class TopDownRun(RunDirectory):
     @property
     def design(self) -> Design:
         """What the run is to do."""
-        return self._load("prepared/design")
+        found: Design = self._load("prepared/design")
+        return found
 
     @property
     def tables(self) -> Tables:
         """Where its inputs lie."""
-        return self._load("prepared/tables")
+        found: Tables = self._load("prepared/tables")
+        return found
 
     @property
     def blocks(self) -> Blocks:
         """The blocks of the universe."""
-        return self._load("prepared/blocks")
+        found: Blocks = self._load("prepared/blocks")
+        return found
 
     @property
     def validated(self) -> Validated:
         """What validation says of the input, last of all."""
-        return self._load("prepared/validated")
+        found: Validated = self._load("prepared/validated")
+        return found
+
+    @property
+    def state_folder(self) -> Path:
+        """The folder of all run directories' parent, where compiled kernels are kept too."""
+        return self.path.parents[1]
 
     def _load(self, name: str) -> Any:
         try:

@@ -33,9 +33,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.declared import QUARTERS
 from tasks.top_down.records import COLUMNS, DOMAINS
+from tasks.top_down.tables import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE
 
 Form = Literal["text", "parquet"]
-GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE = "GRF-C.txt", "quarters.csv", "states.csv"
 RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks
 
 
@@ -71,7 +71,7 @@ ALONE = (
     {0: 0.845, 1: 0.062, 2: 0.0045, 3: 0.043, 4: 0.0004, 5: 0.011},  # not Hispanic: the rest is two or more races
     {0: 0.23, 1: 0.045, 2: 0.015, 3: 0.004, 4: 0.0002, 5: 0.43},
 )
-PAIRS = {(0, 5): 0.36, (0, 1): 0.17, (0, 3): 0.12, (0, 2): 0.10}
+PAIRS: dict[tuple[int, ...], float] = {(0, 5): 0.36, (0, 1): 0.17, (0, 3): 0.12, (0, 2): 0.10}
 VACANT, ONLY_VACANT = 0.09, 0.22
 
 
@@ -212,7 +212,9 @@ def draw_persons(
     of_block = rng.beta(of_tract * IN_TRACT, (1 - of_tract) * IN_TRACT)
     hispanic = _shared(rng, household, SAME_ETHNICITY, rng.random(len(slot)) < of_block[block])
     shares = [race_shares(alone) for alone in ALONE]
-    mixes = [TRACT_MIX * rng.dirichlet(RACE_CONCENTRATION * share, number) + (1 - TRACT_MIX) * share for share in shares]
+    mixes = [
+        TRACT_MIX * rng.dirichlet(RACE_CONCENTRATION * share, number) + (1 - TRACT_MIX) * share for share in shares
+    ]
     own = np.zeros(len(slot), np.int64)
     for ethnicity, mix in enumerate(mixes):
         at = np.flatnonzero(hispanic == ethnicity)

@@ -5,7 +5,7 @@ All findings are gathered before the run is refused; nothing is spent on a refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -17,7 +17,6 @@ from privacy.accounting.ledger import Request
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.top_down.histogram import TYPES
-from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.chunks import open_table
 from tasks.inputs.files import digest_file, read_bytes, unchanged
@@ -29,10 +28,11 @@ from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, foresee
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared import read_quarters, read_totals
-from tasks.top_down.design import Design, ProductName, Tables
+from tasks.top_down.design import Design, ProductName
 from tasks.top_down.histograms import check_state
 from tasks.top_down.records import COLUMNS, Records, count_chunk, read_report, records_name
 from tasks.top_down.run import Blocks, TopDownRun, Validated
+from tasks.top_down.tables import Tables, public_digests
 
 
 def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, charging: Charging) -> Validated:
@@ -94,12 +94,16 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     declared[known] = quarters[at[known]]
     file = tables.quarters.rsplit("/", 1)[-1]
     if other := len(code) - int(known.sum()):
-        found.append(Finding(file, "blocks that are not of the run's geography, left out", "tabblk", other, warning=True))
+        found.append(
+            Finding(file, "blocks that are not of the run's geography, left out", "tabblk", other, warning=True)
+        )
     universe = declared.sum(axis=1) > 0
     if not universe.any():
         found.append(Finding(file, "no block of the geography has living quarters", "tabblk"))
         return None, codes, found
-    geography = replace(geography, gq=gq_pattern([declared[:, kind] > 0 for kind in range(1, TYPES)]), universe=universe)
+    geography = replace(
+        geography, gq=gq_pattern([declared[:, kind] > 0 for kind in range(1, TYPES)]), universe=universe
+    )
     blocks = Blocks(geography.take(universe), declared[universe], totals)
     missing = [state for state in blocks.states if int(state) not in totals]
     if missing:
@@ -138,15 +142,14 @@ def _validate_records(
     """Check and count the records, chunk by chunk and then state by state, and digest the input."""
     if blocks is not None:
         save_object(run / "prepared/blocks", blocks)
-    digests = {}
+    digests: dict[ProductName, str] = {}
     for product in design.products:
         digest, faults = _count(run, workers, tables, product, blocks, codes)
         digests[product] = digest
         found += faults
     if blocks is not None and not has_errors(found):
         each = [(product, state) for product in design.products for state in blocks.states]
-        for faults in workers.map("invariants", run, check_state, each):
-            del faults  # findings are confidential: they lie in the run directory
+        workers.map("invariants", run, check_state, each)
         found += list(_state_findings(run, each))
     write_findings(run / "findings.json", gather(found))
     if blocks is None or has_errors(found):
@@ -215,14 +218,8 @@ def _name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def public_digests(tables: Tables) -> dict[str, str]:
-    """The digests of the public files, by name."""
-    found = input_digests(tables.geography)
-    return found | {_name(path): digest_file(path) for path in (tables.quarters, tables.totals)}
-
-
-def _input_digest(records: dict[str, str], public: dict[str, str]) -> str:
-    lines = [f"{name} {digest}\n" for name, digest in sorted((records | public).items())]
+def _input_digest(records: Mapping[ProductName, str], public: dict[str, str]) -> str:
+    lines = [f"{name} {digest}\n" for name, digest in sorted([*records.items(), *public.items()])]
     return sha256("".join(lines).encode()).hexdigest()
 
 
@@ -239,12 +236,10 @@ def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Valida
         raise Refused(f"run {run.id} began with other files or another design; a new run is a new spend")
     validated = run.validated
     with suppress(FileNotFoundError):
-        records = {}
+        records: dict[ProductName, str] = {}
         for product in design.products:
-            file: Records = load_object(run / records_name(product))
-            digests = [read_report(run, product, number).digest for number in range(file.file.chunks)]
-            records[product] = digest_file(file.file.path)
-            del digests
+            of: Records = load_object(run / records_name(product))
+            records[product] = digest_file(of.file.path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
             raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
     return validated
