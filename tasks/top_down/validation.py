@@ -35,8 +35,15 @@ from tasks.top_down.run import Blocks, TopDownRun, Validated
 from tasks.top_down.tables import Tables, public_digests
 
 
-def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, charging: Charging) -> Validated:
+def check_input(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> None:
+    """Check the whole input as a run does, without an account. Raises Refused as `validate` does."""
+    validate(run, workers, tables, design, None)
+
+
+def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, charging: Charging | None) -> Validated:
     """Check the whole input and count its records by block and cell into the run directory.
+
+    charging: what the account would refuse is refused at once; None where nothing will be charged.
 
     Raises
     ------
@@ -54,7 +61,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
     with unchanged([tables.quarters, tables.totals, tables.mark, *records]):
         mark = _read_mark(tables.mark)
         blocks, codes, found = read_public(tables, design)
-        if blocks is not None and mark is None and not is_truth(run):
+        if blocks is not None and mark is None and charging is not None and not is_truth(run):
             foresee(run, charging, request(run, design, charging, blocks.states, "", ""))
         validated = _validate_records(run, workers, tables, design, blocks, codes, found, mark)
     save_object(run / "prepared/validated", validated)
