@@ -75,16 +75,15 @@ def design(region: Region = "us", products: tuple[ProductName, ...] = ("persons"
     return Design(region, options.pop("kind", "optimized"), products, settings, allocations, **options)
 
 
-def begin(folder: Path, data: Path, made: Design, secret: bytes | None = bytes(32), name: str = "run") -> TopDownRun:
+def begin(folder: Path, data: Path, made: Design, secret: bytes = bytes(32), workers: Workers = HERE) -> TopDownRun:
     """A run with everything done that comes before noise; its secret is given, so that runs can be compared."""
-    run = TopDownRun(folder / "runs" / name)
+    run = TopDownRun(folder / "runs" / "run")
     run.create()
-    if secret is not None:
-        (run / "secret").write_bytes(secret)
-    validate(run, HERE, tables(data), made, FREE)
-    build_spines(run, HERE)
-    sum_histograms(run, HERE)
-    check_budget(run, HERE, FREE)
+    (run / "secret").write_bytes(secret)
+    validate(run, workers, tables(data), made, FREE)
+    build_spines(run, workers)
+    sum_histograms(run, workers)
+    check_budget(run, workers, FREE)
     return run
 
 
