@@ -33,10 +33,11 @@ from e2e_runs import (
 from flows.detailed_dhca import detailed_dhca
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger
-from tasks.detailed_dhca import budget_check, manifest
+from tasks.detailed_dhca import budget_check
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.synthetic_mark import write_mark
+from tasks.lifecycle import manifest
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import stamp
