@@ -27,7 +27,8 @@ from flows.commands.synth import synth
 from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
-from flows.reports.terminal import err, unforeseen
+from flows.execution.unforeseen import unforeseen
+from flows.reports.terminal import err
 from tasks.lifecycle.core_dumps import no_core_dumps
 from tasks.lifecycle.errors import Failed, Refused
 

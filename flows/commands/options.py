@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from flows.reports.terminal import Json, given_state
+from flows.execution.unforeseen import given_state
+from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:

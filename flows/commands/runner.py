@@ -13,7 +13,8 @@ from rich.console import RenderableType
 
 from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
-from flows.reports.terminal import err, interruptible, out, show, unforeseen
+from flows.execution.unforeseen import unforeseen
+from flows.reports.terminal import err, interruptible, out, show
 from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",  # and the worst that may be stored
         "DAS_HOME": str(ROOT),
         "DAS_PARAMS": str(folder / "params"),
-        "DAS_DATA": str(folder / "data"),
+        "DAS_INPUT": str(folder / "data"),
         "DAS_OUT": str(folder / "out"),
         "DAS_ACCOUNT": ACCOUNT,
         "DAS_STATE": str(folder),

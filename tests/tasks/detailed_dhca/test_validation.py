@@ -349,8 +349,8 @@ def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["params-2020-production", "toy/input_dir_zcdp", "toy/input_dir_puredp"])
-def test_published_parameters_have_no_error(shared: Path, name: str) -> None:
-    parameters, found = read_parameters(str(shared / "data" / name))
+def test_published_parameters_have_no_error(das_data: Path, name: str) -> None:
+    parameters, found = read_parameters(str(das_data / name))
     assert parameters is not None
     assert errors(found) == []
 

@@ -167,9 +167,9 @@ def test_faulty_files_are_refused(tmp_path: Path, table: pd.DataFrame) -> None:
         read_geography(write_zip(tmp_path / "wi.zip", {"readme.txt": b""}), PERSONS)
 
 
-def test_rhode_island_as_it_is_downloaded(shared: Path, tmp_path: Path) -> None:
+def test_rhode_island_as_it_is_downloaded(das_data: Path, tmp_path: Path) -> None:
     """The table at hand in the Bureau's two formats: the same blocks, persons and geography as from the CSV."""
-    csv = shared / "data" / "ri_blocks_2020.csv.gz"
+    csv = das_data / "ri_blocks_2020.csv.gz"
     table = from_csv(csv)
     pl = write_zip(tmp_path / "ri2020.pl.zip", {"rigeo2020.pl": geographic_header(table, "ri")})
     baf = write_zip(tmp_path / "BlockAssign_ST44_RI.zip", assignment(table, "44", "RI"))

@@ -265,9 +265,9 @@ def test_apportion_refuses_too_small_a_total() -> None:
         apportion(np.ones(2), 3, least=2)
 
 
-def test_a_table_without_populations_is_refused(shared: Path, tmp_path: Path) -> None:
+def test_a_table_without_populations_is_refused(das_data: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no column POP"):
         synthesize_blocks(
-            shared / "data/wi_blocks_2020.csv.gz", shared / "data/params-2020-production", tmp_path / "wi", Options()
+            das_data / "wi_blocks_2020.csv.gz", das_data / "params-2020-production", tmp_path / "wi", Options()
         )
     assert not any(tmp_path.iterdir())
