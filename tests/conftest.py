@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from tasks.lifecycle.kernels import keep_kernels
+
 os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it, before prefect is imported
+keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")
 DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 
 

@@ -1,0 +1,207 @@
+"""Time the TopDown estimation parent by parent, beside general solvers on the same parents in the same run.
+
+    .venv/bin/python benchmarks/top_down_parents.py             # Rhode Island's blocks with synthetic persons
+    .venv/bin/python benchmarks/top_down_parents.py --large     # a nation's 102 parts of states, 1,000 tracts
+
+Processor seconds. PIQP and Clarabel solve the least squares at 1e-9, HiGHS the rounding; their matrices are assembled
+inside the time, as ours is. gap: (our objective - theirs) / theirs, the constant of the objective included. violation:
+the most by which our solution misses a count, band or bound. cost: ours minus the optimum of HiGHS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from top_down_cases import STATE, State, everything, measuring, plan_of, populate, state
+
+from spine import build
+from spine.allocations_pl94 import allocation
+from spine.bypass import bypass
+from spine.geography import Geography, geocode16, gq_pattern
+from spine.hierarchy import Spine
+from spine.settings import settings_for
+from spine.top_down import PERSONS, Plan, TrueHistograms, descend, failures, invariants, reference
+from spine.top_down.failures import Division
+from spine.top_down.histogram import from_entries
+
+COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
+BLOCKS = Path(__file__).parents[2] / "shared" / "data" / "ri_blocks_2020.csv.gz"
+
+
+def rhode_island(seed: int = 1) -> State:
+    """The real blocks with their populations, synthetic persons, production's optimized spine below the nation."""
+    table = pd.read_csv(BLOCKS, dtype=str).sort_values("GEOID")
+    number = {name: table[name].astype(int).to_numpy() for name in ("STATE", "COUNTY", "TRACT", "BLOCK", "POP")}
+    code = geocode16(number["STATE"], number["COUNTY"], number["TRACT"], number["BLOCK"])
+    tract = np.unique(code // 10**5, return_inverse=True)[1]
+    of, cell, quarters = populate(number["POP"], tract, seed)
+    codes = {
+        name: table[column].fillna(none).astype(int).to_numpy()
+        for name, column, none in (
+            ("place", "PLACEFP", "99999"),
+            ("mcd", "COUSUBFP", "99999"),
+            ("aian", "AIANNHCE", "9999"),
+        )
+    }
+    place, mcd, aian = codes["place"].astype(np.int32), codes["mcd"].astype(np.int32), codes["aian"].astype(np.int16)
+    present = gq_pattern([quarters[:, t] > 0 for t in range(1, 8)])
+    universe = quarters.sum(axis=1) > 0
+    geography = Geography(code, place, mcd, aian, gq=present).take(universe)
+    settings = settings_for("pl94-persons", "us")
+    spine = build.optimized(geography, settings).with_shares(dict(allocation("pl94-persons", "us").levels))
+    spine = bypass(spine, settings).without_root()
+    position = np.full(len(code), -1)
+    position[np.flatnonzero(universe)[spine.order]] = np.arange(len(geography))
+    ones = np.ones(len(of), np.int64)
+    persons = from_entries(TrueHistograms, 4, 0, position[of], cell, ones, len(geography))
+    return State(spine, persons, quarters[universe][spine.order])
+
+
+def estimated(plan: Plan, persons: TrueHistograms) -> list[tuple[int, Division]]:
+    """Run an estimation, print its time by level, and return every parent's problem."""
+    kept: list[tuple[int, Division]] = []
+    real = descend._solve
+
+    def keep(plan: Plan, level: int, parent: int, division: Division) -> Any:
+        kept.append((level, division))
+        return real(plan, level, parent, division)
+
+    measure = measuring(plan, persons, 1)
+    descend._solve = keep
+    _, solves = everything(plan, measure)
+    descend._solve = real
+    for level, name in enumerate(plan.spine.levels):
+        found = [solve for solve in solves if solve.level == level]
+        if found:
+            iterations = [solve.iterations for solve in found]
+            seconds = sum(s.least_squares_seconds for s in found), sum(s.rounding_seconds for s in found)
+            children, cells = max(s.children for s in found), max(s.cells for s in found)
+            print(
+                f"{name:12} {len(found):6,} parents, up to {children:,} children and {cells:,} cells: "
+                f"least squares {seconds[0]:.2f} s, rounding {seconds[1]:.2f} s, "
+                f"iterations {np.median(iterations):.0f} (most {max(iterations)}), "
+                f"violation {max(s.violation for s in found):.0e}, failed {sum(s.failed for s in found)}"
+            )
+    return kept
+
+
+def beside(plan: Plan, parents: list[tuple[int, Division]], sample: int) -> None:
+    """Our solvers and the general ones on a sample of each level's parents that these can hold."""
+    rng = np.random.default_rng(0)
+    for level, name in enumerate(plan.spine.levels):
+        fitting = [d for at, d in parents if at == level and len(d.cells) * d.children <= reference.LARGEST]
+        fitting = [d for d in fitting if d.counts is not None]
+        chosen = [fitting[at] for at in rng.permutation(len(fitting))[:sample]]
+        if not chosen:
+            continue
+        rows = [compared(division, total_first=name != "Block") for division in chosen]
+        mean = {key: np.mean([row[key] for row in rows]) for key in rows[0]}
+        gaps = [row["gap"] for row in rows]
+        ms = {key: f"{mean[key] * 1e3:.2f}" for key in ("ours", "piqp", "clarabel", "rounding", "highs")}
+        violation, cost = max(row["violation"] for row in rows), max(abs(row["cost"]) for row in rows)
+        print(
+            f"{name:12} {len(rows):4} parents: least squares {ms['ours']} ms, PIQP {ms['piqp']}, "
+            f"Clarabel {ms['clarabel']}; gap to PIQP {min(gaps):.1e} .. {max(gaps):.1e}, violation {violation:.0e}; "
+            f"rounding {ms['rounding']} ms, HiGHS {ms['highs']}, cost {cost:.0e}"
+        )
+
+
+def compared(division: Division, total_first: bool) -> dict[str, float]:
+    """Times, gap, violation and cost of one parent."""
+    ours, (x, *_) = timed(lambda: failures.divide(division))
+    piqp, other = timed(lambda: reference.least_squares(division, "piqp"))
+    clarabel, _ = timed(lambda: reference.least_squares(division, "clarabel"))
+    hessian, linear = reference.quadratic(division)
+    constant = sum_of_squares(division)
+
+    def objective(point: np.ndarray) -> float:
+        flat = point.ravel()
+        return float(flat @ (hessian @ flat) / 2 - linear @ flat) + constant
+
+    rounding, (whole, _) = timed(lambda: failures.to_integers(division, x, total_first, exact=False))
+    highs, best = timed(lambda: reference.rounding(division, x, total_first))
+    cost, together, _, floor = reference.rounding_program(division, x, total_first)
+    return {
+        "ours": ours,
+        "piqp": piqp,
+        "clarabel": clarabel,
+        "gap": (objective(x) - objective(other)) / objective(other) if other is not None else np.nan,
+        "violation": division.violation(x),
+        "rounding": rounding,
+        "highs": highs,
+        "cost": rounded_cost(cost, together, whole - floor) - rounded_cost(cost, together, best - floor),
+    }
+
+
+def sum_of_squares(division: Division) -> float:
+    """The constant of the objective: w |y|^2 / 2 over the coordinates that hold a cell of the problem."""
+    d, total, reached = division, 0.0, {0: division.cells}
+    for q in range(len(d.ladder.source)):
+        if q:
+            reached[q] = d.ladder.through[d.ladder.through_at[q] + reached[int(d.ladder.source[q])]]
+        at = d.ladder.offsets[q] + np.unique(reached[q])
+        total += float((d.weights[q] / d.weights[0].max() * (d.answers[:, at] ** 2).T).sum()) / 2
+    return total
+
+
+def rounded_cost(cost: np.ndarray, together: Any, b: np.ndarray) -> float:
+    """The program's objective at b: each distance as small as its two rows allow."""
+    cells, distances = b.size, len(cost) - b.size
+    sums = together.A.tocsr()[:distances, :cells] @ b.ravel()
+    return float(cost[:cells] @ b.ravel() + cost[cells:] @ np.abs(sums - together.ub[:distances]))
+
+
+def timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Processor seconds of the second of two runs (the first loads code), and its result."""
+    run()
+    start = process_time()
+    result = run()
+    return process_time() - start, result
+
+
+def large() -> None:
+    """Shapes that no state of a test has: a nation's root and 102 parts, and a county of 1,000 tracts."""
+    alloc = allocation("pl94-persons", "us")
+    parts = np.arange(102)
+    top = Spine(("US", "State"), parts, (parts[:1], parts), (parts[:1], parts), 1)
+    top = top.with_shares({level: alloc.levels[level] for level in top.levels})
+    sizes = np.where(parts % 2, 20_000, 60_000)
+    nation = state(top, sizes, parts // 2, 1)
+    totals = dict(enumerate(np.bincount(parts // 2, nation.persons.totals()).tolist()))
+    estimated(Plan(PERSONS, top, alloc, invariants(top, nation.quarters, totals, parts // 2)), nation.persons)
+    tracts = np.arange(1000)
+    starts = (tracts[:1], tracts[:1], tracts)
+    county = Spine(("State", "County", "Tract"), tracts, starts, starts, 1)
+    county = county.with_shares({level: alloc.levels[level] for level in county.levels})
+    found = state(county, np.full(1000, 3900), tracts, 1)
+    declared = invariants(county, found.quarters, {STATE: found.total()}, np.full(1000, STATE))
+    estimated(Plan(PERSONS, county, alloc, declared), found.persons)
+
+
+def main() -> None:
+    """Print the times."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--large", action="store_true", help="a nation's root and a county of 1,000 tracts")
+    parser.add_argument("--sample", type=int, default=40, help="parents of each level beside the general solvers")
+    arguments = parser.parse_args()
+    if arguments.large:
+        large()
+    else:
+        plan_and_persons = rhode_island()
+        plan = plan_of(plan_and_persons)
+        beside(plan, estimated(plan, plan_and_persons.persons), arguments.sample)
+    print(f"most memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()

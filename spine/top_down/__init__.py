@@ -1,0 +1,67 @@
+"""The estimation of the TopDown Algorithm: from noisy answers of every geounit to private histograms of every block.
+
+Follows "The 2020 Census Disclosure Avoidance System TopDown Algorithm" (Abowd et al. 2022) as the redistricting run
+executed it. From the top of the spine down, each parent's histogram is divided among its children: weighted least
+squares on the children's noisy answers under the parent's counts and the invariants, then a rounding to integers.
+
+The contract
+    Estimation reads three things, all noisy or public: a `Plan` (spine with shares, allocation, declared invariants),
+    a callable `measure(level, first, last) -> NoisyAnswers`, and the estimates of the parents. No argument can carry
+    an exact count of records: `TrueHistograms` and `exact_answers` are for measuring, and nothing here takes them.
+    Everything is deterministic: the same answers give the same estimates, bit by bit, in any order or partition of the
+    work (no fused or reordered floating-point operations are compiled).
+
+The steps, each returning `Estimates` of a run of geounits and a `Solve` for each parent solved
+    estimate_roots(plan, measure)               the top level: the nation, or the parts of each state of a forest
+    estimate_children(plan, parents, measure)   one level down, for the children of a run of parents
+    estimate_below(plan, parents, measure)      all levels below, as a list of `Estimates`, top first
+
+A unit of work
+    (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) `estimate_below` of one
+    county (`counties.only(geounit)`), independent of every other. `measure` is asked for runs of at most `Plan.rows`
+    geounits (or one parent's children) of one level, in spine order, once.
+    Under a US root the spine of the first task is US and State only: its "blocks" are the states' parts.
+
+Failures
+    A parent whose least squares does not converge is solved again with other settings, then by an installed reference
+    solver (`das-flows[solvers]`); otherwise the best feasible iterate goes on. Each is told in its `Solve`. Estimates
+    that would break an invariant or a sum raise `EstimationError`, which names the step and the rule, never a count.
+
+Kernels are compiled by numba at first use and cached where NUMBA_CACHE_DIR points when numba is first imported.
+"""
+
+from spine.top_down.descend import (
+    EstimationError,
+    Plan,
+    Solve,
+    estimate_below,
+    estimate_children,
+    estimate_roots,
+)
+from spine.top_down.histogram import PERSONS, PRODUCTS, UNITS, Estimates, Product, TrueHistograms, joined, summed
+from spine.top_down.invariants import Invariants, invariants
+from spine.top_down.measurements import Measure, NoisyAnswers
+from spine.top_down.queries import exact_answers, query_group
+
+__all__ = [
+    "PERSONS",
+    "PRODUCTS",
+    "UNITS",
+    "Estimates",
+    "EstimationError",
+    "Invariants",
+    "Measure",
+    "NoisyAnswers",
+    "Plan",
+    "Product",
+    "Solve",
+    "TrueHistograms",
+    "estimate_below",
+    "estimate_children",
+    "estimate_roots",
+    "exact_answers",
+    "invariants",
+    "joined",
+    "query_group",
+    "summed",
+]

@@ -1,0 +1,239 @@
+"""Minimum-cost flow by the primal-dual method: integral by construction, exact, and the same on every machine.
+
+Node potentials keep all reduced costs of arcs with room non-negative. A phase finds shortest distances to the sink
+(Dijkstra), adds them to the potentials, and ships along arcs of reduced cost 0 until no path is left (depth-first
+search with current arcs). Where costs are small integers there are few distances, and so few phases.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spine.geography import IntArray
+from spine.top_down.compiled import compiled
+
+Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # of 8 to 64 bits: networks are large
+
+FAR = 1 << 62
+
+
+class Network(NamedTuple):
+    """Arcs between nodes numbered so that every arc goes upwards, source 0, sink last; parallel arcs are allowed.
+
+    tail, head, capacity, cost: (arcs,). nodes: how many.
+    """
+
+    tail: Ints
+    head: Ints
+    capacity: Ints
+    cost: Ints
+    nodes: int
+
+
+class Residual(NamedTuple):
+    """Arc 2e is arc e, arc 2e + 1 its reverse. begin: (nodes + 1,) into `arcs`, those that leave each node."""
+
+    begin: Ints
+    arcs: Ints
+    to: Ints
+    room: Ints
+    potential: Ints
+
+
+@compiled
+def residual_of(network: Network) -> Residual:
+    """No flow yet; potentials are the distances from the source, by one sweep in the order of the nodes."""
+    arcs = len(network.tail)
+    begin = np.zeros(network.nodes + 1, np.int64)
+    to, room = np.empty(2 * arcs, np.int32), np.zeros(2 * arcs, np.int32)
+    for e in range(arcs):
+        to[2 * e], to[2 * e + 1] = network.head[e], network.tail[e]
+        room[2 * e] = network.capacity[e]
+        begin[network.tail[e] + 1] += 1
+        begin[network.head[e] + 1] += 1
+    for u in range(network.nodes):
+        begin[u + 1] += begin[u]
+    at, leaving = np.empty(network.nodes, np.int64), np.empty(2 * arcs, np.int32)
+    for u in range(network.nodes):
+        at[u] = begin[u]
+    for e in range(arcs):
+        u, w = network.tail[e], network.head[e]
+        leaving[at[u]] = 2 * e
+        at[u] += 1
+        leaving[at[w]] = 2 * e + 1
+        at[w] += 1
+    potential = np.empty(network.nodes, np.int64)
+    for u in range(network.nodes):
+        potential[u] = FAR
+    potential[0] = 0
+    for u in range(network.nodes):
+        if potential[u] < FAR:
+            for k in range(begin[u], begin[u + 1]):
+                e = leaving[k]
+                if e % 2 == 0 and room[e] > 0:
+                    potential[to[e]] = min(potential[to[e]], potential[u] + network.cost[e // 2])
+    return Residual(begin, leaving, to, room, potential)
+
+
+@compiled
+def sink_down(heap: Ints, place: Ints, distance: Ints, size: int, at: int) -> None:
+    """Let the node at a place of the heap sink to where it belongs."""
+    node = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and distance[heap[child + 1]] < distance[heap[child]]:
+            child += 1
+        if distance[heap[child]] >= distance[node]:
+            break
+        heap[at] = heap[child]
+        place[heap[at]] = at
+        at = child
+    heap[at] = node
+    place[node] = at
+
+
+@compiled
+def rise(heap: Ints, place: Ints, distance: Ints, at: int) -> None:
+    """Let the node at a place of the heap rise to where it belongs."""
+    node = heap[at]
+    while at > 0:
+        above = (at - 1) // 2
+        if distance[heap[above]] <= distance[node]:
+            break
+        heap[at] = heap[above]
+        place[heap[at]] = at
+        at = above
+    heap[at] = node
+    place[node] = at
+
+
+@compiled
+def shortest(residual: Residual, cost: Ints, distance: Ints, heap: Ints, place: Ints, stack: Ints) -> bool:
+    """Add to the potentials the distances from the source, but none beyond the sink's; False if it is out of reach.
+
+    Nodes at the distance that is being settled wait on a stack (most arcs that matter cost 0), further ones in a heap.
+    """
+    nodes = len(distance)
+    for u in range(nodes):
+        distance[u], place[u] = FAR, -1
+    distance[0], stack[0] = 0, 0
+    waiting, size, now = 1, 0, 0
+    potential = residual.potential
+    while distance[nodes - 1] > now and (waiting or size):
+        if waiting == 0:
+            stack[0], waiting = heap[0], 1
+            place[heap[0]] = -2
+            now = distance[heap[0]]
+            size -= 1
+            if size:
+                heap[0] = heap[size]
+                sink_down(heap, place, distance, size, 0)
+        waiting -= 1
+        u = stack[waiting]
+        for k in range(residual.begin[u], residual.begin[u + 1]):
+            e = residual.arcs[k]
+            if residual.room[e] > 0:
+                w = residual.to[e]
+                length = cost[e // 2] if e % 2 == 0 else -cost[e // 2]
+                there = now + length + potential[u] - potential[w]
+                if there < distance[w]:
+                    distance[w] = there
+                    if there == now:
+                        stack[waiting] = w
+                        waiting += 1
+                        if place[w] >= 0:  # leaves the heap: the last takes its place
+                            hole = place[w]
+                            size -= 1
+                            if hole < size:
+                                heap[hole] = heap[size]
+                                place[heap[hole]] = hole
+                                rise(heap, place, distance, hole)
+                                sink_down(heap, place, distance, size, place[heap[hole]])
+                        place[w] = -2
+                    else:
+                        if place[w] < 0:
+                            heap[size], place[w] = w, size
+                            size += 1
+                        rise(heap, place, distance, place[w])
+    reach = distance[nodes - 1]
+    if reach == FAR:
+        return False
+    for u in range(nodes):
+        potential[u] += min(distance[u], reach)
+    return True
+
+
+@compiled
+def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints, state: Ints) -> int:
+    """Ship along arcs of reduced cost 0 until no path is left or `amount` is through; returns what went through."""
+    nodes, shipped, depth, u = len(state), 0, 0, 0
+    potential = residual.potential
+    for w in range(nodes):
+        current[w], state[w] = residual.begin[w], 0  # state 0: untouched, 1: on the path, 2: no way on
+    state[0] = 1
+    while shipped < amount:
+        if u == nodes - 1:
+            most = amount - shipped
+            for k in range(depth):
+                most = min(most, residual.room[path[k]])
+            back = depth
+            for k in range(depth - 1, -1, -1):
+                residual.room[path[k]] -= most
+                residual.room[path[k] ^ 1] += most
+                if residual.room[path[k]] == 0:
+                    back = k
+            shipped += most
+            while depth > back:
+                depth -= 1
+                state[residual.to[path[depth]]] = 0
+                u = residual.to[path[depth] ^ 1]
+            continue
+        moved = False
+        while current[u] < residual.begin[u + 1]:
+            e = residual.arcs[current[u]]
+            w = residual.to[e]
+            if residual.room[e] > 0 and state[w] == 0:
+                length = cost[e // 2] if e % 2 == 0 else -cost[e // 2]
+                if length + potential[u] == potential[w]:
+                    path[depth] = e
+                    depth += 1
+                    state[w] = 1
+                    u, moved = w, True
+                    break
+            current[u] += 1
+        if not moved:
+            if u == 0:
+                break
+            state[u] = 2
+            depth -= 1
+            u = residual.to[path[depth] ^ 1]
+            current[u] += 1
+    return shipped
+
+
+@compiled
+def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
+    """The cheapest flow of `amount` from source to sink: (arcs,) flow, what was shipped, and the number of phases.
+
+    Less than `amount` is shipped only where no more can be.
+    """
+    residual = residual_of(network)
+    nodes = network.nodes
+    distance, heap = np.empty(nodes, np.int64), np.empty(nodes, np.int32)
+    place, stack, current = np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.empty(nodes, np.int64)
+    path, state = np.empty(nodes + 1, np.int32), np.empty(nodes, np.int8)
+    shipped, phases = 0, 0
+    while shipped < amount:
+        if not shortest(residual, network.cost, distance, heap, place, stack):
+            break
+        shipped += ship(residual, network.cost, amount - shipped, current, path, state)
+        phases += 1
+    flow = np.empty(len(network.tail), np.int64)
+    for e in range(len(flow)):
+        flow[e] = residual.room[2 * e + 1]
+    return flow, shipped, phases

@@ -1,0 +1,157 @@
+"""The histograms of a product: axes, cells (C order), and sparse counts of geounits, summed up the spine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+from spine.hierarchy import Spine, changes
+from spine.workload import WORKLOADS, Workload
+
+HOUSEHOLD, NURSING, TYPES = 0, 3, 8  # of hhgq: 0 in a household, 1..7 the major group-quarters types
+UNDER_18 = 0  # of votingage
+VACANT, OCCUPIED = 0, 1  # of h1
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """What is counted in each geounit: the axes with their query groups.
+
+    type_axis: the axis of living quarters, whose coordinates a geounit may hold only if it has such quarters.
+    zeros: structural zeros, as (axis, coordinate) pairs that no record combines.
+    """
+
+    name: str
+    workload: Workload
+    type_axis: str | None = None
+    zeros: tuple[tuple[tuple[str, int], ...], ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        return tuple(self.workload.axes.values())
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return prod(self.shape)
+
+    @cached_property
+    def coordinates(self) -> dict[str, IntArray]:
+        """For each axis the (cells,) coordinate of every cell."""
+        return dict(zip(self.workload.axes, np.indices(self.shape).reshape(len(self.shape), -1), strict=True))
+
+    @cached_property
+    def types(self) -> IntArray:
+        """(cells,) type of living quarters of every cell; all 0 without such an axis."""
+        return self.coordinates[self.type_axis] if self.type_axis else np.zeros(self.cells, np.int64)
+
+    @cached_property
+    def possible(self) -> BoolArray:
+        """(cells,) whether a cell is no structural zero."""
+        possible = np.ones(self.cells, bool)
+        for together in self.zeros:
+            possible &= ~np.logical_and.reduce([self.coordinates[axis] == value for axis, value in together])
+        return possible
+
+
+PERSONS = Product("pl94-persons", WORKLOADS["pl94-persons"], "hhgq", ((("hhgq", NURSING), ("votingage", UNDER_18)),))
+UNITS = Product("pl94-units", WORKLOADS["pl94-units"])
+PRODUCTS = {product.name: product for product in (PERSONS, UNITS)}
+
+
+H = TypeVar("H", bound="Histograms")
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """The nonzero cells of the geounits first, first + 1, ... of one level, in spine order.
+
+    level: index into the spine's levels. starts: (geounits + 1,) where each geounit's entries begin. cell, count:
+    (entries,) ascending cells of each geounit and their positive counts.
+    """
+
+    level: int
+    first: int
+    starts: IntArray
+    cell: IntArray
+    count: IntArray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def last(self) -> int:
+        """The geounit after the last one."""
+        return self.first + len(self)
+
+    def of(self, geounit: int) -> tuple[IntArray, IntArray]:
+        """Cells and counts of one geounit, by its number on the level."""
+        begin, end = self.starts[geounit - self.first], self.starts[geounit - self.first + 1]
+        return self.cell[begin:end], self.count[begin:end]
+
+    @property
+    def row(self) -> IntArray:
+        """(entries,) the geounit of every entry, counted from `first`."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def only(self: H, first: int, last: int | None = None) -> H:
+        """The geounits first, ..., last - 1 (one, without last), by their numbers on the level."""
+        begin, end = first - self.first, (first + 1 if last is None else last) - self.first
+        entries = slice(self.starts[begin], self.starts[end])
+        starts = self.starts[begin : end + 1] - self.starts[begin]
+        return type(self)(self.level, first, starts, self.cell[entries], self.count[entries])
+
+    def totals(self) -> IntArray:
+        """(geounits,) sums of the histograms."""
+        return np.bincount(self.row, self.count, minlength=len(self)).astype(np.int64)
+
+    def dense(self, cells: int) -> IntArray:
+        """(geounits, cells) counts."""
+        counts = np.zeros((len(self), cells), np.int64)
+        counts[self.row, self.cell] = self.count
+        return counts
+
+
+@dataclass(frozen=True)
+class TrueHistograms(Histograms):
+    """Confidential: exact counts of records. Only measuring may read them; no function of estimation takes them."""
+
+
+@dataclass(frozen=True)
+class Estimates(Histograms):
+    """What estimation made of noisy answers and declared invariants."""
+
+
+def from_entries(kind: type[H], level: int, first: int, row: IntArray, cell: IntArray, count: IntArray, n: int) -> H:
+    """Histograms of n geounits from (row, cell, count) entries in any order; entries of one cell are added."""
+    order = np.lexsort((cell, row))
+    row, cell, count = row[order], cell[order], count[order]
+    begins = np.flatnonzero(changes(row, cell)) if len(row) else np.zeros(0, np.int64)
+    count = np.add.reduceat(count, begins) if len(row) else count
+    keep = count != 0
+    row, cell, count = row[begins][keep], cell[begins][keep], count[keep]
+    return kind(level, first, np.searchsorted(row, np.arange(n + 1)), cell, count)
+
+
+def joined(parts: list[H]) -> H:
+    """Runs of geounits of one level that follow each other as one."""
+    offsets = np.cumsum([0, *(len(part.cell) for part in parts)])
+    starts = [part.starts[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
+    cell, count = np.concatenate([p.cell for p in parts]), np.concatenate([p.count for p in parts])
+    return type(parts[0])(parts[0].level, parts[0].first, np.append(np.concatenate(starts), len(cell)), cell, count)
+
+
+def summed(blocks: H, spine: Spine) -> tuple[H, ...]:
+    """The histograms of every level of the spine, top first, from those of all its blocks in spine order."""
+    levels = [blocks]
+    for level in range(len(spine.levels) - 2, -1, -1):
+        below = levels[0]
+        row, n = spine.parents[level + 1][below.row], len(spine.starts[level])
+        levels.insert(0, from_entries(type(blocks), level, 0, row, below.cell, below.count, n))
+    return tuple(levels)

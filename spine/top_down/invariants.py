@@ -1,0 +1,63 @@
+"""Invariants of the redistricting product, from what is declared: never from the confidential records.
+
+Declared are each state's total population and each block's number of housing units and of group-quarters facilities by
+type. Summed up the spine, they say where nobody of a type lives (no such quarters) and that a facility has a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+from spine.hierarchy import Spine
+from spine.top_down.histogram import HOUSEHOLD, TYPES
+
+
+@dataclass(frozen=True)
+class Invariants:
+    """The declared invariants on every level of a spine.
+
+    quarters: for each level (geounits, 8): housing units (occupied or vacant), then facilities of types 1..7.
+    state_totals: (states,) declared populations. state_of: (geounits of the level State,) the state of each part.
+    """
+
+    quarters: tuple[IntArray, ...]
+    state_totals: IntArray
+    state_of: IntArray
+
+    def housing_units(self, level: int) -> IntArray:
+        """(geounits,) housing units."""
+        return self.quarters[level][:, HOUSEHOLD]
+
+    def allowed(self, level: int) -> BoolArray:
+        """(geounits, 8) whether a geounit has living quarters of a type, and so may have persons there."""
+        return self.quarters[level] > 0
+
+    def least(self, level: int) -> IntArray:
+        """(geounits, 8) the fewest persons of each type: one in every facility; housing units may stand empty."""
+        least = self.quarters[level].copy()
+        least[:, HOUSEHOLD] = 0
+        return least
+
+
+def invariants(spine: Spine, quarters: IntArray, state_totals: dict[int, int], state_of_block: IntArray) -> Invariants:
+    """The declared invariants, summed up the spine.
+
+    quarters: (blocks, 8) of the blocks in spine order. state_totals: population by state code; state_of_block: the
+    state code of the blocks in spine order. A spine that ends at the states (its "blocks" are the states' parts)
+    is given theirs. ValueError for a block without quarters, a state without a declared total.
+    """
+    if quarters.shape != (spine.blocks, TYPES) or (quarters < 0).any():
+        raise ValueError(f"quarters must be ({spine.blocks}, {TYPES}) counts of housing units and facilities")
+    empty = np.flatnonzero(quarters.sum(axis=1) == 0)
+    if len(empty):
+        raise ValueError(f"block {empty[0]} of the spine has neither housing units nor group quarters: it is on none")
+    by_level = [np.add.reduceat(quarters, starts, axis=0) for starts in spine.starts]
+    codes = np.unique(state_of_block)
+    if missing := sorted(set(codes.tolist()) - set(state_totals)):
+        raise ValueError(f"no total population is declared for state {missing[0]:02d}")
+    parts = spine.starts[spine.levels.index("State")]
+    totals = np.array([state_totals[code] for code in codes.tolist()], np.int64)
+    return Invariants(tuple(by_level), totals, np.searchsorted(codes, state_of_block[parts]))

@@ -1,0 +1,142 @@
+"""Pass 0: the children's totals, exactly.
+
+min sum_c s_c (T_c - y_c)^2 where the totals are those of some division of the parent among its children. Which totals
+can be divided depends on the parent only through its count of each type of living quarters: every set A of types must
+find room, T(children that allow some type of A) >= P(A), beside T >= 0 and sum T = P. These are the bases of a
+supermodular function, so the minimum is found by Groenevelt's decomposition: solve without the sets, split along the
+most violated one, solve both halves. With at most 8 types all 256 sets are looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+from spine.top_down.compiled import compiled
+from spine.workload import FloatArray
+
+ENOUGH = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation
+DYKSTRA_ROUNDS = 10_000
+AGREED = 1e-9  # persons by which both sets' projections may differ at the end
+
+
+@compiled
+def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, least: FloatArray, counts: FloatArray) -> FloatArray:
+    """(children,) totals nearest to y with weights s.
+
+    allowed, least: (types, children), persons of each type at least `least`. counts: (types,) of the parent.
+    """
+    kinds, children = allowed.shape
+    bound, supply = np.zeros(children), counts.copy()
+    for t in range(kinds):
+        for c in range(children):
+            bound[c] += least[t, c]
+            supply[t] -= least[t, c]
+    mask = np.zeros(children, np.int64)
+    for t in range(kinds):
+        for c in range(children):
+            if allowed[t, c] and supply[t] > 0.0:
+                mask[c] |= 1 << t
+    result = np.zeros(children)
+    region = np.zeros(children, np.int64)  # which regions the children are in; regions[r] = its types
+    regions = [(1 << kinds) - 1]
+    at = 0
+    while at < len(regions):
+        members = np.flatnonzero(region == at)
+        kind = int(regions[at])
+        at += 1
+        total = supply_of(supply, kind)
+        if total <= 0.0 or len(members) == 0:
+            continue
+        rise = total
+        width = 0.0
+        for m in members:
+            rise -= y[m] - bound[m]
+            width += 1.0 / s[m]
+        for m in members:
+            result[m] = y[m] - bound[m] + rise / width / s[m]
+        worst, most = most_violated(result, mask, members, supply, kind)
+        if most > ENOUGH * (1.0 + total):
+            regions.append(worst)
+            regions.append(kind & ~worst)
+            for m in members:
+                inside = (mask[m] & worst) != 0 or result[m] < 0.0
+                region[m] = len(regions) - 2 if inside else len(regions) - 1
+                result[m] = 0.0
+    for c in range(children):
+        result[c] = bound[c] + max(result[c], 0.0)
+    return result
+
+
+@compiled
+def supply_of(supply: FloatArray, kind: int) -> float:
+    """What a set of types (bits) has in all."""
+    total = 0.0
+    for t in range(len(supply)):
+        if (kind >> t) & 1:
+            total += supply[t]
+    return total
+
+
+@compiled
+def most_violated(
+    totals: FloatArray, mask: IntArray, members: IntArray, supply: FloatArray, kind: int
+) -> tuple[int, float]:
+    """The set of types (bits, possibly none) that lacks the most room, and how much."""
+    worst, most = 0, -np.inf
+    subset = kind
+    while True:
+        short = supply_of(supply, subset)
+        for c in members:
+            if mask[c] & subset or totals[c] < 0.0:
+                short -= totals[c]
+        if short > most:
+            worst, most = subset, short
+        if subset == 0:
+            break
+        subset = (subset - 1) & kind
+    return worst, most
+
+
+def totals_in_groups(
+    y: FloatArray,
+    s: FloatArray,
+    allowed: BoolArray,
+    least: FloatArray,
+    counts: FloatArray,
+    group: IntArray,
+    group_totals: IntArray,
+) -> FloatArray:
+    """`totals`, where also those of each group of children sum to its declared total (states, under the nation).
+
+    Dykstra's alternating projections: both sets are projected on exactly; the first round is nearly always the last.
+    """
+    give = np.where((allowed & (counts > 0)[:, None]).any(axis=0), 1 / s, 0.0)
+    width = np.bincount(group, give)
+
+    def to_groups(point: FloatArray) -> FloatArray:
+        missing = group_totals - np.bincount(group, point)
+        moved: FloatArray = point + (missing / np.where(width > 0, width, 1.0))[group] * give
+        return moved
+
+    point, correction = to_groups(y), np.zeros_like(y)
+    for _ in range(DYKSTRA_ROUNDS):
+        inside = totals(point + correction, s, allowed, least, counts)
+        correction += point - inside
+        following = to_groups(inside)
+        if np.abs(following - inside).max() < AGREED:
+            break
+        point = following
+    return following
+
+
+def to_integers(totals: FloatArray, least: IntArray, total: int) -> IntArray:
+    """Integers next to `totals` that sum to `total`, by largest remainder; ties in spine order."""
+    whole: IntArray = np.maximum(np.floor(totals + 1e-9).astype(np.int64), least)
+    missing = total - int(whole.sum())
+    if missing:
+        order = np.argsort(-(totals - whole), kind="stable")
+        if not 0 <= missing <= len(order):
+            raise ValueError("the totals are no division of their sum")
+        whole[order[:missing]] += 1
+    return whole

@@ -1,0 +1,93 @@
+"""H1, occupied and vacant housing units: one unknown a geounit, in closed form.
+
+The number of housing units is invariant, so of (vacant, occupied) one is left: with noisy answers y0, y1 of equal
+variance the best target for occupied is (hu - y0 + y1) / 2, of weight proportional to the share. The children of a
+parent are projected onto {sum = the parent's, 0 <= occupied <= hu} (one multiplier) and rounded by largest remainder.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spine.geography import IntArray
+from spine.top_down.compiled import compiled
+from spine.workload import FloatArray
+
+
+def targets(units: IntArray, answers: IntArray) -> FloatArray:
+    """(geounits,) targets for occupied units; answers: (geounits, 2) noisy vacant and occupied."""
+    return (units - answers[:, 0] + answers[:, 1]) / 2
+
+
+def roots(units: IntArray, target: FloatArray) -> IntArray:
+    """(geounits,) occupied units of geounits without a parent."""
+    return np.rint(np.clip(target, 0, units)).astype(np.int64)
+
+
+@compiled
+def children(occupied: IntArray, first: IntArray, units: IntArray, target: FloatArray, weight: FloatArray) -> IntArray:
+    """(children,) occupied units of the children of all parents; first: (parents + 1,) each parent's first child."""
+    result = np.zeros(len(units), np.int64)
+    for p in range(len(occupied)):
+        begin, end = first[p], first[p + 1]
+        if end - begin == 1:
+            result[begin] = occupied[p]
+        else:
+            share = divided(occupied[p], units[begin:end], target[begin:end], weight[begin:end])
+            whole(occupied[p], units[begin:end], share, result[begin:end])
+    return result
+
+
+@compiled
+def divided(total: int, units: IntArray, target: FloatArray, weight: FloatArray) -> FloatArray:
+    """min sum weight (o - target)^2 with sum o = total, 0 <= o <= units: o = clip(target + lambda / weight).
+
+    Bisection to adjacent floats would do; between the bounds at which all are empty and all are full, Newton with a
+    bracket ends after a few steps, for the sum is piecewise linear.
+    """
+    n = len(units)
+    low, high = np.inf, -np.inf
+    for c in range(n):
+        low = min(low, (0.0 - target[c]) * weight[c])
+        high = max(high, (units[c] - target[c]) * weight[c])
+    result = np.empty(n)
+    multiplier = min(high, max(low, 0.0))
+    for _ in range(200):
+        total_now, slope = 0.0, 0.0
+        for c in range(n):
+            z = target[c] + multiplier / weight[c]
+            result[c] = min(float(units[c]), max(0.0, z))
+            total_now += result[c]
+            slope += 1.0 / weight[c] if 0.0 < z < units[c] else 0.0
+        missing = total - total_now
+        if abs(missing) <= 1e-12 * (1.0 + total):
+            break
+        if missing > 0:
+            low = multiplier
+        else:
+            high = multiplier
+        following = multiplier + missing / slope if slope > 0.0 else np.nan
+        if not low < following < high:
+            following = 0.5 * (low + high)
+        if following == multiplier:
+            break
+        multiplier = following
+    return result
+
+
+@compiled
+def whole(total: int, units: IntArray, share: FloatArray, result: IntArray) -> None:
+    """Round: the largest fractions go up; ties, and what is left by rounding errors, in spine order."""
+    n, left = len(units), total
+    fraction = np.empty(n)
+    for c in range(n):
+        result[c] = min(units[c], int(np.floor(share[c] + 1e-9)))
+        fraction[c] = share[c] - result[c] if result[c] < units[c] else -np.inf
+        left -= result[c]
+    for _ in range(left):
+        best = 0
+        for c in range(1, n):
+            if fraction[c] > fraction[best]:
+                best = c
+        result[best] += 1
+        fraction[best] = -np.inf if result[best] == units[best] else fraction[best] - 1.0

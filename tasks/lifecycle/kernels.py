@@ -1,0 +1,31 @@
+"""Where compiled kernels are kept: in the state directory, a folder for each version of their source.
+
+numba caches a kernel beside its own file's time and size, but compiles what it calls into it: after a change in another
+file it would go on with the old code. A folder named by the digest of all of them cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import spine
+
+COMPILED = Path(spine.__file__).parent / "top_down"
+
+
+def keep_kernels(state: Path) -> Path:
+    """Make compiled kernels be cached below `state` in this process and those it starts; return the folder.
+
+    Call it before anything imports spine.top_down: RuntimeError after that, for numba looks once.
+    """
+    if "spine.top_down.compiled" in sys.modules:
+        raise RuntimeError("keep_kernels comes before the import of spine.top_down")
+    sources = sha256()
+    for path in sorted(COMPILED.glob("*.py")):
+        sources.update(sha256(path.read_bytes()).digest())
+    folder = state / "kernels" / sources.hexdigest()[:16]
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    return folder

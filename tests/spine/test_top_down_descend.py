@@ -1,0 +1,307 @@
+"""The whole descent on small synthetic states: recovery, invariants, independence of partition, failures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from top_down_cases import (
+    LEVELS,
+    STATE,
+    State,
+    check,
+    everything,
+    measuring,
+    plan_of,
+    rich,
+    same,
+    small_state,
+    state,
+    with_shares,
+)
+
+from spine.allocations import Allocation
+from spine.allocations_pl94 import allocation
+from spine.hierarchy import Spine
+from spine.top_down import (
+    Estimates,
+    EstimationError,
+    Measure,
+    NoisyAnswers,
+    Plan,
+    TrueHistograms,
+    estimate_below,
+    estimate_children,
+    estimate_roots,
+    failures,
+    invariants,
+    joined,
+    reference,
+    summed,
+)
+from spine.top_down.histogram import PERSONS, from_entries
+from spine.top_down.least_squares import Solution
+from spine.top_down.measurements import inverse_variance
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_without_noise_the_truth_comes_back(parts: int) -> None:
+    found = small_state(parts, parts)
+    plan = plan_of(found)
+    estimates, solves = everything(plan, measuring(plan, found.persons, None))
+    check(plan, estimates, found.persons)
+    assert not any(solve.failed for solve in solves)
+    assert all(
+        np.array_equal(one.cell, other.cell) and np.array_equal(one.count, other.count)
+        for one, other in zip(estimates, summed(found.persons, plan.spine), strict=True)
+    )
+
+
+@pytest.mark.parametrize("known", [1, 2, 3])
+def test_levels_of_a_huge_budget_are_exact(known: int) -> None:
+    """All levels down to one without noise: these come back; the levels below do not."""
+    found = small_state(7)
+    plan = plan_of(found)
+    exact, noisy = measuring(plan, found.persons, None), measuring(plan, found.persons, 3)
+    estimates, _ = everything(plan, lambda level, *run: (exact if level <= known else noisy)(level, *run))
+    truth = summed(found.persons, plan.spine)
+    equal = [
+        np.array_equal(e.cell, t.cell) and np.array_equal(e.count, t.count)
+        for e, t in zip(estimates, truth, strict=True)
+    ]
+    assert all(equal[: known + 1])
+    assert not equal[-1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rounding", ["program", "l1"])
+def test_invariants_and_sums(seed: int, rounding: str) -> None:
+    found = small_state(seed, 1 + seed % 2)
+    plan = plan_of(found, rounding=rounding)
+    estimates, solves = everything(plan, measuring(plan, found.persons, seed))
+    check(plan, estimates, found.persons)
+    assert not any(solve.failed for solve in solves)
+    assert max(solve.violation for solve in solves) < 1e-6
+
+
+def test_the_estimate_does_not_depend_on_the_partition_of_the_work() -> None:
+    """Runs of other sizes; county by county in reverse order; a parent at a time: the same, bit by bit."""
+    found = small_state(11, 2)
+    plan = plan_of(found)
+    measure = measuring(plan, found.persons, 1)
+    whole, _ = everything(plan, measure)
+    assert same(whole, everything(replace(plan, rows=1), measure)[0])
+    roots, _ = estimate_roots(plan, measure)
+    counties, _ = estimate_children(plan, roots, measure)
+    parts = [estimate_below(plan, counties.only(c), measure)[0] for c in reversed(range(len(counties)))]
+    assert same(whole[2:], [joined(list(levels)) for levels in zip(*reversed(parts), strict=True)])
+
+
+def test_measure_is_asked_once_for_each_geounit_that_has_people_and_siblings() -> None:
+    found = small_state(12)
+    plan = plan_of(found, rows=20)
+    answer, asked = measuring(plan, found.persons, 2), []
+
+    def measure(level: int, first: int, last: int) -> NoisyAnswers:
+        asked.append((level, first, last))
+        return answer(level, first, last)
+
+    everything(plan, measure)
+    rows = [(level, row) for level, first, last in asked for row in range(first, last)]
+    assert len(rows) == len(set(rows))
+    assert asked == sorted(asked)
+
+
+def nation(seed: int) -> tuple[Plan, TrueHistograms]:
+    """A nation of three states, two of two parts, one part uninhabited: its spine ends at the states' parts."""
+    spine = Spine(("US", "State"), np.arange(5), (np.array([0]), np.arange(5)), (np.zeros(1, int), np.zeros(5, int)), 1)
+    alloc = allocation("pl94-persons", "us")
+    spine = spine.with_shares({level: alloc.levels[level] for level in spine.levels})
+    people = state(spine, np.array([4000, 900, 2500, 0, 3000]), np.arange(5), seed)
+    quarters = people.quarters
+    quarters[3] = 0
+    quarters[3, 0] = 2
+    codes = np.array([1, 1, 2, 2, 4])
+    totals = np.bincount(codes, people.persons.totals(), minlength=5)
+    declared = invariants(spine, quarters, dict(enumerate(totals.tolist())), codes)
+    return Plan(PERSONS, spine, alloc, declared), people.persons
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_under_a_nation_every_state_has_its_declared_total(seed: int) -> None:
+    plan, persons = nation(seed)
+    exact, _ = everything(plan, measuring(plan, persons, None))
+    np.testing.assert_array_equal(exact[1].dense(2016), persons.dense(2016))
+    found, solves = everything(plan, measuring(plan, persons, seed))
+    check(plan, found, persons)
+    totals = np.bincount(plan.invariants.state_of, found[1].totals())
+    np.testing.assert_array_equal(totals, plan.invariants.state_totals)
+    assert not any(solve.failed for solve in solves)
+
+
+def test_puerto_rico_has_its_root_at_the_state() -> None:
+    found = small_state(5)
+    pr = allocation("pl94-persons", "pr")
+    assert "total" not in pr.queries["State"]
+    spine = found.spine.with_shares({level: pr.levels[level] for level in LEVELS})
+    plan = plan_of(replace(found, spine=spine), pr)
+    estimates, _ = everything(plan, measuring(plan, found.persons, 5))
+    check(plan, estimates, found.persons)
+
+
+def pure(epsilon: Fraction) -> Allocation:
+    return replace(allocation("pl94-persons", "us"), mechanism="pure", budget=epsilon)
+
+
+def test_pure_differential_privacy() -> None:
+    """Weights are 1 / variance of Laplace_Z: against the definition; the estimate keeps every invariant."""
+    share, alpha, epsilon = Fraction(1, 3), Fraction(1, 7), Fraction(5)
+    b = float(2 / (epsilon * share * alpha))
+    k = np.arange(-3000, 3001)
+    pmf = np.tanh(1 / (2 * b)) * np.exp(-np.abs(k) / b)
+    assert inverse_variance(pure(epsilon), share, alpha) == pytest.approx(1 / (pmf * k * k).sum(), rel=1e-9)
+    found = small_state(8)
+    plan = plan_of(found, pure(Fraction(20)))
+    estimates, solves = everything(plan, measuring(plan, found.persons, 8))
+    check(plan, estimates, found.persons)
+    assert not any(solve.failed for solve in solves)
+
+
+def line(sizes: list[int], population: list[int], seed: int = 1) -> State:
+    """A state that is a chain of only children down to `sizes[-1]` blocks (sizes: geounits a level)."""
+    blocks = sizes[-1]
+    starts = tuple(np.arange(size) if size == blocks else np.array([0]) for size in sizes)
+    spine = with_shares(Spine(LEVELS, np.arange(blocks), starts, starts, 1))
+    return state(spine, np.array(population), np.zeros(blocks, np.int64), seed)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        line([1, 1, 1, 1, 1], [37]),
+        line([1, 1, 1, 1, 1], [1]),
+        line([1, 1, 1, 1, 7], [1, 0, 0, 0, 0, 0, 0]),
+        line([1, 1, 1, 1, 300], [5] * 300),
+        line([1, 1, 1, 1, 4], [0, 0, 0, 0]),
+    ],
+    ids=["one block", "one person", "one person among seven blocks", "hundreds of children", "nobody"],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_degenerate_states(found: State, seed: int) -> None:
+    plan = plan_of(found)
+    estimates, _ = everything(plan, measuring(plan, found.persons, seed))
+    check(plan, estimates, found.persons)
+    if found.spine.blocks == 1:  # the root has no other constraint than the total, so only that is known
+        assert estimates[-1].totals().tolist() == [found.total()]
+
+
+def test_lower_bounds_bind_and_hold() -> None:
+    """Facilities with one person each, in blocks that hold nothing else: only the bounds keep them inhabited."""
+    found = line([1, 1, 1, 1, 12], [40] * 12)
+    quarters, cell = np.zeros((12, 8), np.int64), PERSONS.types.searchsorted(7) + 200
+    quarters[:, 0] = 20
+    quarters[4:, 7], quarters[6:, 0] = 3, 0
+    row = np.repeat(np.arange(12), np.where(np.arange(12) < 4, 40, 3))
+    cells = np.where(row < 4, 130, cell)
+    persons = from_entries(TrueHistograms, 4, 0, row, cells, np.ones(len(row), np.int64), 12)
+    bounded = State(found.spine, persons, quarters)
+    for seed in range(6):
+        plan = plan_of(bounded)
+        estimates, solves = everything(plan, measuring(plan, persons, seed))
+        check(plan, estimates, persons)
+        assert not any(solve.failed for solve in solves)
+
+
+def test_a_share_of_0_with_siblings_is_refused() -> None:
+    found = small_state(1)
+    shares = list(found.spine.shares)
+    shares[1] = np.where(np.arange(len(shares[1])) == 1, 0, shares[1])
+    plan = plan_of(replace(found, spine=replace(found.spine, shares=tuple(shares))))
+    with pytest.raises(ValueError, match="has siblings and the share 0"):
+        everything(plan, measuring(plan, found.persons, 1))
+
+
+def test_a_level_without_the_detailed_query_is_refused() -> None:
+    alloc = allocation("pl94-persons", "us")
+    queries = {**alloc.queries, "Tract": {"total": Fraction(1)}}
+    with pytest.raises(ValueError, match="Tract does not ask the detailed query"):
+        plan_of(small_state(1), replace(alloc, queries=queries))
+
+
+@pytest.mark.parametrize("installed", [["piqp"], ["clarabel"], []])
+def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our solver fails in every parent of 10 to 300 unknowns: the next in line takes over, and is told."""
+    found = small_state(9)
+    plan = plan_of(found)
+    measure = measuring(plan, found.persons, 9)
+    real = failures.least_squares
+
+    def stopping(*given: object) -> Solution:
+        solution: Solution = real(*given)  # type: ignore[arg-type]
+        return solution._replace(step=1.0) if 10 <= solution.x.size <= 300 else solution
+
+    expected, _ = everything(plan, measure)
+    monkeypatch.setattr(failures, "least_squares", stopping)
+    monkeypatch.setattr(reference, "installed", lambda: installed)
+    estimates, solves = everything(plan, measure)
+    check(plan, estimates, found.persons)
+    failed = [solve for solve in solves if solve.failed]
+    assert len(failed) == sum(10 <= solve.children * solve.cells <= 300 for solve in solves) > 10
+    assert {solve.solver for solve in failed} == {installed[0] if installed else "best iterate"}
+    np.testing.assert_array_equal(estimates[-1].totals().sum(), expected[-1].totals().sum())
+
+
+def test_a_careful_second_attempt_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = small_state(9)
+    plan = plan_of(found)
+    real = failures.least_squares
+    monkeypatch.setattr(failures, "least_squares", lambda *given: real(*given)._replace(step=0.0 if given[-2] else 1.0))
+    estimates, solves = everything(plan, measuring(plan, found.persons, 9))
+    check(plan, estimates, found.persons)
+    assert {solve.solver for solve in solves} == {"own, careful"}
+
+
+def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = small_state(9)
+    plan = plan_of(found)
+    real = failures.least_squares
+    monkeypatch.setattr(failures, "least_squares", lambda *given: (s := real(*given))._replace(step=1.0, x=s.x * 1.5))
+    monkeypatch.setattr(reference, "installed", lambda: [])
+    with pytest.raises(EstimationError, match="least squares: no solver met") as error:
+        everything(plan, measuring(plan, found.persons, 9))
+    assert not any(character.isdigit() for character in str(error.value))
+
+
+def test_estimation_takes_nothing_confidential() -> None:
+    """The three steps' arguments: a plan, estimates, a callable of level and rows. And mypy knows the types apart."""
+    import inspect
+
+    for step in (estimate_roots, estimate_children, estimate_below):
+        annotations = [p.annotation for p in inspect.signature(step, eval_str=True).parameters.values()]
+        assert set(annotations) <= {Plan, Estimates, Measure}
+    assert not issubclass(Estimates, TrueHistograms)
+    assert not issubclass(TrueHistograms, Estimates)
+
+
+def test_estimation_imports_nothing_that_draws_or_reads() -> None:
+    code = "import sys, spine.top_down; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {m.split(".")[0] for m in modules} & {"privacy", "tasks", "flows", "prefect", "dask", "distributed"}
+
+
+def test_a_huge_budget_by_variance_alone_is_the_truth() -> None:
+    found = small_state(4)
+    plan = plan_of(found, rich(LEVELS))
+    estimates, _ = everything(plan, measuring(plan, found.persons, 4))
+    truth = summed(found.persons, plan.spine)
+    assert [e.count.tolist() for e in estimates] == [t.count.tolist() for t in truth]
+
+
+def test_state_code_must_be_declared() -> None:
+    found = small_state(1)
+    with pytest.raises(ValueError, match="no total population is declared for state 44"):
+        invariants(found.spine, found.quarters, {45: 1}, np.full(found.spine.blocks, STATE))

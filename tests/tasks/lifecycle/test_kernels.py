@@ -1,0 +1,47 @@
+"""Compiled kernels are kept where the state is, one folder a version of their source."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.lifecycle import kernels
+
+CODE = """
+import sys
+from pathlib import Path
+from tasks.lifecycle.kernels import keep_kernels
+folder = keep_kernels(Path(sys.argv[1]))
+import numpy as np
+from spine.top_down.projection import folded
+assert folded(np.ones(100)) == 100
+print(folder)
+"""
+
+
+def test_kernels_are_cached_below_the_state(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CODE, str(tmp_path)]
+    folder = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    assert folder.parent == tmp_path / "kernels"
+    written = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
+    assert written
+    subprocess.run(command, check=True, capture_output=True)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")} == written
+
+
+def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
+    monkeypatch.delitem(sys.modules, "spine.top_down.compiled", raising=False)
+    first = kernels.keep_kernels(tmp_path)
+    monkeypatch.setattr(kernels, "COMPILED", tmp_path)
+    assert kernels.keep_kernels(tmp_path) != first
+
+
+def test_too_late_is_said(tmp_path: Path) -> None:
+    import spine.top_down  # noqa: F401
+
+    with pytest.raises(RuntimeError, match="before the import"):
+        kernels.keep_kernels(tmp_path)

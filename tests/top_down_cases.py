@@ -1,0 +1,255 @@
+"""Synthetic states for the estimation of the TopDown Algorithm: blocks, persons, invariants and their measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from spine.allocations import Allocation
+from spine.allocations_pl94 import allocation
+from spine.hierarchy import Spine
+from spine.top_down import (
+    PERSONS,
+    Estimates,
+    Measure,
+    NoisyAnswers,
+    Plan,
+    Product,
+    Solve,
+    TrueHistograms,
+    descend,
+    estimate_below,
+    estimate_roots,
+    exact_answers,
+    failures,
+    invariants,
+    query_group,
+    summed,
+)
+from spine.top_down.failures import Division
+from spine.top_down.histogram import from_entries
+from spine.top_down.measurements import inverse_variance
+
+LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
+STATE = 44
+# Chances of the 63 races, alone and in combination: rough 2020 figures of Rhode Island.
+_PAIRS = {(0, 5): 0.36, (0, 1): 0.17, (0, 3): 0.12, (0, 2): 0.10}
+
+
+def race_chances(alone: list[float]) -> np.ndarray:
+    """Chances of the 63 race codes from those of the six races alone; the rest is two or more."""
+    subsets = [s for size in range(1, 7) for s in combinations(range(6), size)]
+    chance = np.zeros(63)
+    chance[:6] = alone
+    more = np.array(
+        [
+            _PAIRS.get(s, 0.019) if len(s) == 2 else {3: 0.0012, 4: 0.0004, 5: 0.0002, 6: 0.0002}.get(len(s), 0)
+            for s in subsets
+        ]
+    )
+    return chance + (1 - sum(alone)) * more / more.sum()
+
+
+HISPANIC = race_chances([0.23, 0.045, 0.015, 0.004, 0.0002, 0.43])
+OTHERS = race_chances([0.845, 0.062, 0.0045, 0.043, 0.0004, 0.011])
+# type: (facilities' share of blocks, most facilities, fewest and most residents of one, chance of being under 18)
+QUARTERS = {1: (0.0004, 2, 200, 400, 0.0), 2: (0.002, 2, 4, 14, 0.95), 3: (0.004, 1, 40, 130, 0.0),
+            4: (0.0006, 1, 20, 80, 0.1), 5: (0.003, 3, 60, 260, 0.015), 6: (0.0003, 1, 60, 200, 0.005),
+            7: (0.014, 2, 4, 18, 0.1)}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """A synthetic state: blocks in spine order, and what is confidential and declared of each."""
+
+    spine: Spine
+    persons: TrueHistograms
+    quarters: np.ndarray
+
+    def total(self) -> int:
+        return int(self.persons.count.sum())
+
+
+def populate(population: np.ndarray, tract: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
+    """(block, cell) of every person and the (blocks, 8) quarters, for blocks of these populations and tracts.
+
+    Group quarters come first, in blocks that can hold them; households share ethnicity and race more often than not.
+    """
+    rng = np.random.default_rng(seed)
+    blocks = len(population)
+    quarters, left = np.zeros((blocks, 8), np.int64), population.copy()
+    block, kind = [], []
+    for t, (share, most, low, high, _) in QUARTERS.items():
+        fitting = np.flatnonzero(left > min(1.5 * high, np.quantile(left, 0.98)))
+        wanted = min(len(fitting), int(np.ceil(share * blocks)))
+        for b in rng.choice(fitting, wanted, replace=False).tolist():
+            facilities = int(rng.integers(1, most + 1))
+            residents = min(facilities * int(rng.integers(low, high + 1)), int(0.97 * left[b]))
+            if residents >= facilities:
+                quarters[b, t], left[b] = facilities, left[b] - residents
+                block.append(np.full(residents, b))
+                kind.append(np.full(residents, t))
+    occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
+    vacant = np.where(occupied, np.rint(0.09 * occupied), (rng.random(blocks) < 0.22) * (1 + rng.poisson(0.6, blocks)))
+    quarters[:, 0] = occupied + vacant.astype(np.int64)
+    block.append(np.repeat(np.arange(blocks), left))
+    kind.append(np.zeros(int(left.sum()), np.int64))
+    of, living = np.concatenate(block), np.concatenate(kind)
+    household = np.cumsum(rng.random(len(of)) < 0.42)  # a new household every 2.4 persons, and in every block
+    household = household * (blocks + 1) + of
+    head = np.unique(household, return_inverse=True)[1]
+    in_tract = np.clip(rng.beta(0.166 * 6, 0.834 * 6, tract.max() + 1), 0.01, 0.99)[tract]
+    by_block = rng.beta(12 * in_tract, 12 * (1 - in_tract))[of]
+    hispanic = _shared(rng, head, 0.93, lambda n, at: rng.random(n) < by_block[at])
+    mixes = [
+        np.array([0.7 * rng.dirichlet(40 * base) + 0.3 * base for _ in range(tract.max() + 1)]).cumsum(axis=1)
+        for base in (OTHERS, HISPANIC)
+    ]
+
+    def races(n: int, at: np.ndarray) -> np.ndarray:
+        u = rng.random(n)
+        bounds = np.where(hispanic[at][:, None], mixes[1][tract[of[at]]], mixes[0][tract[of[at]]])
+        return np.minimum((u[:, None] > bounds).sum(axis=1), 62)
+
+    race = _shared(rng, head, 0.80, races)
+    under = np.where(hispanic, 0.28, np.where(race > 5, 0.33, 0.175))
+    for t, (*_, chance) in QUARTERS.items():
+        under = np.where(living == t, chance, under)
+    adult = rng.random(len(of)) >= under
+    return of, ((living * 2 + adult) * 2 + hispanic) * 63 + race, quarters
+
+
+def _shared(rng, household, chance, draw):  # type: ignore[no-untyped-def]
+    """A trait of each person: the household's with this chance, else one's own."""
+    everyone = np.arange(len(household))
+    chunks = [draw(len(part), part) for part in np.array_split(everyone, 1 + len(everyone) // 50_000)]
+    own = np.concatenate(chunks)
+    first = np.unique(household, return_index=True)[1][household]
+    return np.where(rng.random(len(own)) < chance, own[first], own)
+
+
+def state(spine: Spine, population: np.ndarray, tract: np.ndarray, seed: int) -> State:
+    """A state on blocks that are in spine order; blocks without quarters must not be there (see `universe`)."""
+    of, cell, quarters = populate(population, tract, seed)
+    ones = np.ones(len(of), np.int64)
+    persons = from_entries(TrueHistograms, len(spine.levels) - 1, 0, of, cell, ones, spine.blocks)
+    quarters[quarters.sum(axis=1) == 0, 0] = 1
+    return State(spine, persons, quarters)
+
+
+def small_spine(rng: np.random.Generator, fanouts: tuple[int, ...] = (1, 3, 4, 3, 8), parts: int = 1) -> Spine:
+    """A forest of `parts` of one state; each geounit has one to twice the fanout's children."""
+    sizes = [np.ones(parts, np.int64)]
+    for fanout in fanouts[1:]:
+        sizes.append(rng.integers(1, 2 * fanout, size=int(sizes[-1].sum())))
+    starts = [np.arange(int(sizes[-1].sum()))]
+    for level in range(len(sizes) - 1, 0, -1):
+        starts.insert(0, starts[0][np.append(0, np.cumsum(sizes[level])[:-1])])
+    return with_shares(Spine(LEVELS, np.arange(len(starts[-1])), tuple(starts), starts[:1] * 5, 1))
+
+
+def with_shares(spine: Spine) -> Spine:
+    """Production's shares of the levels below the nation."""
+    return spine.with_shares({level: allocation("pl94-persons", "us").levels[level] for level in spine.levels})
+
+
+def small_state(seed: int, parts: int = 1) -> State:
+    """Some 300 blocks, 15,000 persons."""
+    rng = np.random.default_rng(seed)
+    spine = small_spine(rng, parts=parts)
+    population = np.where(rng.random(spine.blocks) < 0.7, np.ceil(rng.lognormal(3.3, 1.1, spine.blocks)), 0)
+    return state(spine, population.astype(np.int64), spine.geounit_of_block(spine.levels.index("Tract")), seed)
+
+
+def plan_of(found: State, alloc: Allocation | None = None, product: Product = PERSONS, **options: object) -> Plan:
+    """The plan of estimating a state."""
+    alloc = alloc or allocation("pl94-persons", "us")
+    declared = invariants(found.spine, found.quarters, {STATE: found.total()}, np.full(found.spine.blocks, STATE))
+    return Plan(product, found.spine, alloc, declared, **options)  # type: ignore[arg-type]
+
+
+def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:
+    """Noisy answers: rounded normal noise of the right variance, a stream a row; without a seed the exact answers."""
+    by_level = summed(truth, plan.spine)
+
+    def measure(level: int, first: int, last: int) -> NoisyAnswers:
+        name, answers = plan.spine.levels[level], {}
+        for number, (query, alpha) in enumerate(plan.allocation.queries[name].items()):
+            group = query_group(plan.product, query)
+            exact = exact_answers(by_level[level], group, first, last)
+            if seed is not None:
+                sigma = {
+                    n: inverse_variance(plan.allocation, Fraction(n, plan.spine.denominator), alpha) ** -0.5 if n else 0
+                    for n in np.unique(plan.spine.shares[level][first:last]).tolist()
+                }
+                for row in range(first, last):
+                    rng = np.random.default_rng([seed, level, number, row])
+                    scale = sigma[int(plan.spine.shares[level][row])]
+                    exact[row - first] += np.rint(rng.normal(0, scale, group.width)).astype(np.int64)
+            answers[query] = exact
+        return NoisyAnswers(first, last, answers)
+
+    return measure
+
+
+def rich(levels: tuple[str, ...], factor: int = 10**9) -> Allocation:
+    """Production's allocation with a budget so large that noise rounds to nothing."""
+    found = allocation("pl94-persons", "us")
+    return replace(found, budget=found.budget * factor)
+
+
+def everything(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+    """Estimates of all levels, top first."""
+    roots, first = estimate_roots(plan, measure)
+    below, further = estimate_below(plan, roots, measure)
+    return [roots, *below], first + further
+
+
+def divisions(plan: Plan, measure: Measure) -> list[tuple[bool, Division, np.ndarray]]:
+    """Every parent of an estimation: whether totals come first in its rounding, its problem, and its solution."""
+    found = []
+
+    def keep(division: Division) -> tuple[np.ndarray, int, str, float]:
+        result = failures.divide(division)
+        found.append((division.low is not None and division.counts is not None, division, result[0]))
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(descend, "divide", keep)
+        everything(plan, measure)
+    return found
+
+
+def check(plan: Plan, found: list[Estimates], persons: TrueHistograms) -> None:
+    """Every invariant on every level, and every parent the sum of its children."""
+    declared, spine = plan.invariants, plan.spine
+    for level, estimates in enumerate(found):
+        assert len(estimates) == len(spine.starts[level])
+        assert (estimates.count > 0).all()
+        by_type = np.zeros((len(estimates), 8), np.int64)
+        np.add.at(by_type, (estimates.row, plan.product.types[estimates.cell]), estimates.count)
+        assert (by_type[~declared.allowed(level)] == 0).all()
+        assert (by_type >= declared.least(level)).all()
+        assert plan.product.possible[estimates.cell].all()
+        if level:
+            again = summed(found[-1], spine)[level]
+            for one, other in zip((again.starts, again.cell, again.count), _arrays(estimates), strict=True):
+                np.testing.assert_array_equal(one, other)
+    assert found[0].totals().sum() == persons.count.sum()
+
+
+def _arrays(found: Estimates) -> tuple[np.ndarray, ...]:
+    return found.starts, found.cell, found.count
+
+
+def same(one: list[Estimates], other: list[Estimates]) -> bool:
+    """Whether two estimations agree in every cell of every geounit."""
+    return all(
+        np.array_equal(a, b)
+        for x, y in zip(one, other, strict=True)
+        for a, b in zip(_arrays(x), _arrays(y), strict=True)
+    )
