@@ -282,9 +282,9 @@ def _division(
     types, kind = np.unique(plan.product.types[cells], return_inverse=True)
     return Division(
         ladder=plan.asked[level][1],
-        cells=cells,
+        cells=np.array(cells, np.int64),  # a copy: what was read from a file may be read-only, another type to numba
         kind=kind,
-        counts=counts,
+        counts=None if counts is None else np.array(counts, np.int64),
         answers=answers.answers,
         weights=np.ascontiguousarray(answers.weights),
         allowed=np.ascontiguousarray(plan.invariants.allowed(level)[children, types].T),
@@ -316,7 +316,7 @@ def _children_units(plan: Plan, parents: Estimates, measure: Measure) -> Estimat
     """H1 of the children of a run of parents."""
     level, first_child = parents.level + 1, plan.first_child[parents.level]
     first, last = int(first_child[parents.first]), int(first_child[parents.last])
-    hu, shares = plan.invariants.housing_units(level)[first:last], plan.spine.shares[level][first:last]
+    hu, shares = plan.invariants.housing_units(level)[first:last].copy(), plan.spine.shares[level][first:last]
     target = np.concatenate(
         [
             units.targets(hu[at - first : end - first], measure(level, at, end).answers[DETAILED])

@@ -305,3 +305,17 @@ def test_state_code_must_be_declared() -> None:
     found = small_state(1)
     with pytest.raises(ValueError, match="no total population is declared for state 44"):
         invariants(found.spine, found.quarters, {45: 1}, np.full(found.spine.blocks, STATE))
+
+
+def test_parents_read_from_a_file_are_the_same_problem() -> None:
+    """Read-only arrays, as Arrow gives them, are another type to numba: no kernel is compiled again for them."""
+    found = small_state(6)
+    plan = plan_of(found)
+    measure = measuring(plan, found.persons, 6)
+    expected, _ = everything(plan, measure)
+    roots, _ = estimate_roots(plan, measure)
+    compiled = len(failures.least_squares.signatures), len(failures.rounded.signatures)  # type: ignore[attr-defined]
+    for array in (roots.starts, roots.cell, roots.count):
+        array.flags.writeable = False
+    assert same(expected[1:], estimate_below(plan, roots, measure)[0])
+    assert (len(failures.least_squares.signatures), len(failures.rounded.signatures)) == compiled  # type: ignore[attr-defined]
