@@ -80,7 +80,7 @@ def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, p
 
 
 def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
-    """The columns that a spine with these settings cannot do without (GQ types are not among them).
+    """Return the columns that a spine with these settings cannot do without (GQ types are not among them).
 
     prims_given: whether a prim crosswalk stands beside the table.
     """

@@ -105,7 +105,7 @@ def read_blocks(source: Path) -> Blocks:
 
 
 def _read_file(path: str) -> Blocks:
-    """The blocks of one table, in its order."""
+    """Return the blocks of one table, in its order."""
     file = recognize(path)
     if file.columns.population is None:
         raise Refused(
@@ -130,7 +130,7 @@ def _read_file(path: str) -> Blocks:
 
 
 def _by_grf_name(names: Columns) -> dict[str, str | None]:
-    """What a table calls each column of GRF-C."""
+    """Return what a table calls each column of GRF-C."""
     unified, secondary, elementary = names.sd or (None, None, None)
     return {
         "TABBLKST": names.state,

@@ -26,7 +26,7 @@ KINDS = (
 
 
 def block_files(source: str) -> list[str]:
-    """The block tables of a geography, by path or URL; of a state's block assignment files that of places.
+    """Return the block tables of a geography, by path or URL; of a state's block assignment files that of places.
 
     A directory or archive gives its GRF-C, else its P.L. 94-171 geographic headers, else its block assignment files.
 
@@ -48,7 +48,7 @@ def block_files(source: str) -> list[str]:
 
 
 def _listed(source: str) -> list[str] | None:
-    """The files in a directory, in its archives, or in an archive; None where `source` is neither."""
+    """Return the files in a directory and its archives, or in an archive; None where `source` is neither."""
     files, path = locate(source)
     if path.lower().endswith(".zip"):
         return _members(source)
@@ -66,7 +66,7 @@ def _members(archive: str) -> list[str]:
 
 
 def input_digests(source: str, *beside: str | None) -> dict[str, str]:
-    """The digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
+    """Return the digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
     found = {}
     for path in dict.fromkeys([*_read_from(source), *filter(None, beside)]):
         digest = StreamDigest()
@@ -78,7 +78,7 @@ def input_digests(source: str, *beside: str | None) -> dict[str, str]:
 
 
 def _read_from(source: str) -> Iterator[str]:
-    """Every file that is read, an archive as a whole."""
+    """Give every file that is read, an archive as a whole."""
     for path in block_files(source):
         beside = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
         for file in (path, *beside):

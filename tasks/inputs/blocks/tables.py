@@ -33,13 +33,13 @@ class BlockFile:
     columns: Columns
 
     def __str__(self) -> str:
-        """The file as errors name it."""
+        """Return the file as errors name it."""
         member, _, archive = self.path.partition("::")
         return f"{member.removeprefix('zip://')} in {archive}" if archive else self.path
 
 
 def recognize(path: str, columns: Columns | None = None) -> BlockFile:
-    """The table at a path. columns: an explicit mapping; without it the file's name and header decide.
+    """Return the table at a path. columns: an explicit mapping; without it the file's name and header decide.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
 
 
 def _header(path: str) -> tuple[list[str], str]:
-    """The names in a file's header, and what stands between them."""
+    """Return the names in a file's header, and what stands between them."""
     with fsspec.open(path, "rb", compression="infer") as file:
         line = cast(bytes, file.readline()).decode("utf-8-sig", "replace").strip("\r\n")
     delimiter = "|" if "|" in line else ","
@@ -75,7 +75,7 @@ def _header(path: str) -> tuple[list[str], str]:
 
 
 def read_rows(file: BlockFile, *, text: bool = False) -> tuple[pa.Table, Columns]:
-    """The named columns of a table's blocks, and what they are called; codes as integers, or as the `text` they were.
+    """Return the named columns of a table's blocks, and what they are called; codes as integers, or as `text`.
 
     A blank is null among integers. Of P.L. 94-171 the blocks' rows, with the statuses of their place and subdivision.
 
@@ -124,7 +124,7 @@ def _integer(name: str, columns: Columns) -> pa.DataType:
 
 
 def _integers(table: pa.Table, columns: Columns) -> pa.Table:
-    """A table of text with its blanks null and the rest as integers."""
+    """Return a table of text with its blanks null and the rest as integers."""
     _name_bad_value(table, columns, set())
     arrays = [pc.if_else(pc.equal(column, ""), None, column).cast(pa.int32()) for column in table.columns]
     return pa.table(arrays, names=table.column_names)
