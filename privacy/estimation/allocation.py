@@ -39,10 +39,10 @@ def ranks(cells: int) -> NDArray[np.int64]:
     return of_cell
 
 
-def sex_margin(total: NDArray[np.int64], measured: int) -> NDArray[np.int64]:
+def sex_margin(total: NDArray[np.int64], measured: NDArray[np.int64] | int) -> NDArray[np.int64]:
     """The margin of one sex's sum, from those of the estimated and of the measured total: at most 1 too wide.
 
     Half of the estimated total's error and half of the difference of the measured sexes' are independent.
     """
-    margins: NDArray[np.int64] = np.ceil(np.sqrt(total.astype(float) ** 2 + measured**2) / 2).astype(np.int64)
+    margins: NDArray[np.int64] = np.ceil(np.sqrt(total.astype(float) ** 2 + np.square(measured)) / 2).astype(np.int64)
     return margins

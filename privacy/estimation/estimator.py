@@ -78,6 +78,17 @@ class Estimator:
         """The standard deviation of the error away from thresholds."""
         return float(self.variance**0.5)
 
+    @property
+    def sex_variance(self) -> float:
+        """The variance of one sex's sum: half of the total, and half of the difference of the measured sexes."""
+        return (self.variance + self.answers.cells * self.answers.stage_2.variance()) / 4
+
+    @property
+    def cell_variance(self) -> float:
+        """The variance of a cell, before its part of the change is made whole."""
+        cells = self.answers.cells
+        return self.variance / cells**2 + self.answers.stage_2.variance() * (1 - 1 / cells)
+
     def error_law(self, scale: int = 1) -> Density:
         """The law of the error away from thresholds, in units of `scale` counts."""
         answers = self.answers.coarser(scale) if scale > 1 else self.answers
