@@ -22,6 +22,6 @@ def critical_value(group: Estimator, ancestor: Estimator) -> int:
     """
     scale = max(own_scale(group.answers), own_scale(ancestor.answers))
     difference = np.convolve(group.error_law(scale), ancestor.error_law(scale))
-    beyond = np.cumsum(difference[::-1])[::-1]  # P(difference >= k)
+    beyond = np.append(np.cumsum(difference[::-1])[::-1], 0.0)  # P(difference >= k)
     first = int(np.flatnonzero(beyond <= FALSE_DROP)[0]) - len(difference) // 2
     return scale * first - 1

@@ -45,6 +45,7 @@ def test_production(das):
     assert data["unbounded"]["epsilon"] == pytest.approx(25.3628184, abs=1e-6)
     county = level(data, "(County, Detailed)")
     assert county["margins"]["count"] == 11
+    assert county["margins_of_estimates"] == {"total": 10, "age4": 23, "age9": 27, "age23": 30}
     assert county["margin_by_recipe"] == 10  # floor(1.96 sigma) falls short of 95%
     assert county["sizes"] == {"total": 110, "age4": 880, "age9": 1980, "age23": 5060, "total_only": 100}
     assert county["threshold"] == 21
