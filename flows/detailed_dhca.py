@@ -53,7 +53,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     region, charging, options = settings.region, settings.charging, settings.shaping_options
     inputs = {"params": settings.params, "data": settings.data, "region": region}
     equating = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
-    expect(partial(expected_work, settings.directory, region, settings.spine))
+    expect(partial(expected_work, settings.directory, region, settings.spine, settings.estimates))
 
     foreseen = run.submit("account", foresee_budget, **inputs, charging=charging)
     validated = run.submit("validate", validate, foreseen, workers=workers, **inputs)

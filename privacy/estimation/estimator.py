@@ -159,8 +159,7 @@ def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estim
         return _unpooled(answers, low, high)
     if second < 1 or second > TOO_WIDE * scale:
         return _unpooled(answers, low, high)
-    eighths = EIGHTHS
-    while eighths:
+    for eighths in range(EIGHTHS, 0, -1):
         weight = eighths / EIGHTHS
         pooling = pool(answers.coarser(scale) if scale > 1 else answers, weight)
         variance, margin = scale**2 * pooling.variance, scale * pooling.margin
@@ -169,31 +168,25 @@ def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estim
         estimator = Estimator(answers, low, high, weight, margin, variance, pooling)
         if low is None and high is None:
             return estimator
-        ratio, edge = _edge(estimator)
-        if edge:
+        if edge := _edge(estimator):
             return replace(estimator, edge=edge)
-        eighths = min(
-            eighths - 1, int(eighths * ((PRICE**2 - 1) / (ratio**2 - 1)) ** 0.5) if ratio > PRICE else eighths
-        )
     return _unpooled(answers, low, high)
 
 
-def _edge(estimator: Estimator) -> tuple[float, Edge | None]:
-    """The worst error by the count's, and the edge where neither that nor the bias is too large."""
+def _edge(estimator: Estimator) -> Edge | None:
+    """The edge where, near it, neither error nor bias is too large; None where there is no such."""
     answers, low, high = estimator.answers, estimator.low, estimator.high
     _, second = answers.deviations
-    ratio = 0.0
     for ridge in RIDGES:
         correction = correct(answers, estimator.weight, ridge=ridge)
         if low is not None and high is not None and high - low < 2 * correction.reach:
             correction = correct(answers, estimator.weight, high - low, ridge)
         laws = size_laws(correction)
-        ratio = max(law.deviation for law in laws if law.chance >= LIKELY) / second
-        if ratio > PRICE:
-            break
+        if max(law.deviation for law in laws if law.chance >= LIKELY) > PRICE * second:
+            return None
         if max(abs(law.bias) for law in laws) <= BIAS * second:
-            return ratio, Edge(correction, margins_near(laws, estimator.margin, correction.width))
-    return ratio, None
+            return Edge(correction, margins_near(laws, estimator.margin, correction.width))
+    return None
 
 
 def _unpooled(answers: Answers, low: int | None, high: int | None) -> Estimator:

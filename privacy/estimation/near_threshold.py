@@ -40,6 +40,8 @@ class SizeLaw:
         Mean and root mean square of the error, in counts.
     margin : int
         m*, in counts.
+    covered : float
+        P(|error| <= the margin that was asked about | detail).
     """
 
     size: int
@@ -47,6 +49,7 @@ class SizeLaw:
     bias: float
     deviation: float
     margin: int
+    covered: float
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,16 @@ class Margins:
         return margins
 
 
-def size_laws(correction: Correction, step: int | None = None) -> list[SizeLaw]:
-    """The law of the error at sizes with P(detail) >= COVERED, about the window, in steps of this many units."""
+def size_laws(correction: Correction, step: int | None = None, margin: int = 0) -> list[SizeLaw]:
+    """The law of the error at sizes with P(detail) >= COVERED, about the window, in steps of this many units.
+
+    `margin` is one to be asked how often it covers.
+    """
     sums = _Sums(correction)
     step = step or max(1, round(sums.deviation / STEPS))
     rows = len(correction.values)
     last = rows + sums.reach if correction.width is None else rows - 1 + sums.reach
-    laws = (sums.law(size) for size in range(-sums.reach, last + step, step))
+    laws = (sums.law(size, margin) for size in range(-sums.reach, last + step, step))
     return [law for law in laws if law is not None and law.chance >= COVERED]
 
 
@@ -120,7 +126,7 @@ class _Sums:
         single = [self._sums(self.error[[row]], np.zeros((1, 1)), self.p[[row]]) for row in range(len(self.a))]
         self.beyond = [_tails(np.array([one[part] for one in single])) for part in range(3)]
 
-    def law(self, size: int) -> SizeLaw | None:
+    def law(self, size: int, margin: int) -> SizeLaw | None:
         """The error at a true size in units; None where the detail cannot be."""
         rows = len(self.correction.values)
         t = size + self.a
@@ -132,8 +138,9 @@ class _Sums:
         corrections = np.take_along_axis(self.correction.values[t[inside]], self.place[inside], axis=1)
         near = self._sums(self.error[inside], corrections, self.p[inside])
         mean, square, sizes = ((part + beyond[after]) / chance for part, beyond in zip(near, self.beyond, strict=True))
-        margin = margin_of_sizes(np.arange(len(sizes)), sizes)
-        return SizeLaw(size * self.scale, chance, float(mean) * self.scale, float(square) ** 0.5 * self.scale, margin)
+        least, covered = margin_of_sizes(np.arange(len(sizes)), sizes), float(sizes[: margin + 1].sum())
+        bias, deviation = float(mean) * self.scale, float(square) ** 0.5 * self.scale
+        return SizeLaw(size * self.scale, chance, bias, deviation, least, covered)
 
     def _sums(
         self, error: NDArray[np.float64], correction: NDArray[np.float64], p: NDArray[np.float64]

@@ -44,7 +44,7 @@ def _margins(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
 
 
 def _estimates(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
-    totals = ("total", "T1 at age4", "T1 at age9", "T1 at age23")
+    totals = ("total", "age4", "age9", "age23")
     columns = [f"{name}, {of}" for name in totals for of in ("count", "estimate")]
     rows = []
     for level in measured:
@@ -54,7 +54,7 @@ def _estimates(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) 
     notes = ["An estimate (das run --estimates) is made of both noisy answers. Near a threshold its margin is wider."]
     if found["unit"] == "epsilon" and Fraction(found["gamma"]) > Fraction(1, 10):
         notes.append(
-            "Under pure DP with a gamma above 0.1 a run may pool less, so that margins hold: its manifest says."
+            "Under pure DP with a gamma above 0.1 a run may pool less, so that margins hold: see its manifest."
         )
     return TextTable("Margins of error of totals at 95%, as counts and as estimates", ["level", *columns], rows, notes)
 

@@ -38,7 +38,7 @@ NOTES = (
     "Change the yellow cells. Margins in counts, at 95%; sizes in persons; epsilons at delta, unbounded neighbours.",
     "Noise laws are the exact discrete ones (sheets Noise and Sums). A count of step 2 is a total published alone or a "
     "sex-by-age cell; T1 is the sum of 8, 18 or 46 cells.",
-    "Estimates (das run --estimates): a normal approximation, for zCDP. das tune has the exact margins, of pure DP too.",
+    "Estimates (das run --estimates): a normal approximation, for zCDP. das tune has exact ones, of pure DP too.",
     "target as a share: margin / average count of a statistic (a cell holds 1/8, 1/18 or 1/46 of the group). "
     "As counts: met at any size (0) or never. Nation and state are never suppressed.",
 )
