@@ -1,4 +1,7 @@
-"""Charts of an accuracy report: a panel for each population group level, the size classes along the axis."""
+"""Charts of an accuracy report: a panel for each population group level, the size classes along the axis.
+
+Where the runs made estimates, two more: these beside the counts by size, and what they buy, in one picture.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from flows.reports.charts import BLUE, INK, ORANGE, svg
-from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report
+from tasks.detailed_dhca.accuracy.errors import COUNT, TOTAL
+from tasks.detailed_dhca.accuracy.report import ALL, COUNT_OF, OF, WORKLOADS, Report
+from tasks.detailed_dhca.domain import TOTAL_ONLY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,14 +29,60 @@ Z = 1.96
 
 
 def draw_charts(report: Report) -> dict[str, str]:
-    """The charts of a report as SVG: errors, coverage, bias, workloads."""
+    """The charts of a report as SVG: errors, coverage, bias, workloads; gains and totals where there are estimates."""
+    counts = report.errors[report.errors["OF"] == OF[COUNT]]
     drawn: dict[str, Callable[[], Figure]] = {
-        "errors": partial(_by_size, report.errors, "95% of errors within\n± (persons)", _draw_errors),
-        "coverage": partial(_by_size, report.errors, "counts within the\nstated margin (%)", _draw_coverage),
-        "bias": partial(_by_size, report.errors, "mean of published − true\n(persons)", _draw_bias),
+        "errors": partial(_by_size, counts, "95% of errors within\n± (persons)", _draw_errors),
+        "coverage": partial(_by_size, counts, "counts within the\nstated margin (%)", _draw_coverage),
+        "bias": partial(_by_size, counts, "mean of published − true\n(persons)", _draw_bias),
         "workloads": partial(_by_size, report.workloads, "share of the groups (%)", _draw_workloads),
     }
+    gains = report.gains()
+    if len(gains):
+        totals = report.errors[report.errors["COUNT_OF"] == COUNT_OF[TOTAL]]
+        drawn["gains"] = partial(_draw_gains, gains[gains["COUNT_OF"] == COUNT_OF[TOTAL]])
+        drawn["totals"] = partial(_by_size, totals, "root mean square error\n(persons)", _draw_totals)
     return {name: svg(draw) for name, draw in drawn.items()}
+
+
+def _draw_gains(gains: pd.DataFrame) -> Figure:
+    """A line a level and table: the error of its totals as counts, and as estimates."""
+    from matplotlib import pyplot as plt
+
+    rows = gains[gains["WORKLOAD"] != WORKLOADS[TOTAL_ONLY]].reset_index(drop=True)
+    figure, axis = plt.subplots(figsize=(8.5, 0.27 * len(rows) + 1.3))
+    y = -rows.index.to_numpy()
+    count, estimate = rows["RMSE_COUNT"].to_numpy(), rows["RMSE_ESTIMATE"].to_numpy()
+    axis.hlines(y, estimate, count, color=INK, lw=1.2, alpha=0.5)
+    axis.plot(count, y, "o", color=ORANGE, ms=6, label="count, as SafeTab-P publishes it")
+    axis.plot(estimate, y, "o", color=BLUE, ms=6, label="estimate, at the same privacy loss")
+    for place, above, gain in zip(y, np.maximum(count, estimate), rows["GAIN"], strict=True):
+        axis.annotate(
+            f"{-100 * gain:+.0f}%".replace("-", "−"), (above, place), (8, 0), textcoords="offset points", va="center"
+        )
+    tables = {name: "total" if name == WORKLOADS[TOTAL] else f"total of {name}" for name in WORKLOADS}
+    names = rows["REGION_TYPE"] + ", level " + rows["ITERATION_LEVEL"].astype(str) + ": " + rows["WORKLOAD"].map(tables)
+    axis.set_yticks(y, names)
+    axis.set_ylim(y.min() - 0.7, 0.7)
+    axis.set_xscale("log")
+    ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500) if count.max() * 2 > tick > estimate.min() / 2]
+    axis.set_xticks(ticks, [str(tick) for tick in ticks], minor=False)
+    axis.set_xticks([], minor=True)
+    axis.set_xlim(right=count.max() * 1.5)
+    axis.set_xlabel("root mean square error of a published total (persons, log scale)")
+    figure.legend(loc="outside upper center", ncols=2)
+    plt.close(figure)
+    return figure
+
+
+def _draw_totals(axis: Axes, table: pd.DataFrame) -> None:
+    for of, filled in zip(OF, ("none", "full"), strict=True):
+        every = table[table["OF"] == of].assign(MEASURED=True)
+        for name, part, x in _measured(every):
+            axis.plot(
+                x, part["RMSE"], MARKERS[name], color=COLOURS[name], ms=5, fillstyle=filled, label=f"{name}, {of}"
+            )
+    axis.set_yscale("log")
 
 
 def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:

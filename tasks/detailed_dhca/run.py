@@ -1,10 +1,11 @@
 """The confidential directory of a Detailed DHC-A run: where each stage writes, and what later stages read of it.
 
 ```
-prepared/   parameters, person_file, geography/, validated, coterminous, partitions
+prepared/   parameters, person_file, geography/, validated, coterminous, partitions, estimators/NUMBER
 persons/NUMBER               encoded person records of a chunk                  confidential
 counts/REGION_TYPE/NUMBER    exact counts of a partition of the blocks          confidential
-noisy/LEVEL/totals, sex_by_age, published, final    by the first region of a piece of the level
+noisy/LEVEL/totals, sex_by_age, published, estimates, final, final_estimates
+                             by the first region of a piece of the level
 ```
 """
 
@@ -116,9 +117,21 @@ class DetailedRun(RunDirectory):
         """Where the published groups of a piece of a level lie."""
         return self._noisy(level, "published", first)
 
+    def estimates_folder(self, level: Level, first: int) -> Path:
+        """Where the estimates of the published groups of a piece of a level lie."""
+        return self._noisy(level, "estimates", first)
+
     def final_folder(self, level: Level, first: int) -> Path:
         """Where the groups of a piece of a level lie that will be released, coterminous regions made equal."""
         return self._noisy(level, "final", first)
+
+    def final_estimates_folder(self, level: Level, first: int) -> Path:
+        """Where the estimates lie that will be released, coterminous regions made equal."""
+        return self._noisy(level, "final_estimates", first)
+
+    def estimator_path(self, number: int) -> Path:
+        """Where one of the run's estimators lies."""
+        return self / f"prepared/estimators/{number:02d}"
 
     def _noisy(self, level: Level, stage: str, first: int) -> Path:
         return self / f"noisy/{level.slug}/{stage}/{first:06d}"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
-from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, size_class
+from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_class
 from tasks.detailed_dhca.accuracy.measure import measure_accuracy, open_trial, trial_directory
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, error_95, make_report, size_name
 from tasks.detailed_dhca.budget_check import check_budget
@@ -268,8 +268,9 @@ def test_single_run_in_the_layout_of_the_bureau(repeated: tuple[Report, Path]) -
 
 
 def accuracy_of(counts: list[tuple[int, ...]], published: list[tuple[int, ...]]) -> Accuracy:
+    columns = [name for name in Errors.none().counts.columns if name not in ("of", "margin")]
     errors = Errors(
-        pd.DataFrame(counts, columns=Errors.none().counts.columns),
+        pd.DataFrame(counts, columns=columns).assign(of=COUNT, margin=0),
         pd.DataFrame(published, columns=Errors.none().published.columns),
         Errors.none().groups,
     )
