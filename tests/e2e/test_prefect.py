@@ -289,13 +289,13 @@ PRELOAD = f"""
 import os, time
 from pathlib import Path
 from tasks.detailed_dhca import totals
-def _choose(*arguments, choose=totals._choose):
+def _choose(*arguments, choose=totals._choose, **options):
     mode = Path(os.environ["{PRELOAD_FILE}"]).read_text()
     if mode == "leak":
         raise ValueError({ALARM!r})
     while mode == "hang":
         time.sleep(1)
-    choose(*arguments)
+    choose(*arguments, **options)
 totals._choose = _choose
 """
 
