@@ -57,10 +57,8 @@ def tell_laws() -> None:
 
 def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells: int = 46) -> None:
     """The weight of pooling over gamma, and what the full weight would do near a threshold."""
-    print(
-        f"\n{definition} {budget}, {cells} cells: gamma, weight, deviations; at full weight, near the threshold: the worst"
-    )
-    print("error by the count's, and how often the far margin covers")
+    print(f"\n{definition} {budget}, {cells} cells: gamma, weight, deviations; at full weight, near a threshold: the")
+    print("worst error by the count's, and how often the far margin covers")
     for gamma in (".1", ".2", ".3", ".5", ".7", ".9"):
         of = answers(definition, budget, cells, gamma)
         found, full = make_estimator(of, 0, None), pool(of)
