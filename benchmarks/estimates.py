@@ -4,7 +4,7 @@
     python benchmarks/estimates.py PARAMS DATA [--runs 30]      # runs over synthetic data beside the laws
 
 Errors are root mean squares of T1 totals, coverage that of each estimate's own margin; a reduction has the standard
-error over the runs. The cost of the stage: `stages.py --estimates`, and `measure.py das run` with and without --estimates.
+error over the runs. The cost of the stage: `stages.py --estimates`, and `measure.py das run` with and without it.
 """
 
 from __future__ import annotations
