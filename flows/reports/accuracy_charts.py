@@ -82,20 +82,26 @@ def _by_kind(gains: pd.DataFrame) -> pd.DataFrame:
     kind = where + ", " + rows["ITERATION_LEVEL"].map(ITERATIONS) + ": " + rows["WORKLOAD"].map(tables)
     squares = {of: rows[f"RMSE_{of}"] ** 2 * rows[f"COUNTS_{of}"] for of in ("COUNT", "ESTIMATE")}
     sums = rows.assign(COUNT=squares["COUNT"], ESTIMATE=squares["ESTIMATE"], kind=kind).groupby("kind")
-    order = rows.assign(kind=kind, where=where).sort_values(["ITERATION_LEVEL", "where"], ascending=[False, False])
-    names = order["kind"].drop_duplicates()
+    order = rows.assign(kind=kind, where=where, workload=rows["WORKLOAD"].map(WORKLOADS.index))
+    by = {"ITERATION_LEVEL": False, "where": False, "workload": True}
+    names = order.sort_values([*by], ascending=[*by.values()])["kind"].drop_duplicates()
     total = sums[["COUNT", "ESTIMATE", "COUNTS_COUNT", "COUNTS_ESTIMATE"]].sum().loc[names]
     return pd.DataFrame({f"RMSE_{of}": (total[of] / total[f"COUNTS_{of}"]) ** 0.5 for of in ("COUNT", "ESTIMATE")})
 
 
 def _draw_totals(axis: Axes, table: pd.DataFrame) -> None:
+    from matplotlib.ticker import LogLocator
+
     for of, filled in zip(OF, ("none", "full"), strict=True):
-        every = table[table["OF"] == of].assign(MEASURED=True)
+        every = table[(table["OF"] == of) & (table["WORKLOAD"] != WORKLOADS[TOTAL_ONLY])].assign(MEASURED=True)
         for name, part, x in _measured(every):
-            axis.plot(
-                x, part["RMSE"], MARKERS[name], color=COLOURS[name], ms=5, fillstyle=filled, label=f"{name}, {of}"
-            )
+            if len(part):
+                label, colour = f"{name}, {of}", COLOURS[name]
+                axis.plot(x, part["RMSE"], MARKERS[name], color=colour, ms=5, fillstyle=filled, label=label)
     axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter("")
 
 
 def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:
@@ -127,7 +133,7 @@ def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame
     handles = {
         name: handle for axis in axes.flat for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles))
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles) if len(handles) <= 6 else 4)
     plt.close(figure)
     return figure
 
