@@ -4,8 +4,7 @@
     python benchmarks/estimates.py PARAMS DATA [--runs 30]      # runs over synthetic data beside the laws
 
 Errors are root mean squares of T1 totals, coverage that of each estimate's own margin; a reduction has the standard
-error over the runs. The cost of the stage: `stages.py --estimates`, and `measure.py das run` with and without
---estimates.
+error over the runs. The cost of the stage: `stages.py --estimates`, and `measure.py das run` with and without it.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ def tell_laws() -> None:
 
 def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells: int = 46) -> None:
     """The weight of pooling over gamma, and what the full weight would do near a threshold."""
-    print(f"\n{definition} {budget}, {cells} cells: gamma, weight, deviations; at full weight, near the threshold:")
-    print("the worst error by the count's, and how often the far margin covers")
+    print(f"\n{definition} {budget}, {cells} cells: gamma, weight, deviations; at full weight, near a threshold: the")
+    print("worst error by the count's, and how often the far margin covers")
     for gamma in (".1", ".2", ".3", ".5", ".7", ".9"):
         of = answers(definition, budget, cells, gamma)
         found, full = make_estimator(of, 0, None), pool(of)

@@ -127,10 +127,14 @@ def _gains(told: dict[str, Any]) -> Table:
                 f"{row['RMSE_ESTIMATE']:.2f}",
                 f"{row['GAIN']:.1%}",
                 f"{row['MOE_COUNT']:,}",
-                f"{row['MOE_ESTIMATE']:,}",
+                _from_to(row["MOE_ESTIMATE"], row["MOE_LARGEST_ESTIMATE"]),
                 f"{row['COVERAGE_ESTIMATE']:.1%}",
             )
     return table
+
+
+def _from_to(least: int, largest: int) -> str:
+    return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
 
 
 def _table(told: dict[str, Any]) -> Table:

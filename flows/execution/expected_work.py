@@ -35,15 +35,12 @@ def expected_work(run: DetailedRun, region: Region, spine: bool, estimates: bool
     pieces = sum(len(domain.pieces()) for domain in domains)
     blocks = len(run.geography.blocks) / 1e6
     states = len(run.parameters.configuration.states(region))
+    estimated = {"estimate tables": (len(domains) * TABLES, 0), "estimates": (groups * ESTIMATED, pieces)}
     return {
         "validate": (millions * (PARQUET if file.parquet else TEXT), 0),
         "population groups": (millions * COUNTED, 0),
         **{stage: (groups * seconds, pieces) for stage, seconds in MEASURED.items()},
-        **(
-            {"estimate tables": (len(domains) * TABLES, 0), "estimates": (groups * ESTIMATED, pieces)}
-            if estimates
-            else {}
-        ),
+        **(estimated if estimates else {}),
         **({"spine": (blocks * SPINE, 2 * states)} if spine else {}),
         "release": (groups * RELEASED, 0),
     }

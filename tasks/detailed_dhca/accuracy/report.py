@@ -55,7 +55,7 @@ class Report:
         by = ["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD", "COUNT_OF"]
         told = self.errors[chosen].set_index(by)
         count, estimate = (told[told["OF"] == of][list(COMPARED)] for of in OF)
-        joined = count.join(estimate, how="inner", lsuffix="_COUNT", rsuffix="_ESTIMATE").reset_index()
+        joined = count.add_suffix("_COUNT").join(estimate.add_suffix("_ESTIMATE"), how="inner").reset_index()
         joined["GAIN"] = 1 - joined["RMSE_ESTIMATE"] / joined["RMSE_COUNT"]
         return joined
 

@@ -13,6 +13,7 @@ import pytest
 from dhca_inputs import BUDGETS, Here, Inputs, configuration, people, person, read_rows, stage_here
 from estimation_cases import exact
 
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from tasks.detailed_dhca import domain, estimates
 from tasks.detailed_dhca.coterminous import equate_coterminous, final_folders
 from tasks.detailed_dhca.domain import AGE23, TOTAL, TOTAL_ONLY, load_domain, load_queries
@@ -302,6 +303,20 @@ def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         fates.append(dict(zip(codes, zip(mine.total, mine.margin, mine.dropped, strict=True), strict=True)))
     assert fates[0] == fates[1]
     assert any(dropped for _, _, dropped in fates[0].values())
+
+
+# The option
+
+
+def test_the_option_shapes_a_release_only_where_it_is_taken(tmp_path: Path) -> None:
+    """Without it the configuration digest, and so the noise of a secret, is what it was before there was one."""
+    params, data = Inputs().write(tmp_path)
+    asked = {"params": str(params), "data": str(data), "out": str(tmp_path / "out"), "region": "us"}
+    bare, taken = (DetailedDhcaSettings(**asked, estimates=estimates) for estimates in (False, True))
+    assert set(bare.shaping_options) == {"region", "coterminous", "coterminous_list"}
+    assert taken.shaping_options == bare.shaping_options | {"estimates": True}
+    assert taken.configuration_digest() != bare.configuration_digest()
+    assert DetailedDhcaSettings(**asked).estimates is False
 
 
 # Ends
