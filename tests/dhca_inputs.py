@@ -260,6 +260,7 @@ def truth_here(folder: Path, params: Path, data: Path, region: Region = "us", *,
         str(data),
         out,
         region,
+        ledger=folder / "no-ledger",
         coterminous=coterminous,
         curator=True,
     )
@@ -286,7 +287,7 @@ def stage_here(
     (run / "secret").write_bytes(secret)
     count_population_groups(run, here, region, blocks_each)
     options = {"region": region}
-    check_budget(run, region, Charging(None, folder / "no-ledger"), options)
+    check_budget(run, region, Charging(None, run.path.parent / "ledger.sqlite"), options)
     for level in run.parameters.configuration.levels(region):
         measure_totals(run, here, level)
         measure_sex_by_age(run, here, level)

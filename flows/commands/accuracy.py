@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption
 from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
 
@@ -22,6 +22,7 @@ def accuracy(
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")],
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
+    ledger: LedgerFile = None,
     state: State = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
@@ -51,16 +52,24 @@ def accuracy(
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} holds something already; a report goes into an empty or a new folder")
     parameters = checked_parameters(params, data, as_json=as_json)
-    base, reports = new_run_id("accuracy"), {}
+    base, reports, home = new_run_id("accuracy"), {}, state or state_home()
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     about = {"Parameters": params, "Data": data}
     for region in parameters.configuration.regions:
-        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun(home / "runs" / f"{base}-{region}")
         folder = run / "report"
         try:
             with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Accuracy of {region.upper()}"):
                 measured = measure_accuracy(
-                    run, Workers(client, report), params, data, region, folder, runs=runs, coterminous=coterminous
+                    run,
+                    Workers(client, report),
+                    params,
+                    data,
+                    region,
+                    folder,
+                    runs=runs,
+                    ledger=ledger or home / "ledger.sqlite",
+                    coterminous=coterminous,
                 )
             if measured is None:
                 err.print(f"[yellow]{region.upper()} has no block in GRF-C: skipped[/]")
