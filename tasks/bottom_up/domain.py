@@ -37,6 +37,7 @@ from privacy.accounting.bottom_up import BottomUp
 from privacy.accounting.states import check_states
 from privacy.estimation.histogram import Factor, Histogram
 from tasks.inputs.configuration import exact_number
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
 
@@ -171,7 +172,7 @@ class Grouping:
 def read_domain(path: Path) -> Domain:
     """Read a declared domain. Raises Refused with the first fault, in one line."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=exact_number, parse_int=exact_number)
+        raw = json.loads(read_text(path), parse_float=exact_number, parse_int=exact_number)
         domain = Domain.model_validate(_whole_numbers(raw))
         for name, group in domain.groups.items():
             domain.histogram.factor(group.of)
@@ -182,7 +183,7 @@ def read_domain(path: Path) -> Domain:
         if domain.weight and domain.weight.grid > domain.weight.most:
             raise ValueError("weight: grid is above most")
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = "/".join(map(str, first["loc"]))
@@ -229,8 +230,7 @@ def read_totals(path: Path, domain: Domain) -> Totals:
         of the weights' grid.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            rows = list(csv.reader(lines, delimiter=domain.delimiter))
+        rows = list(csv.reader(read_text(path).splitlines(keepends=True), delimiter=domain.delimiter))
         if not rows or "TOTAL" not in rows[0]:
             raise ValueError("needs a header with the column TOTAL")
         at = rows[0].index("TOTAL")
@@ -245,7 +245,7 @@ def read_totals(path: Path, domain: Domain) -> Totals:
             if row[at].strip():
                 published[number] = _steps(row[at], domain.grid, line)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except (ValueError, csv.Error) as error:
         raise Refused(f"{path}: {error}") from None
     return Totals(grouping, published)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +14,7 @@ from spine.allocations import Allocation
 from spine.production import allocation_for
 from spine.settings import Region, SpineSettings, Variant, settings_for
 from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
 
@@ -51,12 +51,16 @@ def read_columns(source: str | None) -> Columns | None:
     if source is None:
         return None
     try:
-        given = json.loads(Path(source).read_text())
+        given = json.loads(read_text(source))
+        if not isinstance(given, dict):
+            raise ValueError("it is a JSON object of column names by field")
         known = {f.name for f in fields(Columns)}
         if unknown := sorted(set(given) - known):
             raise Refused(f"{source}: unknown field(s) {', '.join(unknown)}; there are {', '.join(sorted(known))}")
         return TypeAdapter(Columns).validate_python(given)
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise Refused(f"{source} cannot be read: {why(error)}") from error
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{source} is no column mapping: {error}") from error
 
 
@@ -70,7 +74,7 @@ def read_allocation(source: str | None, budget: str | None, settings: SpineSetti
         amount = Fraction(budget) if budget else None
         if source is None:
             return allocation_for(settings, amount)
-        given = json.loads(Path(source).read_text())
+        given = json.loads(read_text(source))
         measure = "rho" if settings.mechanism == "zcdp" else "epsilon"
         if amount is None and measure not in given:
             raise Refused(f"{source}: {settings.mechanism} needs '{measure}'")
