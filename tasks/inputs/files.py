@@ -10,10 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from gzip import BadGzipFile
+from lzma import LZMAError
 from typing import IO, Any
+from zipfile import BadZipFile
 
 import fsspec
 import numpy as np
@@ -59,8 +63,11 @@ def open_file(path: str | os.PathLike[str], *, compression: str | None = None) -
     """Open an input for reading; `compression` "infer" goes by the ending of its name. Raises OSError, Refused."""
     path = os.fspath(path)
     locate_file(path)
-    with fsspec.open(path, "rb", compression=compression) as stream:
-        yield stream
+    try:
+        with fsspec.open(path, "rb", compression=compression) as stream:
+            yield stream
+    except (EOFError, zlib.error, BadGzipFile, BadZipFile, LZMAError) as error:
+        raise OSError(errno.EBADMSG, f"it is damaged: {error}", path) from None
 
 
 def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> bytes:

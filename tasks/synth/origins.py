@@ -8,7 +8,6 @@ of the population.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,8 +57,10 @@ def published_counts(path: Path) -> dict[str, float]:
     try:
         with open_file(path, compression="infer") as file:
             table = pd.read_csv(file, dtype=str, usecols=["ITERATION_NAME", "US_POP"])
-    except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise Refused(f"{path} is no table of published counts (ITERATION_NAME, US_POP): {error}") from error
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {why(error)}") from error
+    except ValueError as error:
+        raise Refused(f"{path} is not a table of published counts (ITERATION_NAME, US_POP): {error}") from error
     counts = pd.to_numeric(table["US_POP"], errors="coerce").fillna(1).clip(lower=1)
     return dict(zip(table["ITERATION_NAME"].str.strip(), counts, strict=True))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from zipfile import BadZipFile
 
@@ -15,7 +14,6 @@ from tasks.inputs.files import locate, locate_file, open_file
 from tasks.lifecycle.digests import StreamDigest
 from tasks.lifecycle.errors import Refused
 
-UNREADABLE = (OSError, EOFError, zlib.error, BadZipFile)  # what a damaged or missing file raises
 GRFC_NAME = "GRF-C.txt"
 ARCHIVE = re.compile(r"([a-z]{2}2020\.pl|BlockAssign_[^/]*)\.zip$", re.IGNORECASE)
 KINDS = (
