@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 
@@ -33,6 +35,18 @@ from tasks.lifecycle.core_dumps import no_core_dumps
 from tasks.lifecycle.errors import Failed, Refused
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
+OF_A_PATH = (  # errors that say of a path that was given that it cannot be what it is given as
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EINVAL,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+)
 
 app = typer.Typer(
     name="das",
@@ -90,6 +104,10 @@ def main() -> None:
         _say("refused", refused, 1)
     except Failed as failed:
         _say("stopped", failed, 3)
+    except OSError as error:
+        if error.errno not in OF_A_PATH:
+            _say("stopped", unforeseen(error), 3)
+        _say("refused", Refused(f"{error.filename or 'a path'}: {os.strerror(error.errno)}"), 1)
     except Exception as error:
         _say("stopped", unforeseen(error), 3)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from tasks.inputs.files import read_bytes, why
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import whole
 
 MARK_FILE = "SYNTHETIC.json"
 PERSON_FILES = ("person-records.txt", "person-records.parquet")
@@ -89,7 +90,8 @@ def write_mark(
     """
     names = data_files(data)
     mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names})
-    (data / MARK_FILE).write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
+    with whole(data / MARK_FILE) as temporary:  # never through a named pipe or a link that has its name
+        temporary.write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
     return mark
 
 
