@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from collections.abc import Callable
 
@@ -104,11 +103,9 @@ def main() -> None:
         _say("refused", refused, 1)
     except Failed as failed:
         _say("stopped", failed, 3)
-    except OSError as error:
-        if error.errno not in OF_A_PATH:
-            _say("stopped", unforeseen(error), 3)
-        _say("refused", Refused(f"{error.filename or 'a path'}: {os.strerror(error.errno)}"), 1)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in OF_A_PATH:
+            _say("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
         _say("stopped", unforeseen(error), 3)
 
 

@@ -56,7 +56,7 @@ def _read(source: str) -> pd.DataFrame:
         table = table.set_index("tabblk")
         counts = [str(name) for name in table if name != "primgeo"]
         table[counts] = table[counts].fillna(0).astype(np.int64)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OverflowError) as error:
         raise error if isinstance(error, BadGeography) else BadGeography(f"{source}: {error}") from error
     twice = table.index[table.index.duplicated()]
     if len(twice):

@@ -64,7 +64,7 @@ def curve(
     elif table is None or domain is None:
         raise typer.BadParameter("TABLE and DOMAIN are needed, or --counts")
     else:
-        simulation, unit = simulate_table(table, domain, calibrate, curator=curator, workers=workers)
+        simulation, unit = simulate_table(table, domain, calibrate, curator=curator, workers=workers, as_json=as_json)
     with refusing():
         simulation = replace(simulation, method=method, clip=clip, sampler=sampler)
         points = list(simulation.curve(epsilons, replicates))

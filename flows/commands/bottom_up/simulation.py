@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.commands.inputs import show_findings_of
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import new_run_id, state_home
@@ -33,7 +34,13 @@ def simulate_counts(text: str) -> Simulation:
 
 
 def simulate_table(
-    table: str, domain_file: Path, totals_file: Path | None, *, curator: bool, workers: int | None
+    table: str,
+    domain_file: Path,
+    totals_file: Path | None,
+    *,
+    curator: bool,
+    workers: int | None,
+    as_json: bool,
 ) -> tuple[Simulation, str]:
     """A simulation on the exact histogram of a table, calibrated where totals are given; and the unit of its counts.
 
@@ -44,7 +51,7 @@ def simulate_table(
     """
     domain = read_domain(domain_file)
     totals = read_totals(totals_file, domain) if totals_file else None
-    truth = _exact(table, domain, curator=curator, workers=workers)
+    truth = _exact(table, domain, curator=curator, workers=workers, as_json=as_json)
     possible = domain.histogram.possible(np.arange(len(truth)))
     simulation = Simulation(truth[possible], domain.mechanism(Fraction(1)).sensitivity)
     if totals is not None:
@@ -53,7 +60,7 @@ def simulate_table(
     return simulation, "records" if domain.weight is None else f"steps of {domain.grid}"
 
 
-def _exact(table: str, domain: Domain, *, curator: bool, workers: int | None) -> NDArray[np.int64]:
+def _exact(table: str, domain: Domain, *, curator: bool, workers: int | None, as_json: bool) -> NDArray[np.int64]:
     """The exact histogram, by way of a confidential directory that is gone afterwards."""
     home = state_home()
     run = RunDirectory(home / "runs" / new_run_id("curve"))
@@ -66,5 +73,8 @@ def _exact(table: str, domain: Domain, *, curator: bool, workers: int | None) ->
                     "the table is not marked synthetic, and its accuracy curve is not private: --i-am-the-curator"
                 )
             return exact_counts(run, 0, domain.histogram.cells)
+        except Refused:
+            show_findings_of(run, as_json=as_json)
+            raise
         finally:
             end_run(run)
