@@ -21,16 +21,20 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.workers import Workers
 
+LARGEST_COUNT = 10**15  # whole as a float, and noise on it as a 64-bit integer
+
 
 def simulate_counts(text: str) -> Simulation:
     """A simulation on counts written as `120,40,15`. Raises Refused."""
     try:
-        counts = np.array([int(count) for count in text.split(",")], np.int64)
+        counts = [int(count) for count in text.split(",")]
     except ValueError:
-        raise Refused(f"--counts are whole numbers separated by commas, not {text!r}") from None
-    if (counts < 0).any():
+        raise Refused(f"--counts are whole numbers separated by commas, not {text[:100]!r}") from None
+    if min(counts) < 0:
         raise Refused("--counts are true counts and not negative")
-    return Simulation(counts)
+    if max(counts) > LARGEST_COUNT:
+        raise Refused(f"--counts are at most {LARGEST_COUNT:,}, not {max(counts)}")
+    return Simulation(np.array(counts, np.int64))
 
 
 def simulate_table(
