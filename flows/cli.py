@@ -20,6 +20,7 @@ from flows.commands.compare import compare
 from flows.commands.demo import demo
 from flows.commands.ledger.open import open_account
 from flows.commands.ledger.show import show_ledger
+from flows.commands.options import with_local_paths
 from flows.commands.run import run
 from flows.commands.runs.discard import discard
 from flows.commands.runs.list import list_runs
@@ -56,14 +57,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _command in (demo, validate, run, truth, accuracy, synth, spine, compare, tune):
-    app.command()(_command)
+    app.command()(with_local_paths(_command))
 
 
 def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
     """Add the commands `das NAME COMMAND`."""
     group = typer.Typer(help=about, no_args_is_help=True)
     for command, function in commands.items():
-        group.command(command.replace("_", "-"))(function)
+        group.command(command.replace("_", "-"))(with_local_paths(function))
     app.add_typer(group, name=name)
 
 
