@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.allocations import Allocation
-from spine.hierarchy import Spine, common_denominator
+from spine.hierarchy import Spine
 
 
 class Noise(NamedTuple):
@@ -57,20 +57,17 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
     and no replacement costs more than one inside the dearest block. (A coordinate that loses one record and gains the
     other, such as a total, does not change: an actual replacement may cost less.)
     """
-    each: list[Fraction] = []
-    where: list[tuple[int, int]] = []
+    costs = [Fraction(0)]  # of the paths so far, one for each combination of shares on a path
+    path = np.zeros(spine.blocks, np.int64)  # each block's combination
     for level, name in enumerate(spine.levels):
-        for n in np.unique(spine.shares[level]).tolist():
+        distinct, kind = np.unique(spine.shares[level], return_inverse=True)
+        each = []
+        for n in distinct.tolist():
             rows = noise(allocation, {name: [Fraction(n, spine.denominator)]})
             each.append(record_cost(allocation, [row.parameter for row in rows]))
-            where.append((level, n))
-    numerators, denominator = common_denominator(each)
-    path = np.zeros(spine.blocks, np.int64)
-    for level in range(len(spine.levels)):
-        distinct, kind = np.unique(spine.shares[level], return_inverse=True)
-        cost = np.array([numerators[where.index((level, n))] for n in distinct.tolist()], np.int64)
-        path += cost[kind][spine.geounit_of_block(level)]
-    return Fraction(int(path.max()), denominator)
+        combined, path = np.unique(path * len(each) + kind[spine.geounit_of_block(level)], return_inverse=True)
+        costs = [costs[before] + each[here] for before, here in (divmod(n, len(each)) for n in combined.tolist())]
+    return max(costs)
 
 
 def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.blocks.files import UNREADABLE, block_files
+from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import read_rows, recognize
+from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
 
 BLOCK_COLUMNS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4}
@@ -83,10 +84,10 @@ def read_blocks(source: Path) -> Blocks:
     """
     try:
         parts = [_read_file(path) for path in block_files(str(source))]
-    except FileNotFoundError as error:
-        raise Refused(f"{source} does not exist") from error
-    except (ValueError, *UNREADABLE) as error:  # BadGeography is a ValueError
-        raise Refused(f"{source} is no block table: {error}") from error
+    except OSError as error:
+        raise Refused(f"{error.filename or source} cannot be read: {why(error)}") from error
+    except ValueError as error:  # BadGeography is one
+        raise Refused(f"{source} is not a block table: {error}") from error
     columns = {
         name: np.concatenate([part.columns[name] for part in parts])
         for name in GRF_COLUMNS

@@ -92,9 +92,11 @@ def release(example: Path, place: Path, number: int) -> Path:
     count_population_groups(run, HERE, "us")
     fixed_secret(run, number)
     options = {"region": "us", "coterminous": True, "coterminous_list": None}
-def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1, *, estimates: bool = False) -> Accuracy:
-    params, data, ledger = str(example / "params"), str(example / "data"), run.path.parent / "ledger.sqlite"
-    found = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, ledger=ledger, estimates=estimates)
+    check_budget(run, "us", Charging(None, run.path / "ledger.sqlite"), options)
+    levels = run.parameters.configuration.levels("us")
+    for level in levels:
+        measure_totals(run, HERE, level, estimates=True)
+        for stage in (measure_sex_by_age, suppress):
             stage(run, HERE, level)
     make_estimators(run, HERE, "us")
     for level in levels:
