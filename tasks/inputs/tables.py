@@ -73,6 +73,8 @@ def parse_rows(
         return None, []
     if found := _too_long(file, body) or _stray_returns(file, body):
         return None, found
+    if not (body.isascii() or _is_utf8(body)):  # the parser would print a traceback for each such row of a wrong width
+        return None, _unreadable(file, body)
     # A byte order mark here is part of a row's first value, but for the parser, which would take it off the first row.
     parsed = b"\n" + body if body.startswith(BYTE_ORDER_MARK) else body
     bad_rows = []
@@ -116,6 +118,17 @@ def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _fits(text: bytes, width: int, delimiter: str = DELIMITER) -> bool:
     return text.count(delimiter.encode()) == width - 1
+
+
+def _is_utf8(body: bytes) -> bool:
+    """Whether bytes are UTF-8 text, without a copy of them."""
+    ends = np.array([0, len(body)], np.int64)
+    text = pa.Array.from_buffers(pa.large_string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(body)])
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _too_long(file: str, body: bytes) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.inputs import files
@@ -15,6 +15,7 @@ from tasks.inputs.tables import LONG_HEADER, TOO_LONG, parse_rows, read_table
 CHUNK = 64
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 200), max_size=20), st.booleans())
 def test_every_line_is_in_one_chunk(tmp_path_factory: pytest.TempPathFactory, lengths: list[int], ended: bool) -> None:
     lines = [b"header", *(b"x" * length for length in lengths)]
@@ -69,6 +70,7 @@ def test_a_byte_order_mark_before_a_later_row_is_part_of_its_value(row: int) -> 
     assert [value.startswith("\ufeff") for value in table["A"].to_pylist()] == [place == row for place in range(3)]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b"\xef\xbb\xbf", b"\n", b"\r", b"|", b"1", b"\x00", b"\xff", b"\r\n", b'"']), max_size=30)
 )
