@@ -85,7 +85,7 @@ def read_blocks(source: Path) -> Blocks:
     try:
         parts = [_read_file(path) for path in block_files(str(source))]
     except OSError as error:
-        raise Refused(f"{error.filename or source} cannot be read: {why(error)}") from error
+        raise Refused(f"{source} cannot be read: {why(error)}") from error
     except ValueError as error:  # BadGeography is one
         raise Refused(f"{source} is not a block table: {error}") from error
     columns = {
