@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: setup run test test-slow lint lock clean
+.PHONY: setup run test test-slow lint docs lock clean
 
 setup: .venv/.installed
 
@@ -28,6 +28,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Runs every command that the pages show and writes what it prints: docs/cli.md, docs/tutorial.md.
+docs: setup
+	$(BIN)/python docs/commands.py
 
 # Needs uv; the lock names versions and hashes, never a host.
 lock:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")  # as the tests'
 INTERVAL = 0.5  # seconds between samples of memory: a sample of a large process takes milliseconds of the kernel's
 SCRATCH_EACH = 8  # samples of memory to one of the disk
 

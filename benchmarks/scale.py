@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
-from measure import measure
+from measure import DATA, measure
 from scipy.optimize import nnls
 
 from flows.reports.charts import BLUE, ORANGE, save
@@ -143,7 +143,7 @@ def _das() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--params", type=Path, default=Path("../shared/data/params-2020-production"))
+    parser.add_argument("--params", type=Path, default=DATA / "params-2020-production")
     parser.add_argument(
         "--persons",
         default="1,3,10",

@@ -1,6 +1,6 @@
 """Every stage of a run beside its physical bound, measured in one run on one machine.
 
-    python benchmarks/stages.py PARAMS DATA [--workers 2] [--region us] [--scratch DIR] [--json]
+    python benchmarks/stages.py PARAMS DATA [--workers 2] [--region us] [--scratch DIR] [--estimates] [--json]
 
 PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). A bound is what the same workers need for the
 least that a stage must do: to parse its text with pyarrow alone, to read and write its bytes, to make its keystream.
@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,6 +32,8 @@ from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.domain import load_domain
+from tasks.detailed_dhca.estimate_tables import make_estimators
+from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import (
     count_partition,
     count_population_groups,
@@ -109,16 +112,24 @@ def volume(folder: Path, pattern: str) -> int:
     return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
 
 
-def measure_run(run: DetailedRun, workers: Workers, params: str, data: str, region: Region, out: Path) -> dict:
+def measure_run(
+    run: DetailedRun, workers: Workers, params: str, data: str, region: Region, out: Path, *, estimates: bool
+) -> dict:
     """Seconds of each stage, and the volumes that the bounds need."""
     seconds = {"validate": timed(lambda: validate(run, workers, params, data, region))}
     seconds["population groups"] = timed(lambda: count_population_groups(run, workers, region))
     levels = run.parameters.configuration.levels(region)
-    check_budget(run, region, Charging(None, Path()), {})
-    for name, stage in (("totals", measure_totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
+    check_budget(run, region, Charging(None, run.path / "ledger.sqlite"), {})
+    totals = partial(measure_totals, estimates=estimates)
+    for name, stage in (("totals", totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
         seconds[name] = timed(lambda stage=stage: [stage(run, workers, level) for level in levels])
-    seconds["coterminous"] = timed(lambda: equate_coterminous(run, workers, region, enabled=True, listed=None))
-    seconds["release"] = timed(lambda: stage_release(run, workers, region, out, {}, "not asked for"))
+    if estimates:
+        seconds["estimate tables"] = timed(lambda: make_estimators(run, workers, region))
+        seconds["estimates"] = timed(lambda: [estimate(run, workers, level) for level in levels])
+    equating = {"enabled": True, "listed": None, "estimates": estimates}
+    seconds["coterminous"] = timed(lambda: equate_coterminous(run, workers, region, **equating))
+    options = {"estimates": True} if estimates else {}
+    seconds["release"] = timed(lambda: stage_release(run, workers, region, out, options, "not asked for"))
     reports = [json.loads(path.read_text()) for path in (run / "persons").glob("*.json")]
     domains = [load_domain(run, level) for level in levels]
     return {
@@ -133,6 +144,7 @@ def measure_run(run: DetailedRun, workers: Workers, params: str, data: str, regi
             "counts": volume(run / "counts", "*/*/*.npy"),
             "details": volume(run / "noisy", "*/totals/*/*.npy"),
             "tables": volume(run / "noisy", "*/sex_by_age/*/*.npy"),
+            "estimates": volume(run / "noisy", "*/*estimates/*/*.npy"),
             "published": volume(run / "noisy", "*/published/*/*.npy"),
             "final": volume(run / "noisy", "*/final/*/*.npy"),
             "release": volume(out, "**/*"),
@@ -198,6 +210,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--region", choices=["us", "pr"], default="us")
     parser.add_argument("--scratch", type=Path, default=None, help="where the run directory goes")
+    parser.add_argument("--estimates", action="store_true", help="of a run that makes estimates; these have no bound")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     if read_parameters(chosen.params)[0] is None:
@@ -208,14 +221,17 @@ def main() -> None:
         with open_cluster(ClusterSettings(workers=chosen.workers), run / "dask") as client:
             workers = Workers(client)
             workers.map("warm up", run, keystream_only, [(k, 1) for k in range(4 * chosen.workers)])
-            measured = measure_run(run, workers, chosen.params, chosen.data, chosen.region, out)
+            measured = measure_run(
+                run, workers, chosen.params, chosen.data, chosen.region, out, estimates=chosen.estimates
+            )
             bounds = measure_bounds(run, workers, chosen.data, measured)
+        seconds = measured["seconds"]
         told = {
             "machine": f"{platform.machine()}, {platform.system()} {platform.release()}",
             "workers": chosen.workers,
             **measured,
             "bounds": bounds,
-            "ratios": {stage: seconds / bounds[stage] for stage, seconds in measured["seconds"].items()},
+            "ratios": {stage: seconds[stage] / bound for stage, bound in bounds.items() if stage in seconds},
             "core_seconds_a_million": costs(measured, chosen.workers),
             "tabulation": measure_tabulation(run),
         }
@@ -229,7 +245,8 @@ def table(told: dict) -> str:
         f"{'stage':<20}{'seconds':>9}{'bound':>9}{'ratio':>8}",
     ]
     lines += [
-        f"{stage:<20}{seconds:9.2f}{told['bounds'][stage]:9.2f}{told['ratios'][stage]:8.1f}"
+        f"{stage:<20}{seconds:9.2f}"
+        + (f"{told['bounds'][stage]:9.2f}{told['ratios'][stage]:8.1f}" if stage in told["bounds"] else "")
         for stage, seconds in told["seconds"].items()
     ]
     tabulation = told["tabulation"]

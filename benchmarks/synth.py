@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/synth.py                                  # 10 million of the nation; real tables
     .venv/bin/python benchmarks/synth.py --persons 334735155 --no-tables  # the whole nation: 27 GB of disk as text
 
-Parameter files and block tables are those of ../shared/data, or of --data. `peak` is the summed PSS of all processes.
+Parameter files and block tables are those of $DAS_DATA, or of --data. `peak` is the summed PSS of all processes.
 The bound of the text form is writing the same bytes and digesting them, measured in the same run.
 """
 
@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-from measure import measure
+from measure import DATA, measure
 
 from tasks.synth.nation import state_blocks
 from tasks.synth.origins import published_counts, read_origins
@@ -32,7 +32,6 @@ from tasks.synth.synthesize import SHARES_FILE
 from tasks.synth.tallies import tallies
 from tasks.synth.text import person_rows
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 ROWS = 122_880
 
 
@@ -99,7 +98,7 @@ def main() -> None:
     parser.add_argument("--persons", type=int, default=10_000_000, help="of the nation")
     parser.add_argument("--formats", nargs="+", default=["text", "parquet"], choices=["text", "parquet"])
     parser.add_argument("--no-tables", action="store_true", help="leave Rhode Island and Puerto Rico out")
-    parser.add_argument("--data", type=Path, default=SHARED, help="where params-2020-production and the tables are")
+    parser.add_argument("--data", type=Path, default=DATA, help="where params-2020-production and the tables are")
     parser.add_argument("--work", type=Path, help="a folder on the disk to write to")
     options = parser.parse_args()
     params = options.data / "params-2020-production"

@@ -35,6 +35,7 @@ from spine.top_down.failures import Division
 from spine.top_down.histogram import from_entries
 
 COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
+UNKNOWNS = 1500  # of the parents that the general solvers are given: their matrices grow with the square
 BLOCKS = Path(__file__).parents[2] / "shared" / "data" / "ri_blocks_2020.csv.gz"
 
 
@@ -99,7 +100,7 @@ def beside(plan: Plan, parents: list[tuple[int, Division]], sample: int) -> None
     """Our solvers and the general ones on a sample of each level's parents that these can hold."""
     rng = np.random.default_rng(0)
     for level, name in enumerate(plan.spine.levels):
-        fitting = [d for at, d in parents if at == level and len(d.cells) * d.children <= reference.LARGEST]
+        fitting = [d for at, d in parents if at == level and len(d.cells) * d.children <= UNKNOWNS]
         fitting = [d for d in fitting if d.counts is not None]
         chosen = [fitting[at] for at in rng.permutation(len(fitting))[:sample]]
         if not chosen:

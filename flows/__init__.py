@@ -2,6 +2,10 @@
 
 import os
 
+from das_flows import check_packages
+
+check_packages()  # for whoever does not come by way of `das`: Prefect's worker
+
 # Quiet, offline and patient, unless the environment says otherwise; read when prefect and distributed are imported.
 for _name, _value in (
     ("PREFECT_SERVER_ANALYTICS_ENABLED", "false"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 
@@ -19,6 +20,7 @@ from flows.commands.compare import compare
 from flows.commands.demo import demo
 from flows.commands.ledger.open import open_account
 from flows.commands.ledger.show import show_ledger
+from flows.commands.options import with_local_paths
 from flows.commands.run import run
 from flows.commands.runs.discard import discard
 from flows.commands.runs.list import list_runs
@@ -31,11 +33,24 @@ from flows.commands.tda.validate import validate as validate_tda
 from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
-from flows.reports.terminal import err, unforeseen
+from flows.execution.unforeseen import unforeseen
+from flows.reports.terminal import err
 from tasks.lifecycle.core_dumps import no_core_dumps
 from tasks.lifecycle.errors import Failed, Refused
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
+OF_A_PATH = (  # errors that say of a path that was given that it cannot be what it is given as
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EINVAL,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+)
 
 app = typer.Typer(
     name="das",
@@ -46,14 +61,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _command in (demo, validate, run, truth, accuracy, synth, spine, compare, tune):
-    app.command()(_command)
+    app.command()(with_local_paths(_command))
 
 
 def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
     """Add the commands `das NAME COMMAND`."""
     group = typer.Typer(help=about, no_args_is_help=True)
     for command, function in commands.items():
-        group.command(command.replace("_", "-"))(function)
+        group.command(command.replace("_", "-"))(with_local_paths(function))
     app.add_typer(group, name=name)
 
 
@@ -102,6 +117,8 @@ def main() -> None:
     except Failed as failed:
         _say("stopped", failed, 3)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in OF_A_PATH:
+            _say("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
         _say("stopped", unforeseen(error), 3)
 
 

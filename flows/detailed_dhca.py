@@ -2,6 +2,7 @@
 
 validate -> population groups -> budget check -> totals -> sex by age -> suppression -> coterminous -> release
                                                  \\_______ per population group level ______/            /
+estimate tables (public laws only) -----------------------> estimates of a level, once all are suppressed/
 geographic spine (public geography only) -----------------------------------------------------------------
 """
 
@@ -18,6 +19,8 @@ from flows.execution.progress import expect
 from flows.execution.run import Future, Run, carry_out, stages_at_once
 from tasks.detailed_dhca.budget_check import check_budget, foresee_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
+from tasks.detailed_dhca.estimate_tables import make_estimators
+from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import Validated
@@ -50,7 +53,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     region, charging, options = settings.region, settings.charging, settings.shaping_options
     inputs = {"params": settings.params, "data": settings.data, "region": region}
     equating = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
-    expect(partial(expected_work, settings.directory, region, settings.spine))
+    expect(partial(expected_work, settings.directory, region, settings.spine, settings.estimates))
 
     foreseen = run.submit("account", foresee_budget, **inputs, charging=charging)
     validated = run.submit("validate", validate, foreseen, workers=workers, **inputs)
@@ -69,19 +72,35 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     sets = run.submit(
         "coterminous sets", save_sets, validated, region=region, **equating, digest=options["coterminous_list"]
     )
-    gate = run.submit("budget check", check_budget, counted, sets, region=region, charging=charging, options=options)
+    ready = [counted, sets]
+    if settings.estimates:  # public, and what could fail in them fails before anything is spent
+        ready.append(run.submit("estimate tables", make_estimators, validated, workers=workers, region=region))
+    gate = run.submit("budget check", check_budget, *ready, region=region, charging=charging, options=options)
     configuration = settings.directory.parameters.configuration
     built = _submit_spine(run, configuration.states(region)) if settings.spine else None
     measured: list[Future] = []
     published = []
     for level in configuration.levels(region):
         each = {"workers": workers, "level": level}
-        totals = run.submit(f"totals {level}", measure_totals, gate, **each)
+        totals = run.submit(f"totals {level}", measure_totals, gate, **each, estimates=settings.estimates)
         tables = run.submit(f"sex by age {level}", measure_sex_by_age, totals, **each)
         published.append(run.submit(f"suppression {level}", suppress, tables, **each))
         measured += [totals, tables, published[-1]]
-    equated = run.submit("coterminous", equate_coterminous, *published, workers=workers, region=region, **equating)
-    for future in (counted, sets, gate, *measured, equated):
+    estimated = []
+    if settings.estimates:
+        for level in configuration.levels(region):
+            estimated.append(run.submit(f"estimates {level}", estimate, *published, workers=workers, level=level))
+    equated = run.submit(
+        "coterminous",
+        equate_coterminous,
+        *published,
+        *estimated,
+        workers=workers,
+        region=region,
+        **equating,
+        estimates=settings.estimates,
+    )
+    for future in (*ready, gate, *measured, *estimated, equated):
         future.result()  # what failed says why; the stages after it would only say that they never ran
     spine = _line(built)  # asked for only now: a run that fails does not wait for it
     staged = run.submit(

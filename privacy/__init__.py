@@ -1,1 +1,65 @@
-"""The mathematics of privacy: mechanisms, randomness, accounting, ledger, conversions, error, semantics."""
+"""The mathematics of privacy: the noise of a release, what it spends, and the ledger of what has been spent.
+
+The names below are those that a program outside this repository needs; docs/api.md shows each at work. Budgets are
+exact (`Fraction`), counts and margins are whole persons.
+"""
+
+from privacy.accounting import (
+    Account,
+    IterationCounts,
+    Ledger,
+    LedgerError,
+    QueryBudgets,
+    Request,
+    Row,
+    Spend,
+    disjoint,
+    epsilon,
+    pure_to_rho,
+    query_budgets,
+    rho,
+    spend,
+)
+from privacy.accounting.stability import stability
+from privacy.noise import (
+    Definition,
+    DiscreteGaussian,
+    Law,
+    QueryNoise,
+    RunSecret,
+    Sampler,
+    TwoSidedGeometric,
+    coverage,
+    law,
+    margin_of_error,
+    suppression_threshold,
+)
+
+__all__ = [
+    "Account",
+    "Definition",
+    "DiscreteGaussian",
+    "IterationCounts",
+    "Law",
+    "Ledger",
+    "LedgerError",
+    "QueryBudgets",
+    "QueryNoise",
+    "Request",
+    "Row",
+    "RunSecret",
+    "Sampler",
+    "Spend",
+    "TwoSidedGeometric",
+    "coverage",
+    "disjoint",
+    "epsilon",
+    "law",
+    "margin_of_error",
+    "pure_to_rho",
+    "query_budgets",
+    "rho",
+    "spend",
+    "stability",
+    "suppression_threshold",
+]

@@ -57,18 +57,17 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
     and no replacement costs more than one inside the dearest block. (A coordinate that loses one record and gains the
     other, such as a total, does not change: an actual replacement may cost less.)
     """
-    path = np.zeros(spine.blocks, np.int64)  # numbers the ways down that differ in their shares: they are few
-    costs = [Fraction(0)]
+    costs = [Fraction(0)]  # of the paths so far, one for each combination of shares on a path
+    path = np.zeros(spine.blocks, np.int64)  # each block's combination
     for level, name in enumerate(spine.levels):
         distinct, kind = np.unique(spine.shares[level], return_inverse=True)
-        of_share = [_geounit_cost(allocation, name, Fraction(n, spine.denominator)) for n in distinct.tolist()]
-        ways, path = np.unique(path * len(distinct) + kind[spine.geounit_of_block(level)], return_inverse=True)
-        costs = [costs[way // len(distinct)] + of_share[way % len(distinct)] for way in ways.tolist()]
+        each = []
+        for n in distinct.tolist():
+            rows = noise(allocation, {name: [Fraction(n, spine.denominator)]})
+            each.append(record_cost(allocation, [row.parameter for row in rows]))
+        combined, path = np.unique(path * len(each) + kind[spine.geounit_of_block(level)], return_inverse=True)
+        costs = [costs[before] + each[here] for before, here in (divmod(n, len(each)) for n in combined.tolist())]
     return max(costs)
-
-
-def _geounit_cost(allocation: Allocation, level: str, share: Fraction) -> Fraction:
-    return record_cost(allocation, [row.parameter for row in noise(allocation, {level: [share]})])
 
 
 def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:

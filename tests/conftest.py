@@ -14,7 +14,7 @@ from tasks.lifecycle.kernels import keep_kernels
 
 os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it, before prefect is imported
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 
 
 def lacking(what: str) -> NoReturn:
@@ -25,11 +25,11 @@ def lacking(what: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of papers, specs and public data beside the project; tests skip where it is absent."""
-    if not SHARED.is_dir():
-        lacking("../shared beside the project")
-    return SHARED
+def das_data() -> Path:
+    """The folder of public data that the project does not hold (README, Data for the tests); without it tests skip."""
+    if not DATA.is_dir():
+        lacking(f"public data in {DATA}; DAS_DATA names the folder")
+    return DATA
 
 
 @pytest.fixture(scope="session")

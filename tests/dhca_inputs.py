@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.estimate_tables import make_estimators
+from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun, Validated
@@ -260,6 +262,7 @@ def truth_here(folder: Path, params: Path, data: Path, region: Region = "us", *,
         str(data),
         out,
         region,
+        ledger=folder / "no-ledger",
         coterminous=coterminous,
         curator=True,
     )
@@ -277,6 +280,7 @@ def stage_here(
     blocks_each: int | None = None,
     coterminous: bool = False,
     listed: Path | None = None,
+    estimates: bool = False,
 ) -> tuple[DetailedRun, Path]:
     """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
     params, data = inputs.write(folder / name)
@@ -286,13 +290,21 @@ def stage_here(
     (run / "secret").write_bytes(secret)
     count_population_groups(run, here, region, blocks_each)
     options = {"region": region}
-    check_budget(run, region, Charging(None, folder / "no-ledger"), options)
-    for level in run.parameters.configuration.levels(region):
-        measure_totals(run, here, level)
+    check_budget(
+        run, region, Charging(None, run.path.parent / "ledger.sqlite"), options
+    )  # the same noise, with estimates or not
+    levels = run.parameters.configuration.levels(region)
+    for level in levels:
+        measure_totals(run, here, level, estimates=estimates)
         measure_sex_by_age(run, here, level)
         suppress(run, here, level)
-    equate_coterminous(run, here, region, enabled=coterminous, listed=str(listed) if listed else None)
-    stage_release(run, here, region, out, options, "no spine")
+    if estimates:
+        make_estimators(run, here, region)
+        for level in levels:
+            estimate(run, here, level)
+    sets = str(listed) if listed else None
+    equate_coterminous(run, here, region, enabled=coterminous, listed=sets, estimates=estimates)
+    stage_release(run, here, region, out, options | {"estimates": estimates}, "no spine")
     return run, staging(run, out, region)
 
 

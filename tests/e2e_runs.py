@@ -209,7 +209,10 @@ def digest(folder: Path) -> str:
 # of the library makes such a call. Loops over many files are killed in some of their rounds.
 
 Point = tuple[str, int]
-FILES = ("budget_check.py", "commit.py", "ledger.py", "run_directory.py", "pathlib.py", "shutil.py")
+FILES = (
+    *("authorization.py", "commit.py", "files.py", "reservation.py", "run_directory.py", "staging.py"),  # lifecycle
+    *("budget_check.py", "ledger.py", "pathlib.py", "shutil.py"),
+)
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(

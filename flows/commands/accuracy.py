@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.console import Group
 from rich.table import Table
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption
 from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
 
@@ -22,6 +23,10 @@ def accuracy(
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")],
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
+    estimates: Annotated[
+        bool, typer.Option("--estimates", help="Make estimates as well, and show them beside the counts.")
+    ] = False,
+    ledger: LedgerFile = None,
     state: State = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
@@ -31,7 +36,8 @@ def accuracy(
 
     By summary level, iteration level, size of the group and workload: the 95% quantile of the error beside the stated
     margin, coverage, bias, the share of each workload and of suppressed groups; as CSV, in the Bureau's own layout and
-    as a page with charts. Data that is not marked synthetic is refused, whoever asks.
+    as a page with charts. With --estimates, what these buy: the same figures side by side, and one picture,
+    estimates.svg. Data that is not marked synthetic is refused, whoever asks.
 
     **Example:** `das accuracy params/ data/ accuracy/ --runs 20`
     """
@@ -51,22 +57,34 @@ def accuracy(
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} holds something already; a report goes into an empty or a new folder")
     parameters = checked_parameters(params, data, as_json=as_json)
-    base, reports = new_run_id("accuracy"), {}
+    base, reports, home = new_run_id("accuracy"), {}, state or state_home()
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     about = {"Parameters": params, "Data": data}
     for region in parameters.configuration.regions:
-        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun(home / "runs" / f"{base}-{region}")
         folder = run / "report"
         try:
             with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Accuracy of {region.upper()}"):
                 measured = measure_accuracy(
-                    run, Workers(client, report), params, data, region, folder, runs=runs, coterminous=coterminous
+                    run,
+                    Workers(client, report),
+                    params,
+                    data,
+                    region,
+                    folder,
+                    runs=runs,
+                    ledger=ledger or home / "ledger.sqlite",
+                    coterminous=coterminous,
+                    estimates=estimates,
                 )
             if measured is None:
                 err.print(f"[yellow]{region.upper()} has no block in GRF-C: skipped[/]")
                 continue
             reports[region] = make_report(measured)
-            write_report(folder, reports[region], about, draw_charts(reports[region]))
+            charts = draw_charts(reports[region])
+            write_report(folder, reports[region], about, charts)
+            if estimates:
+                (folder / "estimates.svg").write_text(charts["gains"])
             with whole(place / region) as temporary:
                 shutil.move(folder, temporary)
         except Refused:
@@ -76,10 +94,49 @@ def accuracy(
             shutil.rmtree(run.path, ignore_errors=True)
     err.print(f"[bold red]{STATEMENT}[/]")
     told = [
-        {"region": region, "runs": runs, "report": place / region, "levels": made.summary()}
+        {
+            "region": region,
+            "runs": runs,
+            "report": place / region,
+            "levels": made.summary(),
+            **({"estimates": made.gains().to_dict("records")} if estimates else {}),
+        }
         for region, made in reports.items()
     ]
-    show({"NOT_PRIVATE": STATEMENT, "regions": told}, lambda: Group(*map(_table, told)), as_json=as_json)
+    show(
+        {"NOT_PRIVATE": STATEMENT, "regions": told},
+        lambda: Group(*chain.from_iterable(map(_tables, told))),
+        as_json=as_json,
+    )
+
+
+def _tables(told: dict[str, Any]) -> list[Table]:
+    return [_table(told), *([_gains(told)] if "estimates" in told else [])]
+
+
+def _gains(told: dict[str, Any]) -> Table:
+    """Of every level and workload the errors of the totals, as counts and as estimates."""
+    table = Table("level", "workload", box=box.SIMPLE_HEAD, title_justify="left")
+    table.title = f"{told['region'].upper()}: totals as counts and as estimates; {told['report']}/estimates.svg"
+    for name in ("RMSE of counts", "of estimates", "less by", "margin ±", "of estimates ±", "within"):
+        table.add_column(name, justify="right")
+    for row in told["estimates"]:
+        if row["COUNT_OF"] == "table":
+            table.add_row(
+                f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
+                row["WORKLOAD"],
+                f"{row['RMSE_COUNT']:.2f}",
+                f"{row['RMSE_ESTIMATE']:.2f}",
+                f"{row['GAIN']:.1%}",
+                f"{row['MOE_COUNT']:,}",
+                _from_to(row["MOE_ESTIMATE"], row["MOE_LARGEST_ESTIMATE"]),
+                f"{row['COVERAGE_ESTIMATE']:.1%}",
+            )
+    return table
+
+
+def _from_to(least: int, largest: int) -> str:
+    return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
 
 
 def _table(told: dict[str, Any]) -> Table:

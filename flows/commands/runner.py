@@ -13,7 +13,8 @@ from rich.console import RenderableType
 
 from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
-from flows.reports.terminal import err, interruptible, out, show, unforeseen
+from flows.execution.unforeseen import unforeseen
+from flows.reports.terminal import err, interruptible, out, show
 from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Outcome(Generic[S]):
 
     def told(self) -> dict[str, Any]:
         """Return what --json says of every run."""
-        from flows.reports.curator import findings_data, other_data
+        from flows.reports.curator import findings_data, other_data, together
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         skipped = "skipped: no block, or switched off"
@@ -106,6 +107,7 @@ class Outcome(Generic[S]):
             "state": "released" if self.release else "not released" if self.problem else skipped,
             "problem": str(self.problem) if self.problem else None,
             "other_data": other_data(ledger, run_id),
+            "accounts_together": together(ledger, run_id),
         }
         if self.findings:
             told["findings"] = findings_data(self.findings)
@@ -123,7 +125,7 @@ class Outcome(Generic[S]):
 
 def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
     """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
-    from flows.reports.curator import other_data_warning
+    from flows.reports.curator import other_data_warning, together_warning
 
     lines = [f"[bold]{name}[/] {told['state']} (run {told['run']})"]
     if spent := told.get("spent"):
@@ -131,6 +133,8 @@ def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
         amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
         lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
         lines.append(f"   release  {told['release']}")
+    if told["accounts_together"]:
+        lines.append(together_warning(told["accounts_together"]))
     if told["other_data"]:
         lines.append(other_data_warning(told["run"], told["other_data"]))
     return lines

@@ -148,7 +148,7 @@ def check_memory_limit(limit: str) -> None:
     """Refuse a limit that is no size, or one that a run could not keep."""
     try:
         enough = limit == "auto" or parse_bytes(limit) >= COORDINATOR + WORKER
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
     if not enough:
         least = format_bytes(COORDINATOR + WORKER)

@@ -17,13 +17,15 @@ from tasks.top_down.run import TopDownRun
 TEXT, PARQUET = 0.55, 0.52  # persons, from text or Parquet
 COUNTED = 0.125  # persons, counted by population group
 MEASURED = {"totals": 0.034, "sex by age": 0.055, "suppression": 0.008}  # population groups
+ESTIMATED = 0.01  # population groups, of which the published ones are estimated
+TABLES = 2.0  # levels, at four estimators each
 RELEASED = 0.01  # population groups, of which a part is written
 SPINE = 6.0  # blocks, in two passes over the states
 
 PERSON_BYTES = 79  # a line of text
 
 
-def expected_work(run: DetailedRun, region: Region, spine: bool) -> Expected | None:
+def expected_work(run: DetailedRun, region: Region, spine: bool, estimates: bool) -> Expected | None:
     """The core-seconds that each stage is expected to take, and its pieces; None before the geography is read."""
     if not (run.geography_folder / "region_ids").exists():
         return None
@@ -34,10 +36,12 @@ def expected_work(run: DetailedRun, region: Region, spine: bool) -> Expected | N
     pieces = sum(len(domain.pieces()) for domain in domains)
     blocks = len(run.geography.blocks) / 1e6
     states = len(run.parameters.configuration.states(region))
+    estimated = {"estimate tables": (len(domains) * TABLES, 0), "estimates": (groups * ESTIMATED, pieces)}
     return {
         "validate": (millions * (PARQUET if file.parquet else TEXT), 0),
         "population groups": (millions * COUNTED, 0),
         **{stage: (groups * seconds, pieces) for stage, seconds in MEASURED.items()},
+        **(estimated if estimates else {}),
         **({"spine": (blocks * SPINE, 2 * states)} if spine else {}),
         "release": (groups * RELEASED, 0),
     }

@@ -1,4 +1,7 @@
-"""Charts of an accuracy report: a panel for each population group level, the size classes along the axis."""
+"""Charts of an accuracy report: a panel for each population group level, the size classes along the axis.
+
+Where the runs made estimates, two more: these beside the counts by size, and what they buy, in one picture.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,11 @@ import numpy as np
 import pandas as pd
 
 from flows.reports.charts import BLUE, INK, ORANGE, svg
-from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report
+from tasks.detailed_dhca.accuracy.errors import COUNT, TOTAL
+from tasks.detailed_dhca.accuracy.report import ALL, COUNT_OF, OF, WORKLOADS, Report
+from tasks.detailed_dhca.domain import TOTAL_ONLY
+from tasks.inputs.configuration import NATION_STATE
+from tasks.inputs.level_budgets import ITERATIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,14 +31,77 @@ Z = 1.96
 
 
 def draw_charts(report: Report) -> dict[str, str]:
-    """The charts of a report as SVG: errors, coverage, bias, workloads."""
+    """The charts of a report as SVG: errors, coverage, bias, workloads; gains and totals where there are estimates."""
+    counts = report.errors[report.errors["OF"] == OF[COUNT]]
     drawn: dict[str, Callable[[], Figure]] = {
-        "errors": partial(_by_size, report.errors, "95% of errors within\n± (persons)", _draw_errors),
-        "coverage": partial(_by_size, report.errors, "counts within the\nstated margin (%)", _draw_coverage),
-        "bias": partial(_by_size, report.errors, "mean of published − true\n(persons)", _draw_bias),
+        "errors": partial(_by_size, counts, "95% of errors within\n± (persons)", _draw_errors),
+        "coverage": partial(_by_size, counts, "counts within the\nstated margin (%)", _draw_coverage),
+        "bias": partial(_by_size, counts, "mean of published − true\n(persons)", _draw_bias),
         "workloads": partial(_by_size, report.workloads, "share of the groups (%)", _draw_workloads),
     }
+    gains = report.gains()
+    if len(gains):
+        totals = report.errors[report.errors["COUNT_OF"] == COUNT_OF[TOTAL]]
+        drawn["gains"] = partial(_draw_gains, gains[gains["COUNT_OF"] == COUNT_OF[TOTAL]])
+        drawn["totals"] = partial(_by_size, totals, "root mean square error\n(persons)", _draw_totals)
     return {name: svg(draw) for name, draw in drawn.items()}
+
+
+def _draw_gains(gains: pd.DataFrame) -> Figure:
+    """A line a kind of level and table: the error of its totals as counts, and as estimates."""
+    from matplotlib import pyplot as plt
+
+    rows = _by_kind(gains)
+    figure, axis = plt.subplots(figsize=(8.5, 0.3 * len(rows) + 1.3))
+    y = -np.arange(len(rows))
+    count, estimate = rows["RMSE_COUNT"].to_numpy(), rows["RMSE_ESTIMATE"].to_numpy()
+    axis.hlines(y, estimate, count, color=INK, lw=1.2, alpha=0.5)
+    axis.plot(count, y, "o", color=ORANGE, ms=7, label="count, as SafeTab-P publishes it")
+    axis.plot(estimate, y, "o", color=BLUE, ms=7, label="estimate, at the same privacy loss")
+    for place, above, gain in zip(y, np.maximum(count, estimate), 1 - estimate / count, strict=True):
+        less = f"{-100 * gain:+.0f}%".replace("-", "−")
+        axis.annotate(less, (above, place), (8, 0), textcoords="offset points", va="center")
+    axis.set_yticks(y, rows.index.to_list())
+    axis.set_ylim(y.min() - 0.7, 0.7)
+    axis.set_xscale("log")
+    axis.set_xlim(estimate.min() / 1.3, count.max() * 1.5)
+    ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500) if estimate.min() / 1.3 < tick < count.max() * 1.5]
+    axis.set_xticks(ticks, [str(tick) for tick in ticks], minor=False)
+    axis.set_xticks([], minor=True)
+    axis.set_xlabel("root mean square error of a published total (persons, log scale)")
+    figure.legend(loc="outside upper center", ncols=2)
+    plt.close(figure)
+    return figure
+
+
+def _by_kind(gains: pd.DataFrame) -> pd.DataFrame:
+    """The root mean square errors over the levels of a granularity and iteration level, by kind and table."""
+    rows = gains[gains["WORKLOAD"] != WORKLOADS[TOTAL_ONLY]]
+    where = rows["REGION_TYPE"].isin(NATION_STATE).map({True: "Nation and state", False: "Below state"})
+    tables = {name: "single totals" if name == WORKLOADS[TOTAL] else f"totals of {name}" for name in WORKLOADS}
+    kind = where + ", " + rows["ITERATION_LEVEL"].map(ITERATIONS) + ": " + rows["WORKLOAD"].map(tables)
+    squares = {of: rows[f"RMSE_{of}"] ** 2 * rows[f"COUNTS_{of}"] for of in ("COUNT", "ESTIMATE")}
+    sums = rows.assign(COUNT=squares["COUNT"], ESTIMATE=squares["ESTIMATE"], kind=kind).groupby("kind")
+    order = rows.assign(kind=kind, where=where, workload=rows["WORKLOAD"].map(WORKLOADS.index))
+    by = {"ITERATION_LEVEL": False, "where": False, "workload": True}
+    names = order.sort_values([*by], ascending=[*by.values()])["kind"].drop_duplicates()
+    total = sums[["COUNT", "ESTIMATE", "COUNTS_COUNT", "COUNTS_ESTIMATE"]].sum().loc[names]
+    return pd.DataFrame({f"RMSE_{of}": (total[of] / total[f"COUNTS_{of}"]) ** 0.5 for of in ("COUNT", "ESTIMATE")})
+
+
+def _draw_totals(axis: Axes, table: pd.DataFrame) -> None:
+    from matplotlib.ticker import LogLocator
+
+    for of, filled in zip(OF, ("none", "full"), strict=True):
+        every = table[(table["OF"] == of) & (table["WORKLOAD"] != WORKLOADS[TOTAL_ONLY])].assign(MEASURED=True)
+        for name, part, x in _measured(every):
+            if len(part):
+                label, colour = f"{name}, {of}", COLOURS[name]
+                axis.plot(x, part["RMSE"], MARKERS[name], color=colour, ms=5, fillstyle=filled, label=label)
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter("")
 
 
 def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:
@@ -63,7 +133,7 @@ def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame
     handles = {
         name: handle for axis in axes.flat for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles))
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles) if len(handles) <= 6 else 4)
     plt.close(figure)
     return figure
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from flows.reports.figures import delta_of
 from tasks.lifecycle.errors import Refused
 
 
@@ -55,10 +56,4 @@ def scale(definition: str, delta: str | None, places: int) -> Scale:
         return Scale(definition, None, places)
     if definition == "puredp":
         raise Refused("pure DP has no delta: its losses are epsilons already")
-    try:
-        value = Fraction(delta)
-    except (ValueError, ZeroDivisionError):
-        raise Refused(f"delta is a number strictly between 0 and 1, not {delta!r}") from None
-    if not 0 < value < 1:
-        raise Refused(f"delta is a number strictly between 0 and 1, not {delta}")
-    return Scale(definition, value, places)
+    return Scale(definition, delta_of(delta), places)

@@ -1,4 +1,4 @@
-"""What every `das` command does with its terminal: the two consoles, `--json`, and errors as one line."""
+"""What every `das` command does with its terminal: the two consoles, `--json`, refusals, interruption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import Refused
 
 WIDE = 200  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
 out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
@@ -50,36 +49,6 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         yield
     except rejections as error:
         raise Refused(str(error)) from error
-
-
-_state: Path | None = None
-
-
-def given_state(state: Path | None) -> Path | None:
-    """Remember the command's --state, as an option's callback: what goes wrong from now on is kept there."""
-    global _state
-    _state = state
-    return state
-
-
-def unforeseen(error: Exception) -> Failed:
-    """Keep the traceback of an error that nobody foresaw where only the curator reads: it may hold a person's value."""
-    import traceback
-    from tempfile import mkstemp
-
-    from flows.execution.settings import state_home
-
-    if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
-        return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
-    folder = (_state or state_home()) / "errors"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, path = mkstemp(".txt", f"{datetime.now():%Y%m%d-%H%M%S}-", folder)  # its owner's alone
-        with open(handle, "w") as copy:
-            copy.write("".join(traceback.format_exception(error)))
-    except OSError:
-        return Failed(f"an unforeseen {type(error).__name__}, of which no copy could be kept in {folder}")
-    return Failed(f"an unforeseen {type(error).__name__}; the curator's copy of it is {path}")
 
 
 @contextmanager

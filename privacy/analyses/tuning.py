@@ -14,6 +14,8 @@ from typing import TypeVar
 from privacy.accounting.composition import LevelBudget, query_budgets, spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.stability import IterationCounts, stability
+from privacy.estimation.estimator import make_estimator
+from privacy.estimation.pooling import Answers
 from privacy.noise.laws import Definition, Law, law
 from privacy.noise.margins import margin_of_error
 
@@ -78,6 +80,12 @@ def margins(laws: Laws) -> Margins:
     """The margins of error of a level."""
     totals = {name: margin_of_error(laws.stage_2, cells) for name, cells in CELLS.items()}
     return Margins(margin_of_error(laws.total_only), margin_of_error(laws.stage_1), totals["total"], totals)
+
+
+def estimate_margins(laws: Laws) -> dict[str, int]:
+    """The margins of estimated totals (T1) at each detail, far from any threshold, pooled with full weight."""
+    answers = {name: Answers(laws.stage_1, laws.stage_2, cells) for name, cells in CELLS.items()}
+    return {name: make_estimator(of, None, None).margin for name, of in answers.items()}
 
 
 def sizes_for_relative_error(margin: int, target: Fraction) -> dict[str, int]:

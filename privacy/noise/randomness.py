@@ -64,7 +64,7 @@ def query_key(
     """The 256-bit key of a query's stream, by HKDF-SHA256 from the run's secret.
 
     It is bound to the inputs, the configuration, the noise-scheme version, the query's name, the number of cells of a
-    row (so that word width*i + j names one cell) and the purpose of the words: "noise" or "refinement".
+    row (so that word width*i + j names one cell) and the purpose of the words: "noise", "refinement" or "estimates".
     """
     info = _joined("das-flows", str(version), purpose, input_digest, configuration_digest, query, str(width))
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret.expose())

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from privacy.analyses.attribute_loss_s_dhc import OWN_CHILD, RELATIVES, Person
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
@@ -32,13 +33,14 @@ def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, 
     if file is None:
         return
     try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            for row in csv.DictReader(lines, skipinitialspace=True):
-                if None in row or None in row.values():
-                    raise Refused(f"{file}: a row does not have as many values as the header has names")
-                yield {key.strip().casefold(): value.strip() for key, value in row.items()}
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+        for row in csv.DictReader(read_text(file).splitlines(keepends=True), skipinitialspace=True):
+            if None in row or None in row.values():
+                raise Refused(f"{file}: a row does not have as many values as the header has names")
+            yield {key.strip().casefold(): value.strip() for key, value in row.items()}
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {why(error)}") from None
+    except csv.Error as error:
+        raise Refused(f"{file} is not a CSV table: {error}") from None
 
 
 def person(values: Mapping[str, str]) -> Person:

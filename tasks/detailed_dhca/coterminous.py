@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.detailed_dhca.domain import load_domain
-from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.published import Estimated, Published, load_kind, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import published_folders
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level, Region
@@ -29,11 +29,19 @@ ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_ty
 
 
 def equate_coterminous(
-    run: DetailedRun, workers: Workers, region: Region, *, enabled: bool, listed: str | None
+    run: DetailedRun,
+    workers: Workers,
+    region: Region,
+    *,
+    enabled: bool,
+    listed: str | None,
+    estimates: bool = False,
 ) -> None:
     """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
     once(run.coterminous_path, lambda: save_sets(run, region, enabled=enabled, listed=listed))
-    workers.map("coterminous", run, equate, [(region, iteration_level) for iteration_level in ITERATION_LEVELS])
+    kinds = (False, True) if estimates else (False,)
+    halves = [(region, iteration_level, kind) for iteration_level in ITERATION_LEVELS for kind in kinds]
+    workers.map("coterminous", run, equate, halves)
 
 
 def save_sets(run: DetailedRun, region: Region, *, enabled: bool, listed: str | None, digest: object = None) -> None:
@@ -166,27 +174,32 @@ class _Side:
         return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
 
-def equate(run: DetailedRun, region: Region, iteration_level: int) -> None:
-    """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece."""
+def equate(run: DetailedRun, region: Region, iteration_level: int, estimates: bool = False) -> None:
+    """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece.
+
+    Estimates are equated as counts are: of the same groups, so with the same donors. A set has its donor's estimate,
+    margin and fate in the ancestor test.
+    """
     levels = [
         level for level in run.parameters.configuration.levels(region) if level.iteration_level == iteration_level
     ]
-    if all(folder.exists() for level in levels for folder in final_folders(run, level)):
+    if all(folder.exists() for level in levels for folder in final_folders(run, level, estimates)):
         return
-    sides = [_side(run, level) for level in levels]
+    sides = [_side(run, level, estimates) for level in levels]
     recipients = _recipients(sides)
     for place, side in enumerate(sides):
         given = _given(sides, recipients[recipients["place"] == place], side.codes)
         regions = load_domain(run, side.level).pieces()
-        sources, finals = published_folders(run, side.level), final_folders(run, side.level)
+        sources, finals = _sources(run, side.level, estimates), final_folders(run, side.level, estimates)
         for (first, last), source, final in zip(regions, sources, finals, strict=True):
             inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
             once(final, partial(_write_final, source, final, given.take(inside)))
 
 
-def final_folders(run: DetailedRun, level: Level) -> list[Path]:
-    """Where the tables of a level lie that will be released, in the order of their groups."""
-    return [run.final_folder(level, first) for first, _ in load_domain(run, level).pieces()]
+def final_folders(run: DetailedRun, level: Level, estimates: bool = False) -> list[Path]:
+    """Where the tables of a level lie that will be released, or its estimates, in the order of their groups."""
+    folder = run.final_estimates_folder if estimates else run.final_folder
+    return [folder(level, first) for first, _ in load_domain(run, level).pieces()]
 
 
 def load_final(run: DetailedRun, level: Level) -> Iterator[Published]:
@@ -194,16 +207,28 @@ def load_final(run: DetailedRun, level: Level) -> Iterator[Published]:
     return (load_published([folder]) for folder in final_folders(run, level))
 
 
-def _side(run: DetailedRun, level: Level) -> _Side:
+def load_final_estimates(run: DetailedRun, level: Level) -> Iterator[Estimated]:
+    """The estimates of a level, those that are dropped too, a piece of its groups at a time."""
+    return (load_kind([folder], Estimated) for folder in final_folders(run, level, estimates=True))
+
+
+def _sources(run: DetailedRun, level: Level, estimates: bool) -> list[Path]:
+    if not estimates:
+        return published_folders(run, level)
+    return [run.estimates_folder(level, first) for first, _ in load_domain(run, level).pieces()]
+
+
+def _side(run: DetailedRun, level: Level, estimates: bool) -> _Side:
     domain = load_domain(run, level)
     nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
     set_of = load_object(run.coterminous_path).get(level.region_type, nowhere)
-    parts = [load_published([])]
-    for folder in published_folders(run, level):
-        piece = load_published([folder])
+    kind: type[Published] = Estimated if estimates else Published
+    parts = [load_kind([], kind)]
+    for folder in _sources(run, level, estimates):
+        piece = load_kind([folder], kind)
         region = piece.group // len(domain.iterations)
         parts.append(piece.take(np.flatnonzero(set_of[region] != NOWHERE)))
-    return _Side(level, np.array(domain.iteration_codes, str), set_of, Published.join(parts))
+    return _Side(level, np.array(domain.iteration_codes, str), set_of, kind.join(parts))
 
 
 def _recipients(sides: list[_Side]) -> pd.DataFrame:
@@ -217,20 +242,22 @@ def _recipients(sides: list[_Side]) -> pd.DataFrame:
 
 def _given(sides: list[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> Published:
     """What the recipients of one level, whose iterations have these codes, are given; sorted by group."""
-    parts = [load_published([])]
+    kind = type(sides[0].coterminous)
+    parts = [load_kind([], kind)]
     recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in
     for donor, side in enumerate(sides):
         mine = recipients[recipients["donor"] == donor]
         group = mine["region"].to_numpy() * len(codes) + np.searchsorted(codes, mine["code"].to_numpy(str))
         data = side.coterminous.take(mine["row"].to_numpy())
-        parts.append(Published(group, data.detail, data.total, data.cells, data.noise_of))
-    joined = Published.join(parts)
+        parts.append(replace(data, group=group))
+    joined = kind.join(parts)
     return joined.take(np.argsort(joined.group, kind="stable"))
 
 
 def _write_final(source: Path, final: Path, given: Published) -> None:
     """Write a piece of a level, what was given in the place of what it had."""
-    published = load_published([source])
+    kind = type(given)
+    published = load_kind([source], kind)
     kept = published.take(np.flatnonzero(~np.isin(published.group, given.group)))
-    joined = Published.join([kept, given])
+    joined = kind.join([kept, given])
     save_arrays(final, joined.take(np.argsort(joined.group, kind="stable")).arrays())

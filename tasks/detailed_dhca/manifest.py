@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from privacy.estimation.allocation import sex_margin
 from tasks.detailed_dhca.budget_check import region_spend
-from tasks.detailed_dhca.domain import Queries, load_domain, load_queries
+from tasks.detailed_dhca.domain import AGES, DETAILS, Queries, load_domain, load_queries
+from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
@@ -25,6 +29,12 @@ STATEMENTS = {
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a T1 count "
     "may differ from the sum of its T2 cells.",
 }
+OF_ESTIMATES = {
+    "estimates": "An estimate combines the two noisy answers that the mechanism gave of a group, at no further loss. "
+    "Given the detail of its table it is unbiased, whatever the true count (to .002 of the count's standard "
+    "deviation); given publication it is not. Errors are independent between groups, except coterminous ones and a "
+    "regional ethnicity and its parts; within a group they are correlated."
+}
 
 
 def describe_release(
@@ -34,14 +44,17 @@ def describe_release(
     published: Mapping[Level, Mapping[str, int]],
     options: Mapping[str, object],
     spine: str,
+    estimated: Mapping[Level, int] | None = None,
 ) -> None:
     """Write OUT/report.html and, over all files that lie in OUT, OUT/manifest.json.
 
-    `published` holds the number of groups per published detail, `spine` one line about the spine branch.
+    `published` holds the number of groups per published detail, `spine` one line about the spine branch, `estimated`,
+    where estimates were made, the number of groups that the ancestor test left out of them.
     """
     parameters = run.parameters
     validated: Validated = run.validated
     truth = is_truth(run)
+    told_of_estimates = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
     manifest: dict[str, Any] = {
         "release": "Detailed DHC-A by SafeTab-P",
         "region": region.upper(),
@@ -50,7 +63,8 @@ def describe_release(
         **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
         "spent": None if truth else spent(region_spend(parameters.configuration, region)),
         "levels": {str(level): _level(run, level, published[level]) for level in published},
-        "statements": {} if truth else STATEMENTS,
+        **({"estimates": told_of_estimates} if estimated else {}),
+        "statements": {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {}),
         "options": dict(options),
         "spine": spine,
         "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
@@ -78,6 +92,32 @@ def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict
     if not is_truth(run):
         told |= _noise(load_queries(run, level))
     return told
+
+
+def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
+    """How the estimates of a level were made: by detail the weight of pooling, deviations and margins far from any
+    threshold, and within how much of one step 1's answer is corrected for having chosen the detail."""
+    queries, codes = load_queries(run, level), load_domain(run, level).iteration_codes
+    details = {}
+    for detail, estimator in load_estimators(run, level).items():
+        told = {"total": {"deviation": estimator.deviation, "margin": estimator.margin}}
+        if detail in AGES:
+            measured = queries.margin(detail, estimator.answers.cells)
+            sex = int(sex_margin(np.array([estimator.margin]), measured)[0])
+            told["sex"] = {"deviation": estimator.sex_variance**0.5, "margin": sex}
+            told["cell"] = {"deviation": estimator.cell_variance**0.5, "margin": queries.margin(detail, 1)}
+        details[DETAILS[detail]] = {"weight": estimator.weight, "corrected_within": estimator.reach, **told}
+    sums = equalities(run, level)
+    parts = load_domain(run, Level(level.region_type, 2)).iteration_codes if sums else ()
+    return {
+        "details": details,
+        "sums": {codes[one]: [parts[part] for part in of] for one, of in sums.items()},
+        "critical_values": {
+            str(ancestor): {DETAILS[detail]: value for detail, value in critical_values(run, level, ancestor).items()}
+            for ancestor in ancestors(run, level)
+        },
+        "groups_dropped": dropped,
+    }
 
 
 def _noise(queries: Queries) -> dict[str, Any]:

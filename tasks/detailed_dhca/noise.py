@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import RunSecret
+from privacy.noise.randomness import Keystream, RunSecret, query_key
 from tasks.detailed_dhca.domain import DETAILS, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.authorization import Authorization, read_drawing
+from tasks.lifecycle.authorization import Authorization, read_drawing, read_secret
 
 
 class Noise(Protocol):
@@ -69,3 +69,20 @@ def open_noise(run: DetailedRun, level: Level) -> Noise:
     """The noise of a level of a run. Raises Failed as `read_drawing` does."""
     drawing = read_drawing(run)
     return NoNoise() if drawing is None else RunNoise(level, *drawing, run)
+
+
+def estimate_words(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Two uniform words for the estimate of each of these groups: a stream that no noise is drawn from.
+
+    Raises Failed as `read_secret` does.
+    """
+    secret, authorization = read_secret(run)
+    key = query_key(
+        secret,
+        input_digest=authorization.input_digest,
+        configuration_digest=authorization.configuration_digest,
+        query=f"{level}/estimates",
+        width=2,
+        purpose="estimates",
+    )
+    return Keystream(key).rows(groups, 2)

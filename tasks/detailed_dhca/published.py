@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,23 +44,39 @@ class Published:
         """The number of sex-by-age cells of each group."""
         return cell_widths(self.detail)
 
-    def take(self, rows: NDArray[np.int64]) -> Published:
+    def take(self, rows: NDArray[np.int64]) -> Self:
         """These rows with their cells, in this order."""
         widths = self.widths
         starts = (np.cumsum(widths) - widths)[rows]
         ends = np.cumsum(widths[rows])
         begins = ends - widths[rows]
         cell = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - begins, widths[rows])
-        return Published(self.group[rows], self.detail[rows], self.total[rows], self.cells[cell], self.noise_of[rows])
+        return type(self)(**{name: array[cell if name == "cells" else rows] for name, array in self.arrays().items()})
 
     @classmethod
-    def join(cls, parts: Sequence[Published]) -> Published:
+    def join(cls, parts: Sequence[Self]) -> Self:
         """The rows of several, one after the other."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The fields by name, for `save_arrays`."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Estimated(Published):
+    """Estimates of the published groups of a level: of totals and cells, which have the names of the counts here.
+
+    Attributes
+    ----------
+    margin : int64 array
+        The 95% margin of error of each total.
+    dropped : bool array
+        The groups that the ancestor test leaves out of the estimates.
+    """
+
+    margin: NDArray[np.int64]
+    dropped: NDArray[np.bool_]
 
 
 def cell_widths(detail: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -70,7 +86,18 @@ def cell_widths(detail: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 def load_published(folders: Sequence[Path]) -> Published:
     """The published groups that lie in these folders."""
-    none = np.zeros(0, np.int64)
-    empty = Published(none, none.astype(np.uint8), none, none, none.astype(np.uint8))
-    read = [Published(*(open_array(folder, name) for name in Published.__dataclass_fields__)) for folder in folders]
-    return Published.join([empty, *read])
+    return load_kind(folders, Published)
+
+
+Kind = TypeVar("Kind", bound=Published)
+
+
+def load_kind(folders: Sequence[Path], kind: type[Kind]) -> Kind:
+    """The published groups, or their estimates, that lie in these folders."""
+    read = [kind(*(open_array(folder, name) for name in kind.__dataclass_fields__)) for folder in folders]
+    return kind.join([_of_no_group(kind), *read])
+
+
+def _of_no_group(kind: type[Kind]) -> Kind:
+    types = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}
+    return kind(*(np.zeros(0, types.get(name, np.int64)) for name in kind.__dataclass_fields__))

@@ -2,7 +2,8 @@
 
 T1: REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT; T2 adds AGESTART|AGEEND|SEX before COUNT
 (docs/spec/files.md#detailed-dhc-a-release).
-One file a population group level, its rows sorted by region, iteration, age and sex.
+One file a population group level, its rows sorted by region, iteration, age and sex. Estimates, where a run makes them,
+are tables of the same kind in folders of their own, with ESTIMATE and MOE in place of COUNT.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from tasks.detailed_dhca.coterminous import load_final
+from tasks.detailed_dhca.coterminous import load_final, load_final_estimates
 from tasks.detailed_dhca.domain import (
     DETAILS,
     WIDTHS,
@@ -45,7 +46,11 @@ def stage_release(
         for folder in (staged, drafts(staged)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     published = workers.map("release", run, write_level, [(level, staged) for level in levels])
-    describe_release(run, region, staged, dict(zip(levels, published, strict=True)), options, spine)
+    estimated = None
+    if options.get("estimates"):
+        dropped = workers.map("release of estimates", run, write_estimates, [(level, staged) for level in levels])
+        estimated = dict(zip(levels, dropped, strict=True))
+    describe_release(run, region, staged, dict(zip(levels, published, strict=True)), options, spine, estimated)
 
 
 def write_level(run: DetailedRun, level: Level, out: Path) -> dict[str, int]:
@@ -64,16 +69,28 @@ def write_level(run: DetailedRun, level: Level, out: Path) -> dict[str, int]:
     return dict(zip(DETAILS, details.tolist(), strict=True))
 
 
+def write_estimates(run: DetailedRun, level: Level, out: Path) -> int:
+    """Write the estimates of a level, as text and Parquet, into OUT; returns how many the ancestor test left out."""
+    domain = load_domain(run, level)
+    margins = load_margins(run, level)
+    clip = not run.parameters.configuration.allow_negative_counts
+    for table, tables in (("t1", t1_tables), ("t2", t2_tables)):
+        kept = (piece.take(np.flatnonzero(~piece.dropped)) for piece in load_final_estimates(run, level))
+        _write(out, f"estimates/{table}", level, tables(domain, kept, margins, clip=clip, of="ESTIMATE"))
+    return sum(int(piece.dropped.sum()) for piece in load_final_estimates(run, level))
+
+
 def _write(out: Path, table: str, level: Level, batches: Iterator[pa.Table]) -> None:
     first = next(batches)
+    in_text = [name for name in first.column_names if name != "MOE" or "ESTIMATE" in first.column_names]
     with (
         drafted(out, f"{table}/{level.slug}.csv") as text,
         drafted(out, f"parquet/{table}/{level.slug}.parquet") as columns,
-        pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=PIPES) as as_text,
+        pa.csv.CSVWriter(text, first.select(in_text).schema, write_options=PIPES) as as_text,
         pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
     ):
         while True:
-            as_text.write_table(first.drop_columns(["MOE"]))
+            as_text.write_table(first.select(in_text))
             as_parquet.write_table(first)
             if (following := next(batches, None)) is None:
                 break

@@ -37,6 +37,7 @@ def _rows(manifest: dict[str, Any]) -> list[dict[str, Any]]:
                 "thresholds": level["thresholds"],
                 "budget": queries["total_only"]["budget"] if queries else None,
                 "stability": level.get("stability"),
+                "estimates": manifest.get("estimates", {}).get(name),
                 "deviation": {query: told["variance"] ** 0.5 for query, told in queries.items()},
             }
         )

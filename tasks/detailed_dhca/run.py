@@ -1,10 +1,11 @@
 """The confidential directory of a Detailed DHC-A run: where each stage writes, and what later stages read of it.
 
 ```
-prepared/   parameters, person_file, geography/, validated, coterminous, partitions
+prepared/   parameters, person_file, geography/, validated, coterminous, partitions, estimators/NUMBER
 persons/NUMBER               encoded person records of a chunk                  confidential
 counts/REGION_TYPE/NUMBER    exact counts of a partition of the blocks          confidential
-noisy/LEVEL/totals, sex_by_age, published, final    by the first region of a piece of the level
+noisy/LEVEL/totals, sex_by_age, published, estimates, final, final_estimates
+                             by the first region of a piece of the level
 ```
 """
 
@@ -26,11 +27,13 @@ from tasks.lifecycle.run_directory import RunDirectory
 class Validated:
     """What later stages need to know of a valid input.
 
-    `input_digest` is confidential: it goes to the ledger and into key derivation and is never shown or stored outside
-    the confidential directory. The rest is public.
+    `input_digest` and `records_digest` (of the file of person records alone) are confidential: they go to the ledger,
+    the first into key derivation too, and are never shown or stored outside the confidential directory. The rest is
+    public. `synthetic` says that a mark covers the files; what the mark is worth says tasks/lifecycle/exemption.py.
     """
 
     input_digest: str
+    records_digest: str
     geography_digest: str
     synthetic: bool
     blocks: int
@@ -116,9 +119,21 @@ class DetailedRun(RunDirectory):
         """Where the published groups of a piece of a level lie."""
         return self._noisy(level, "published", first)
 
+    def estimates_folder(self, level: Level, first: int) -> Path:
+        """Where the estimates of the published groups of a piece of a level lie."""
+        return self._noisy(level, "estimates", first)
+
     def final_folder(self, level: Level, first: int) -> Path:
         """Where the groups of a piece of a level lie that will be released, coterminous regions made equal."""
         return self._noisy(level, "final", first)
+
+    def final_estimates_folder(self, level: Level, first: int) -> Path:
+        """Where the estimates lie that will be released, coterminous regions made equal."""
+        return self._noisy(level, "final_estimates", first)
+
+    def estimator_path(self, number: int) -> Path:
+        """Where one of the run's estimators lies."""
+        return self / f"prepared/estimators/{number:02d}"
 
     def _noisy(self, level: Level, stage: str, first: int) -> Path:
         return self / f"noisy/{level.slug}/{stage}/{first:06d}"

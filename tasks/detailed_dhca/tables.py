@@ -1,7 +1,7 @@
 """T1 and T2, the tables of a release, with the margin of error of each count.
 
 T1: REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT; T2 adds AGESTART|AGEEND|SEX before COUNT. Rows are sorted by region,
-iteration, age and sex.
+iteration, age and sex. Of estimates they have a column ESTIMATE in place of COUNT.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privacy.estimation.allocation import sex_margin
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, AGES, LAST_AGE, WIDTHS, Domain, load_queries
-from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.published import Estimated, Published, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
@@ -30,6 +31,22 @@ class Margins:
     total: NDArray[np.int64]
     sex: NDArray[np.int64]
     cell: NDArray[np.int64]
+
+    def of_totals(self, part: Published) -> NDArray[np.int64]:
+        """The margin of each group's total."""
+        if isinstance(part, Estimated):
+            return part.margin
+        return self.total[part.noise_of, part.detail]
+
+    def of_sexes(self, part: Published) -> NDArray[np.int64]:
+        """The margin of each group's sum over one sex."""
+        if isinstance(part, Estimated):
+            return sex_margin(part.margin, self.total[part.noise_of, part.detail])
+        return self.sex[part.noise_of, part.detail]
+
+    def of_cells(self, part: Published) -> NDArray[np.int64]:
+        """The margin of each of a group's cells: for an estimate the count's, which covers it too."""
+        return self.cell[part.noise_of, part.detail]
 
 
 def load_margins(run: DetailedRun, level: Level) -> Margins:
@@ -52,15 +69,19 @@ def load_margins(run: DetailedRun, level: Level) -> Margins:
     return margins
 
 
-def t1_tables(domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
+def t1_tables(
+    domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool, of: str = "COUNT"
+) -> Iterator[pa.Table]:
     """T1 in batches: every published group's total with its margin. published: pieces of the level, in order."""
     for part in _batches(published):
         count = np.maximum(part.total, 0) if clip else part.total
         columns = _group_columns(domain, part.group)
-        yield pa.table({**columns, "COUNT": count, "MOE": margins.total[part.noise_of, part.detail]})
+        yield pa.table({**columns, of: count, "MOE": margins.of_totals(part)})
 
 
-def t2_tables(domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool) -> Iterator[pa.Table]:
+def t2_tables(
+    domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool, of: str = "COUNT"
+) -> Iterator[pa.Table]:
     """T2 in batches: of every sex-by-age group the sums of each sex (AGESTART = AGEEND = *), then its cells by age."""
     for part in _batches(piece.take(np.flatnonzero(piece.widths)) for piece in published):
         widths = part.widths
@@ -70,6 +91,7 @@ def t2_tables(domain: Domain, published: Iterable[Published], margins: Margins, 
         count, margin = np.zeros(size, np.int64), np.zeros(size, np.int64)
         age, sex = np.zeros(size, np.int32), np.zeros(size, np.int32)
         cells_end = np.cumsum(widths)
+        of_sexes, of_cells = margins.of_sexes(part), margins.of_cells(part)
         for detail in (AGE4, AGE9, AGE23):
             chosen = np.flatnonzero(part.detail == detail)
             width = int(WIDTHS[detail])
@@ -77,15 +99,14 @@ def t2_tables(domain: Domain, published: Iterable[Published], margins: Margins, 
             by_age_then_sex = cells.transpose(0, 2, 1).reshape(-1, width)
             place = (ends - rows)[chosen][:, None] + np.arange(width + 2)
             count[place] = np.hstack([cells.sum(axis=2), by_age_then_sex])
-            noise_of = part.noise_of[chosen]
-            margin[place[:, :2]] = margins.sex[noise_of, detail][:, None]
-            margin[place[:, 2:]] = margins.cell[noise_of, detail][:, None]
+            margin[place[:, :2]] = of_sexes[chosen][:, None]
+            margin[place[:, 2:]] = of_cells[chosen][:, None]
             age[place] = _age_labels(detail)
             sex[place] = np.arange(width + 2) % 2
         columns = _group_columns(domain, np.repeat(part.group, rows))
         start, end = (pa.array(labels).take(pa.array(age)) for labels in zip(*_AGE_RANGES, strict=True))
         columns |= {"AGESTART": start, "AGEEND": end, "SEX": pa.array(SEXES).take(pa.array(sex))}
-        yield pa.table({**columns, "COUNT": np.maximum(count, 0) if clip else count, "MOE": margin})
+        yield pa.table({**columns, of: np.maximum(count, 0) if clip else count, "MOE": margin})
 
 
 # (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.
@@ -115,13 +136,14 @@ def _group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Arr
 
 def _batches(pieces: Iterable[Published]) -> Iterator[Published]:
     """Parts of GROUPS_AT_ONCE groups, wherever the pieces are cut, and the rest; an empty one of no group at all."""
-    held, given = load_published([]), False
+    held, given = None, False
     for piece in pieces:
-        held = Published.join([held, piece])
+        held = piece if held is None else type(piece).join([held, piece])
         whole = len(held.group) // GROUPS_AT_ONCE * GROUPS_AT_ONCE
         for start in range(0, whole, GROUPS_AT_ONCE):
             yield held.take(np.arange(start, start + GROUPS_AT_ONCE))
             given = True
         held = held.take(np.arange(whole, len(held.group)))
+    held = load_published([]) if held is None else held
     if len(held.group) or not given:  # an empty table still has a header
         yield held

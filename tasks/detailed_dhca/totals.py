@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.detailed_dhca.domain import TOTAL_ONLY, load_domain
 from tasks.detailed_dhca.noise import open_noise
@@ -15,22 +16,23 @@ from tasks.lifecycle.files import once, save_arrays
 from tasks.lifecycle.workers import Workers
 
 
-def measure_totals(run: DetailedRun, workers: Workers, level: Level) -> None:
+def measure_totals(run: DetailedRun, workers: Workers, level: Level, *, estimates: bool = False) -> None:
     """Choose the detail of every group of a level."""
     pieces = load_domain(run, level).pieces()
-    workers.map(f"totals {level}", run, choose_details, [(level, first, last) for first, last in pieces])
+    workers.map(f"totals {level}", run, choose_details, [(level, first, last, estimates) for first, last in pieces])
 
 
-def choose_details(run: DetailedRun, level: Level, first: int, last: int) -> None:
+def choose_details(run: DetailedRun, level: Level, first: int, last: int, estimates: bool = False) -> None:
     """Write the detail of the groups in regions first ... last - 1: array `detail`, uint8, one per group.
 
-    Stage-1 totals are compared with the thresholds and forgotten; they are never released.
+    Stage-1 totals are compared with the thresholds and never released. They are forgotten, or, in a run that makes
+    estimates, kept as array `total`; there a TotalOnly group has 0, for no such answer was paid for.
     """
     folder = run.details_folder(level, first)
-    once(folder, lambda: _choose(run, level, first, last, folder))
+    once(folder, lambda: _choose(run, level, first, last, folder, estimates=estimates))
 
 
-def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path) -> None:
+def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path, *, estimates: bool) -> None:
     domain = load_domain(run, level)
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()
@@ -40,4 +42,11 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path)
     for threshold in thresholds:
         detail += noisy_total >= threshold
     detail[np.tile(domain.total_only, last - first)] = TOTAL_ONLY
-    save_arrays(folder, {"detail": detail})
+    kept = {"total": _small(np.where(detail == TOTAL_ONLY, 0, noisy_total))} if estimates else {}
+    save_arrays(folder, {"detail": detail} | kept)
+
+
+def _small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
+    """The totals in 4 bytes each where they fit."""
+    fit = np.abs(totals).max(initial=0) <= np.iinfo(np.int32).max
+    return totals.astype(np.int32) if fit else totals

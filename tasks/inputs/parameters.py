@@ -9,9 +9,9 @@ from hashlib import sha256
 
 from privacy.accounting.composition import query_budgets
 from privacy.noise.laws import law
-from privacy.noise.sampler import check_width
+from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Configuration, budget_key, parse_configuration
-from tasks.inputs.files import digest_file, read_bytes, unchanged
+from tasks.inputs.files import digest_file, read_bytes, unchanged, why
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 
@@ -43,7 +43,7 @@ def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
     except FileNotFoundError:
         configuration, found = None, [Finding("config.json", "the file does not exist")]
     except OSError as error:
-        configuration, found = None, [Finding("config.json", f"the file cannot be read: {error.strerror}")]
+        configuration, found = None, [Finding("config.json", f"the file cannot be read: {why(error)}")]
     except UnicodeDecodeError:
         configuration, found = None, [Finding("config.json", "is not UTF-8 text")]
     iterations, faults = read_iterations(params)
@@ -70,7 +70,7 @@ def _check_levels(configuration: Configuration, iterations: Iterations) -> list[
         budgets = query_budgets(configuration.budget(level), configuration.stage_1_fraction)
         try:
             for budget in (budgets.total_only, budgets.stage_1, budgets.stage_2):
-                check_width(law(configuration.privacy_defn, budget, stability))
+                check_law(law(configuration.privacy_defn, budget, stability))
         except ValueError as error:
             found.append(Finding("config.json", f"{level}: {error}", budget_key(level)))
     return found

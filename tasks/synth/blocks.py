@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.blocks.files import UNREADABLE, block_files
+from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import read_rows, recognize
+from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
 
 BLOCK_COLUMNS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4}
@@ -83,10 +84,10 @@ def read_blocks(source: Path) -> Blocks:
     """
     try:
         parts = [_read_file(path) for path in block_files(str(source))]
-    except FileNotFoundError as error:
-        raise Refused(f"{source} does not exist") from error
-    except (ValueError, *UNREADABLE) as error:  # BadGeography is a ValueError
-        raise Refused(f"{source} is no block table: {error}") from error
+    except OSError as error:
+        raise Refused(f"{source} cannot be read: {why(error)}") from error
+    except ValueError as error:  # BadGeography is one
+        raise Refused(f"{source} is not a block table: {error}") from error
     columns = {
         name: np.concatenate([part.columns[name] for part in parts])
         for name in GRF_COLUMNS
@@ -105,7 +106,7 @@ def read_blocks(source: Path) -> Blocks:
 
 
 def _read_file(path: str) -> Blocks:
-    """The blocks of one table, in its order."""
+    """Return the blocks of one table, in its order."""
     file = recognize(path)
     if file.columns.population is None:
         raise Refused(
@@ -130,7 +131,7 @@ def _read_file(path: str) -> Blocks:
 
 
 def _by_grf_name(names: Columns) -> dict[str, str | None]:
-    """What a table calls each column of GRF-C."""
+    """Return what a table calls each column of GRF-C."""
     unified, secondary, elementary = names.sd or (None, None, None)
     return {
         "TABBLKST": names.state,

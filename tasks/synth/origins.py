@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.synth.chances import edges, shares
 
@@ -54,9 +55,12 @@ def published_counts(path: Path) -> dict[str, float]:
     A count that is not a number was suppressed ("X") and stands for one person.
     """
     try:
-        table = pd.read_csv(path, dtype=str, usecols=["ITERATION_NAME", "US_POP"])
-    except (OSError, ValueError) as error:
-        raise Refused(f"{path} is no table of published counts (ITERATION_NAME, US_POP): {error}") from error
+        with open_file(path, compression="infer") as file:
+            table = pd.read_csv(file, dtype=str, usecols=["ITERATION_NAME", "US_POP"])
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {why(error)}") from error
+    except ValueError as error:
+        raise Refused(f"{path} is not a table of published counts (ITERATION_NAME, US_POP): {error}") from error
     counts = pd.to_numeric(table["US_POP"], errors="coerce").fillna(1).clip(lower=1)
     return dict(zip(table["ITERATION_NAME"].str.strip(), counts, strict=True))
 
@@ -106,9 +110,10 @@ def read_origins(
 def _read(params: Path, name: str) -> pd.DataFrame:
     path, columns = params / name, PARAMETER_FILES[name]
     try:
-        table = pd.read_csv(path, sep="|", dtype=str, keep_default_na=False)
+        with open_file(path) as file:
+            table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        raise Refused(f"{path} cannot be read: {why(error)}") from error
     except ValueError as error:
         raise Refused(f"{path} is not a table with `|` between its columns: {error}") from error
     if missing := [column for column in columns if column not in table]:

@@ -14,6 +14,7 @@ from dhca_inputs import BUDGETS, Inputs, configuration
 from e2e_runs import ACCOUNT, das
 
 from flows import detailed_dhca
+from flows.execution import run as execution
 from privacy.accounting.ledger import Account, Ledger
 
 pytestmark = pytest.mark.e2e
@@ -65,8 +66,8 @@ def disks(tmp_path: Path, client: Any, prefect_server: None, monkeypatch: pytest
     def opened(*_: object) -> Iterator[Any]:
         yield client
 
-    monkeypatch.setattr(detailed_dhca, "open_cluster", opened)
-    monkeypatch.setattr(detailed_dhca, "stage", detailed_dhca.stage.with_options(retries=0))
+    monkeypatch.setattr(execution, "open_cluster", opened)
+    monkeypatch.setattr(execution, "stage", execution.stage.with_options(retries=0))
     made = Disks(tmp_path)
     mounted: list[Path] = []
     try:
@@ -106,14 +107,15 @@ def test_a_run_goes_on_once_there_is_space(
     trouble: Callable[[Disks, str], None],
     says: str,
 ) -> None:
-    function = getattr(detailed_dhca, stage)
+    place = execution if stage == "commit" else detailed_dhca
+    function = getattr(place, stage)
 
     def in_trouble(*positional: Any, **named: Any) -> Any:
         trouble(disks, name)
         return function(*positional, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(detailed_dhca, stage, in_trouble)
+        patch.setattr(place, stage, in_trouble)
         assert disks.run() == 3
     out, err = capfd.readouterr()
     assert says.format(disks.ledger.path) in err.splitlines()[-1]

@@ -102,7 +102,7 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",  # and the worst that may be stored
         "DAS_HOME": str(ROOT),
         "DAS_PARAMS": str(folder / "params"),
-        "DAS_DATA": str(folder / "data"),
+        "DAS_INPUT": str(folder / "data"),
         "DAS_OUT": str(folder / "out"),
         "DAS_ACCOUNT": ACCOUNT,
         "DAS_STATE": str(folder),
@@ -289,13 +289,13 @@ PRELOAD = f"""
 import os, time
 from pathlib import Path
 from tasks.detailed_dhca import totals
-def _choose(*arguments, choose=totals._choose):
+def _choose(*arguments, choose=totals._choose, **options):
     mode = Path(os.environ["{PRELOAD_FILE}"]).read_text()
     if mode == "leak":
         raise ValueError({ALARM!r})
     while mode == "hang":
         time.sleep(1)
-    choose(*arguments)
+    choose(*arguments, **options)
 totals._choose = _choose
 """
 

@@ -73,6 +73,24 @@ def test_one_region_in_a_terminal(example: Path, tmp_path: Path) -> None:
     assert (errors["NOISE_OF"] == errors["REGION_TYPE"]).all()
 
 
+def test_estimates_stand_beside_counts(example: Path, tmp_path: Path) -> None:
+    params = tmp_path / "params"
+    shutil.copytree(example / "params", params)
+    config = json.loads((params / "config.json").read_text()) | {"run_us": False}
+    (params / "config.json").write_text(json.dumps(config))
+    told = json.loads(das(params, example / "data", tmp_path / "out", "--runs", 1, "--estimates", "--json"))
+    place = Path(told["regions"][0]["report"])
+    assert set(pd.read_csv(place / "errors.csv")["OF"]) == {"count", "estimate"}
+    page, picture = (place / "accuracy.html").read_text(), (place / "estimates.svg").read_text()
+    assert page.count("<svg") == 6
+    assert "Counts and estimates" in page
+    assert "at the same privacy loss" in picture
+    gains = told["regions"][0]["estimates"]
+    assert {row["COUNT_OF"] for row in gains} == {"table", "sex", "cell"}
+    text = das(params, example / "data", tmp_path / "again", "--runs", 1, "--estimates")
+    assert "totals as counts and as estimates" in text
+
+
 def test_refusals_leave_nothing(example: Path, tmp_path: Path, state_home: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(example / "data", data)

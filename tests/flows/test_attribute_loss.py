@@ -194,8 +194,8 @@ def test_bad_configurations_and_options_are_refused_in_one_line(das, tmp_path, c
     assert message in " ".join(err.split())
 
 
-def test_production_parameters_and_a_person_by_codes(das, shared):
-    params = shared / "data/params-2020-production"
+def test_production_parameters_and_a_person_by_codes(das, das_data):
+    params = das_data / "params-2020-production"
     persons = ("--person", "name=one,codes=1090,ethnicity=1000", "--person", "name=two,codes=1090 1100,ethnicity=1000")
     code, out, _ = das("dhc-a", params, *persons, "--json")
     assert code == 0

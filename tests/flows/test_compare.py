@@ -13,10 +13,12 @@ from dhca_inputs import Inputs, configuration, truth_here
 from flows.cli import main
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca import manifest
+from tasks.detailed_dhca.budget_check import region_spend
 from tasks.detailed_dhca.domain import Queries
 from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS
 from tasks.inputs.level_budgets import MANIFEST, named_level, paper_name
 from tasks.inputs.parameters import read_parameters
+from tasks.lifecycle.manifest import spent
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_a_finished_release(das, tmp_path):
         )
         for level in config.levels("us")
     }
-    release = {"spent": manifest._spent(parameters, "us"), "levels": levels}
+    release = {"spent": spent(region_spend(parameters.configuration, "us")), "levels": levels}
     release |= {"configuration": config.model_dump(mode="json", exclude={"budgets", "thresholds"})}
     (tmp_path / MANIFEST).write_text(json.dumps(release))
     _, out, _ = das(params, "--json")

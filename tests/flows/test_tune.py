@@ -45,6 +45,7 @@ def test_production(das):
     assert data["unbounded"]["epsilon"] == pytest.approx(25.3628184, abs=1e-6)
     county = level(data, "(County, Detailed)")
     assert county["margins"]["count"] == 11
+    assert county["margins_of_estimates"] == {"total": 10, "age4": 23, "age9": 27, "age23": 30}
     assert county["margin_by_recipe"] == 10  # floor(1.96 sigma) falls short of 95%
     assert county["sizes"] == {"total": 110, "age4": 880, "age9": 1980, "age23": 5060, "total_only": 100}
     assert county["threshold"] == 21
@@ -60,12 +61,13 @@ def test_tables_agree_with_json(das):
     rows = list(csv.reader(io.StringIO(out)))
     starts = [number for number, row in enumerate(rows) if row[0] in ("level", "rho")]
     tables = [rows[a:b] for a, b in zip(starts, [*starts[1:], len(rows)], strict=True)]
-    assert [len(table) - 1 for table in tables] == [11, 11, 7, 7, 11, 12]
-    found, sizes, suppressed, bias, loss, curve = (
+    assert [len(table) - 1 for table in tables] == [11, 11, 11, 7, 7, 11, 12]
+    found, estimates, sizes, suppressed, bias, loss, curve = (
         {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]} for table in tables
     )
     county = "(County, Detailed)"
     assert (found[county]["count of step 2"], found[county]["T1 at age23"]) == ("11", "75")
+    assert (estimates[county]["age23, count"], estimates[county]["age23, estimate"]) == ("75", "30")
     assert sizes[county]["sex by age9"] == "1,980"
     assert suppressed[county]["n = T"] == "0.535571"
     assert (bias[county]["n = T"], bias[county]["eq. (13), n = T"]) == ("4.804", "4.474")
@@ -148,7 +150,8 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("--level", "Nation, Detailed"), "a level is LEVEL=NUMBER"),
         (("--level", "Village, Detailed=1"), "unknown population group level"),
         (("--level", "usa-1=1", "--level", "pr-state-1=1"), "runs of their own"),
-        (("--level", "usa-1=1e-20"), "the noise is too wide"),
+        (("--level", "usa-1=1e-20"), "the budget of usa-1 is from 1e-09 to 1e+09"),
+        (("--level", "usa-1=1e-9", "--definition", "puredp"), "the noise is too wide"),
         (("--off", "Village"), "unknown population group level"),
         (("--off", "pr-state-1"), "a level to switch off has no budget"),
         (("--level", "usa-1=1", "--off", "usa-1"), "all levels are off"),

@@ -65,6 +65,9 @@ def assert_tells(book: openpyxl.Workbook, plan: Plan) -> None:
         assert shown["level"] == level["level"]
         assert shown["stability"] == level["stability"]
         assert {name: shown[name] for name in level["margins"]} == level["margins"]
+        for name, margin in level["margins_of_estimates"].items():  # the workbook's are by the normal law
+            approximate = shown[f"estimate_{name}"]
+            assert approximate == "das tune" if plan.definition == "puredp" else abs(approximate - margin) <= 1
         sizes = {name: "never" if size is None else size for name, size in level["sizes"].items()}
         assert {name: shown[f"size_{name}"] for name in sizes} == sizes
         assert shown["recipe"] == level["margin_by_recipe"]

@@ -73,8 +73,8 @@ def test_a_path_with_too_much_share_is_found() -> None:
 
 @pytest.mark.parametrize("region", ["us", "pr"])
 @pytest.mark.parametrize("run", RUNS)
-def test_the_production_allocations(shared: Path, run: str, region: str) -> None:
-    published = json.loads((shared / "data" / "tda-production-allocations.json").read_text())[f"{run}_{region.upper()}"]
+def test_the_production_allocations(das_data: Path, run: str, region: str) -> None:
+    published = json.loads((das_data / "tda-production-allocations.json").read_text())[f"{run}_{region.upper()}"]
     allocation = allocation_for(settings_for(RUNS[run], region))
     assert allocation.budget == Fraction(published["rho"])
     shares = published.get("geolevel") or published["geolevel_share"]

@@ -24,8 +24,9 @@ AT = ("0", "T/2", "T", "3T/2", "2T")
 def tables(found: Mapping[str, Any]) -> list[TextTable]:
     """The tables of a plan's answers."""
     measured = [level for level in found["levels"] if level["on"]]
-    makers = [_margins(found, measured), _sizes(found, measured), *_suppression(measured), _loss(found)]
-    return [*makers, *(_curve(found, stability) for stability in found["trade_off"])]
+    made = [make(found, measured) for make in (_margins, _estimates, _sizes)]
+    told = [*made, *_suppression(measured), _loss(found)]
+    return [*told, *(_curve(found, stability) for stability in found["trade_off"])]
 
 
 def _margins(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
@@ -40,6 +41,22 @@ def _margins(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
         "recipe: floor(1.96 sigma), or eq. (35) of the comparison paper; it can be one short.",
     ]
     return TextTable(f"Margins of error at 95%: {found['source']}", columns, rows, notes)
+
+
+def _estimates(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
+    totals = ("total", "age4", "age9", "age23")
+    columns = [f"{name}, {of}" for name in totals for of in ("count", "estimate")]
+    rows = []
+    for level in measured:
+        counts = [level["margins"]["count"], *(level["margins"][f"total_at_{name}"] for name in list(SIZES)[1:])]
+        pairs = zip(counts, level["margins_of_estimates"].values(), strict=True)
+        rows.append([level["level"], *(str(margin) for pair in pairs for margin in pair)])
+    notes = ["An estimate (das run --estimates) is made of both noisy answers. Near a threshold its margin is wider."]
+    if found["unit"] == "epsilon" and Fraction(found["gamma"]) > Fraction(1, 10):
+        notes.append(
+            "Under pure DP with a gamma above 0.1 a run may pool less, so that margins hold: see its manifest."
+        )
+    return TextTable("Margins of error of totals at 95%, as counts and as estimates", ["level", *columns], rows, notes)
 
 
 def _sizes(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:

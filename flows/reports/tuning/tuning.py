@@ -12,6 +12,7 @@ from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import (
     Margins,
+    estimate_margins,
     level_laws,
     loss,
     margins,
@@ -77,7 +78,12 @@ def answers(plan: Plan) -> dict[str, Any]:
 def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     laws = level_laws(plan.definition, budget, plan.gamma)
     of = margins(laws)
-    told = {"stability": budget.stability, "margins": _margins(of), "margin_by_recipe": recipe_margin(laws.stage_2)}
+    told = {
+        "stability": budget.stability,
+        "margins": _margins(of),
+        "margins_of_estimates": estimate_margins(laws),
+        "margin_by_recipe": recipe_margin(laws.stage_2),
+    }
     if plan.relative:
         sizes: dict[str, Any] = {**sizes_for_relative_error(of.cell, plan.target)}
         sizes["total_only"] = sizes_for_relative_error(of.total_only, plan.target)["total"]

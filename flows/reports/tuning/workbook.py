@@ -26,6 +26,8 @@ COLUMNS = {
     "total_only": "margin: TotalOnly", "step_1": "margin: step 1", "count": "margin: count of step 2",
     "recipe": "the paper's margin of a count", "total_at_age4": "margin: T1 at age4",
     "total_at_age9": "margin: T1 at age9", "total_at_age23": "margin: T1 at age23",
+    "estimate_total": "estimate's margin: total", "estimate_age4": "estimate's margin: T1 at age4",
+    "estimate_age9": "estimate's margin: T1 at age9", "estimate_age23": "estimate's margin: T1 at age23",
     "size_total_only": "from: TotalOnly", "size_total": "from: total", "size_age4": "from: sex by age4",
     "size_age9": "from: sex by age9", "size_age23": "from: sex by age23", "threshold": "suppressed up to T",
     "with": "release with it", "without": "release without it",
@@ -36,6 +38,7 @@ NOTES = (
     "Change the yellow cells. Margins in counts, at 95%; sizes in persons; epsilons at delta, unbounded neighbours.",
     "Noise laws are the exact discrete ones (sheets Noise and Sums). A count of step 2 is a total published alone or a "
     "sex-by-age cell; T1 is the sum of 8, 18 or 46 cells.",
+    "Estimates (das run --estimates): a normal approximation, for zCDP. das tune has exact ones, of pure DP too.",
     "target as a share: margin / average count of a statistic (a cell holds 1/8, 1/18 or 1/46 of the group). "
     "As counts: met at any size (0) or never. Nation and state are never suppressed.",
 )
@@ -139,6 +142,7 @@ class _Workbook:
             if name != "total":
                 margin = self.sums.margin(f"{paper_name(level)}, {name}", cell, cells)
                 put(f"total_at_{name}", f"={margin}", margin.value)
+            put(f"estimate_{name}", *self._estimate(noise["step_1"], cell, cells))
             put(f"size_{name}", *self._size(margins["count"], cells))
         put("size_total_only", *self._size(margins["total_only"], 1))
         if level.nation_or_state:
@@ -147,6 +151,15 @@ class _Workbook:
             put("threshold", f"={cell.threshold}", cell.threshold.value)
         self._switch(row, paper_name(level))
         return cell
+
+    def _estimate(self, step_1: Noise, step_2: Noise, cells: int) -> tuple[str, float | str]:
+        """The formula of the margin of an estimated total of so many cells, inverse-variance pooled, and its value."""
+        variance = f"(1/(1/{step_1.variance}+1/({cells}*{step_2.variance}))+1/12)"
+        formula = f'=IF({self.inputs.zcdp},ROUNDUP(1.96*SQRT({variance})-0.5,0),"das tune")'
+        if self.inputs.definition.value != "zcdp":
+            return formula, "das tune"
+        pooled = 1 / (1 / step_1.variance.value + 1 / (cells * step_2.variance.value)) + 1 / 12
+        return formula, ceil(1.96 * pooled**0.5 - 0.5)
 
     def _size(self, margin: Cell, cells: int) -> tuple[str, float | str]:
         """The formula of the population from which a statistic of so many cells meets the target, and its value."""

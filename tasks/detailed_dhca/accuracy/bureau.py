@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from tasks.detailed_dhca.accuracy.errors import LARGEST, Accuracy, errors_folder, is_measured
+from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, errors_folder, is_measured
 from tasks.detailed_dhca.domain import TOTAL, TOTAL_ONLY, load_domain
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level, Region
@@ -71,7 +71,7 @@ def multi_run(accuracy: Accuracy) -> pd.DataFrame:
     absolute errors of all measured counts. Sizes 0 and 1 are one class.
     """
     counts, published = accuracy.errors.counts, accuracy.errors.published
-    counts = counts[is_measured(counts["statistic"], counts["detail"])]
+    counts = counts[(counts["of"] == COUNT) & is_measured(counts["statistic"], counts["detail"])]
     by = [*INDEX[:3], "size", "workload"]
     counts, published = (_classed(accuracy, table) for table in (counts, published[published["number"] > 0]))
     groups = published.groupby(by)["number"].sum().unstack(fill_value=0).reindex(columns=NAMES, fill_value=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,17 @@ from numpy.typing import NDArray
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, WIDTHS, Queries, load_domain
 from tasks.detailed_dhca.population_groups import ExactCounts, read_exact_counts
-from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.published import Estimated, Published, load_kind
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.tables import load_margins
 from tasks.inputs.configuration import Level, Region
 from tasks.lifecycle.files import once, open_array, save_arrays
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
 TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell
-BY = ("noise_of", "detail", "size", "statistic")
-SHAPE = (256, len(WIDTHS), len(LARGEST), 3)
+COUNT, ESTIMATE = range(2)  # what is compared with the truth
+BY = ("noise_of", "detail", "size", "statistic", "margin")
+SHAPE = (256, len(WIDTHS), len(LARGEST), 3, 1 << 24)
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,10 @@ class Errors:
 
     Attributes
     ----------
-    counts : columns level, noise_of, detail, size, statistic, error, number
-        How often each error occurred. `level` and `noise_of` are places among the region's levels, another one only for
-        a coterminous recipient; `size` is a place in LARGEST, of the group's true total.
+    counts : columns of, level, noise_of, detail, size, statistic, margin, error, number
+        How often each error occurred. `of` tells counts from estimates; `level` and `noise_of` are places among the
+        region's levels, another one only for a coterminous recipient; `size` is a place in LARGEST, of the group's true
+        total; `margin` is the margin of error that was stated.
     published : columns level, detail, size, number
         Groups published, by the detail of their table.
     groups : columns level, size, number
@@ -47,7 +51,7 @@ class Errors:
     @classmethod
     def none(cls) -> Errors:
         """Nothing yet."""
-        columns = (["level", *BY, "error"], ["level", "detail", "size"], ["level", "size"])
+        columns = (["of", "level", *BY, "error"], ["level", "detail", "size"], ["level", "size"])
         return cls(*(pd.DataFrame(columns=[*names, "number"], dtype=np.int64) for names in columns))
 
     def add(self, other: Errors) -> Errors:
@@ -81,26 +85,27 @@ def size_class(totals: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.searchsorted(LARGEST, totals)
 
 
-def compare(run: DetailedRun, level: Level) -> None:
-    """Write what the errors of a level's final tables are.
+def compare(run: DetailedRun, level: Level, *, estimates: bool = False) -> None:
+    """Write what the errors of a level's final tables are, and of its estimates.
 
     Arrays `tally` (key, error, number of counts: 3 x n), `published` (groups by detail and size), `groups` (of the
     domain, by size); and for each published group `group`, `detail`, its true total `size`, and `absolute` and
     `squared`, the sums of its measured counts' errors.
     """
-    folder = errors_folder(run, level)
-    once(folder, lambda: _compare(run, level, folder))
+    for of in (COUNT, ESTIMATE) if estimates else (COUNT,):
+        folder = errors_folder(run, level, of)
+        once(folder, partial(_compare, run, level, folder, estimates=of == ESTIMATE))
 
 
-def errors_folder(run: DetailedRun, level: Level) -> Path:
+def errors_folder(run: DetailedRun, level: Level, of: int = COUNT) -> Path:
     """Where the errors of a level lie."""
-    return run / f"errors_of/{level.slug}"
+    return run / f"{('errors_of', 'errors_of_estimates')[of]}/{level.slug}"
 
 
-def _compare(run: DetailedRun, level: Level, folder: Path) -> None:
+def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -> None:
     domain = load_domain(run, level)
     width = len(domain.iterations)
-    final = load_published(final_folders(run, level))
+    final, margins = _compared(run, level, estimates=estimates), load_margins(run, level)
     clip = not run.parameters.configuration.allow_negative_counts
     tallies, groups = [], np.zeros(len(LARGEST), np.int64)
     sizes, absolute, squared = (np.zeros(len(final.group), np.int64) for _ in range(3))
@@ -111,8 +116,10 @@ def _compare(run: DetailedRun, level: Level, folder: Path) -> None:
         part = final.take(rows)
         place = part.group - first * width
         sizes[rows] = exact.totals()[place]
+        stated = margins.of_totals(part), margins.of_sexes(part), margins.of_cells(part)
         for statistic, chosen, errors in _errors(part, exact, place, clip=clip):
-            of = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic)
+            margin = stated[statistic][chosen]
+            of = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic, margin)
             tallies.append(tally(np.ravel_multi_index(of, SHAPE), errors))
             measured = is_measured(statistic, part.detail[chosen])
             absolute[rows[chosen]] += np.where(measured, np.abs(errors).sum(axis=1), 0)
@@ -126,6 +133,15 @@ def _compare(run: DetailedRun, level: Level, folder: Path) -> None:
         "squared": squared,
     }
     save_arrays(folder, {"tally": np.hstack(tallies), "published": published, "groups": groups} | of_groups)
+
+
+def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> Published:
+    """The final tables of a level; of estimates those that are released."""
+    folders = final_folders(run, level, estimates)
+    if not estimates:
+        return load_kind(folders, Published)
+    final = load_kind(folders, Estimated)
+    return final.take(np.flatnonzero(~final.dropped))
 
 
 def is_measured(statistic: Any, detail: Any) -> Any:
@@ -159,17 +175,21 @@ def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64
     return np.stack([code // span, code % span + low, number])
 
 
-def gather(run: DetailedRun, levels: Sequence[Level]) -> Errors:
+def gather(run: DetailedRun, levels: Sequence[Level], *, estimates: bool = False) -> Errors:
     """The errors of all levels of a run."""
     found = Errors.none()
     for place, level in enumerate(levels):
         folder = errors_folder(run, level)
-        key, error, number = open_array(folder, "tally")
-        by = dict(zip(BY, np.unravel_index(key, SHAPE), strict=True))
         published = np.asarray(open_array(folder, "published"))
         detail, size = np.divmod(np.arange(len(published)), len(LARGEST))
-        counts = {"level": place, **by, "error": error, "number": number}
         groups = {"level": place, "size": np.arange(len(LARGEST)), "number": open_array(folder, "groups")}
-        tables = (counts, {"level": place, "detail": detail, "size": size, "number": published}, groups)
-        found = found.add(Errors(*(pd.DataFrame(table) for table in tables)))
+        tables = ({"level": place, "detail": detail, "size": size, "number": published}, groups)
+        counts = [_counts(run, level, place, of) for of in ((COUNT, ESTIMATE) if estimates else (COUNT,))]
+        found = found.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
     return found
+
+
+def _counts(run: DetailedRun, level: Level, place: int, of: int) -> pd.DataFrame:
+    key, error, number = open_array(errors_folder(run, level, of), "tally")
+    by = dict(zip(BY, np.unravel_index(key, SHAPE), strict=True))
+    return pd.DataFrame({"of": of, "level": place, **by, "error": error, "number": number})

@@ -16,6 +16,8 @@ from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, compare, gathe
 from tasks.detailed_dhca.budget_check import check_budget, region_spend
 from tasks.detailed_dhca.coterminous import equate, find_sets
 from tasks.detailed_dhca.domain import load_domain, load_queries
+from tasks.detailed_dhca.estimate_tables import make_estimators
+from tasks.detailed_dhca.estimates import estimate_published
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_tables
@@ -24,6 +26,7 @@ from tasks.detailed_dhca.totals import choose_details
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import ITERATION_LEVELS, Level, Region
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.files import once, save_object
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
@@ -38,7 +41,9 @@ def measure_accuracy(
     out: Path,
     *,
     runs: int,
+    ledger: Path,
     coterminous: bool = True,
+    estimates: bool = False,
 ) -> Accuracy | None:
     """Repeat the noise stages of a run and compare; None where the region has no block.
 
@@ -47,22 +52,28 @@ def measure_accuracy(
     Raises
     ------
     Refused
-        where the data is not marked synthetic, the input is not valid or a budget is infinite.
+        where the data is not marked synthetic or the ledger contradicts the mark, the input is not valid or a budget is
+        infinite.
     """
     validated = validate(run, workers, params, data, region)
     if validated is None:
         return None
-    if not validated.synthetic:
+    digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
+    if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
         raise Refused("the data is not marked synthetic: its errors would give away its exact counts")
     configuration = run.parameters.configuration
     region_spend(configuration, region)  # refuses infinite budgets before anything is counted
     count_population_groups(run, workers, region)
     sets = run.coterminous_path
     once(sets, lambda: save_object(sets, find_sets(run, region) if coterminous else {}))
+    if estimates:
+        make_estimators(run, workers, region)
     found = Errors.none()
     for first in range(0, runs, workers.count):  # as many at once as there are workers: a repetition takes disk
         numbers = range(first, min(first + workers.count, runs))
-        found = found.add(_repeat(run, workers, region, numbers, out, coterminous=coterminous))
+        found = found.add(
+            _repeat(run, workers, region, numbers, out, ledger, coterminous=coterminous, estimates=estimates)
+        )
     levels = configuration.levels(region)
     return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), found)
 
@@ -72,7 +83,7 @@ def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
     return DetailedRun(run.path.resolve() / f"trials/{number}")
 
 
-def open_trial(run: DetailedRun, number: int, region: Region, *, coterminous: bool) -> None:
+def open_trial(run: DetailedRun, number: int, region: Region, ledger: Path, *, coterminous: bool) -> None:
     """Make the run directory of a repetition: the run's public files and exact counts, and a secret of its own.
 
     Raises
@@ -85,46 +96,64 @@ def open_trial(run: DetailedRun, number: int, region: Region, *, coterminous: bo
     for name in ("prepared", "counts"):
         (trial / name).symlink_to(run.path.resolve() / name)
     options: dict[str, object] = {"region": region, "coterminous": coterminous, "coterminous_list": None}
-    check_budget(trial, region, Charging(None, Path()), options)
+    check_budget(trial, region, Charging(None, ledger), options, entered_as=run.id)
 
 
 def _repeat(
-    run: DetailedRun, workers: Workers, region: Region, numbers: Sequence[int], out: Path, *, coterminous: bool
+    run: DetailedRun,
+    workers: Workers,
+    region: Region,
+    numbers: Sequence[int],
+    out: Path,
+    ledger: Path,
+    *,
+    coterminous: bool,
+    estimates: bool,
 ) -> Errors:
     """The errors of some repetitions; their directories, secrets first, are gone afterwards."""
     for number in numbers:
-        open_trial(run, number, region, coterminous=coterminous)
+        open_trial(run, number, region, ledger, coterminous=coterminous)
     levels = run.parameters.configuration.levels(region)
     domains = sorted((load_domain(run, level) for level in levels), key=lambda domain: -domain.groups)
     pieces = [(number, domain.level, *piece) for domain in domains for number in numbers for piece in domain.pieces()]
-    workers.map("repetitions", run, measure, pieces)
-    halves = [(number, region, iteration_level) for iteration_level in ITERATION_LEVELS for number in numbers]
+    workers.map("repetitions", run, measure, [(*piece, estimates) for piece in pieces])
+    if estimates:
+        workers.map("estimates", run, estimate_trial, pieces)
+    kinds = (False, True) if estimates else (False,)
+    halves = [(number, region, half, kind) for half in ITERATION_LEVELS for number in numbers for kind in kinds]
     workers.map("coterminous", run, equate_trial, halves)
-    workers.map("comparison", run, compare_trial, [(number, domain.level) for domain in domains for number in numbers])
+    compared = [(number, domain.level, estimates) for domain in domains for number in numbers]
+    workers.map("comparison", run, compare_trial, compared)
     workers.map("errors by group", run, write_trial, [(number, region, out) for number in numbers])
     found = Errors.none()
     for number in numbers:
         trial = trial_directory(run, number)
-        found = found.add(gather(trial, levels))
+        found = found.add(gather(trial, levels, estimates=estimates))
         shutil.rmtree(trial.path)
     return found
 
 
-def measure(run: DetailedRun, number: int, level: Level, first: int, last: int) -> None:
+def measure(run: DetailedRun, number: int, level: Level, first: int, last: int, estimates: bool = False) -> None:
     """Measure the groups in regions first ... last - 1 of a level once more: the stages from counts to tables."""
     trial = trial_directory(run, number)
-    for stage in (choose_details, measure_tables, keep_published):
-        stage(trial, level, first, last)
+    choose_details(trial, level, first, last, estimates)
+    measure_tables(trial, level, first, last)
+    keep_published(trial, level, first, last)
 
 
-def equate_trial(run: DetailedRun, number: int, region: Region, iteration_level: int) -> None:
+def estimate_trial(run: DetailedRun, number: int, level: Level, first: int, last: int) -> None:
+    """Estimate the published groups in regions first ... last - 1 of a level of a repetition."""
+    estimate_published(trial_directory(run, number), level, first, last)
+
+
+def equate_trial(run: DetailedRun, number: int, region: Region, iteration_level: int, estimates: bool = False) -> None:
     """Algorithm 4 in a repetition, for one iteration level."""
-    equate(trial_directory(run, number), region, iteration_level)
+    equate(trial_directory(run, number), region, iteration_level, estimates)
 
 
-def compare_trial(run: DetailedRun, number: int, level: Level) -> None:
+def compare_trial(run: DetailedRun, number: int, level: Level, estimates: bool = False) -> None:
     """Hold a repetition's tables of a level against the exact counts."""
-    compare(trial_directory(run, number), level)
+    compare(trial_directory(run, number), level, estimates=estimates)
 
 
 def write_trial(run: DetailedRun, number: int, region: Region, out: Path) -> None:

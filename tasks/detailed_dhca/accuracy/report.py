@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from privacy.noise.margins import coverage
 from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
-from tasks.detailed_dhca.accuracy.errors import LARGEST, Accuracy, is_measured
+from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
 from tasks.detailed_dhca.domain import WIDTHS
 from tasks.lifecycle.errors import Refused
 
 WORKLOADS = (*NAMES, "TotalOnly")  # by detail
 COUNT_OF = ("table", "sex", "cell")  # by statistic
+OF = ("count", "estimate")
 ALL = "all"
 PAGE = "accuracy.html"
 STATEMENT = (
@@ -39,10 +40,27 @@ class Report:
     def summary(self) -> list[dict[Any, Any]]:
         """One row a level and workload, all sizes together: the errors of its measured counts, and how common it is."""
         by = ["REGION_TYPE", "ITERATION_LEVEL"]
-        measured = self.errors[(self.errors["SIZE"] == ALL) & self.errors["MEASURED"]]
-        joined = measured.merge(self.workloads[self.workloads["SIZE"] == ALL], on=[*by, "SIZE", NOT_PRIVATE])
+        chosen = (self.errors["SIZE"] == ALL) & self.errors["MEASURED"] & (self.errors["OF"] == OF[COUNT])
+        joined = self.errors[chosen].merge(self.workloads[self.workloads["SIZE"] == ALL], on=[*by, "SIZE", NOT_PRIVATE])
         joined["PROPORTION"] = [row[row["WORKLOAD"]] for row in joined.to_dict("records")]
         return joined.drop(columns=[*WORKLOADS, "SIZE", "MEASURED"]).to_dict("records")
+
+    def gains(self) -> pd.DataFrame:
+        """Counts and estimates side by side, all sizes together: by level, workload and kind of count; maybe empty.
+
+        GAIN is the part of the counts' root mean square error that the estimates do not have. Coterminous recipients
+        are left out: they have their donors' errors.
+        """
+        chosen = (self.errors["SIZE"] == ALL) & (self.errors["NOISE_OF"] == self.errors["REGION_TYPE"])
+        by = ["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD", "COUNT_OF"]
+        told = self.errors[chosen].set_index(by)
+        count, estimate = (told[told["OF"] == of][list(COMPARED)] for of in OF)
+        joined = count.add_suffix("_COUNT").join(estimate.add_suffix("_ESTIMATE"), how="inner").reset_index()
+        joined["GAIN"] = 1 - joined["RMSE_ESTIMATE"] / joined["RMSE_COUNT"]
+        return joined
+
+
+COMPARED = ("COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE")
 
 
 def make_report(accuracy: Accuracy) -> Report:
@@ -62,39 +80,41 @@ def size_name(size: int) -> str:
 def error_table(accuracy: Accuracy) -> pd.DataFrame:
     """Errors of published counts by level, size class, workload, what the count is of and whose noise it has.
 
-    ERROR_95 is the smallest m such that at most 5% of the errors are beyond ±m; MOE, the stated margin, the smallest m
-    of which that is true for the noise alone. COVERAGE is the share of the counts within ±MOE, NOISE_COVERAGE what it
-    would be on average without suppression and clipping. BIAS is the mean of published - true, RMSE the root of its
-    mean square. All in persons.
+    OF tells counts from estimates. ERROR_95 is the smallest m such that at most 5% of the errors are beyond ±m; MOE,
+    the stated margin, the smallest m of which that is true for the noise alone. Estimates near a threshold have wider
+    ones, up to MOE_LARGEST. COVERAGE is the share of the counts within ± their margin, NOISE_COVERAGE, of counts only,
+    what it would be on average without suppression and clipping. BIAS is the mean of published - true, RMSE the root
+    of its mean square. All in persons.
     """
     counts = accuracy.errors.counts.copy()
     counts["size"] = counts["size"].replace(1, 2)  # a class of its own for the Bureau's layout only
-    by = ["level", "size", "detail", "statistic", "noise_of"]
+    by = ["of", "level", "size", "detail", "statistic", "noise_of"]
     everyone = counts.assign(size=-1)
     rows = [_row(accuracy, key, part) for key, part in pd.concat([everyone, counts]).groupby(by)]
     return pd.DataFrame(rows)
 
 
 def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
-    level, size, detail, statistic, noise_of = key
-    error, number = part["error"].to_numpy(), part["number"].to_numpy()
-    queries = accuracy.queries[noise_of]
+    of, level, size, detail, statistic, noise_of = key
+    error, number, margin = (part[name].to_numpy() for name in ("error", "number", "margin"))
     cells = int(WIDTHS[detail]) // (1, 2, int(WIDTHS[detail]))[statistic]
-    margin = queries.margin(detail, cells)
-    total = number.sum()
+    total, least = number.sum(), int(margin.min())
+    law = accuracy.queries[noise_of].of_detail(detail)
     return {
         "REGION_TYPE": accuracy.levels[level].region_type,
         "ITERATION_LEVEL": accuracy.levels[level].iteration_level,
         "SIZE": ALL if size < 0 else size_name(size),
         "WORKLOAD": WORKLOADS[detail],
         "COUNT_OF": COUNT_OF[statistic],
+        "OF": OF[of],
         "MEASURED": bool(is_measured(statistic, detail)),
         "NOISE_OF": accuracy.levels[noise_of].region_type,
         "COUNTS": int(total),
         "ERROR_95": error_95(error, number),
-        "MOE": margin,
+        "MOE": least,
+        "MOE_LARGEST": int(margin.max()),
         "COVERAGE": number[np.abs(error) <= margin].sum() / total,
-        "NOISE_COVERAGE": float(coverage(queries.of_detail(detail), margin, cells)),
+        "NOISE_COVERAGE": float(coverage(law, least, cells)) if of == COUNT else np.nan,
         "BIAS": (error * number).sum() / total,
         "RMSE": np.sqrt((error.astype(float) ** 2 * number).sum() / total),
         NOT_PRIVATE: True,
@@ -154,6 +174,7 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
         accuracy=report.accuracy,
         summary=report.summary(),
         errors=report.errors.to_dict("records"),
+        gains=report.gains().to_dict("records"),
         workloads=report.workloads.to_dict("records"),
         names=WORKLOADS,
         about=about,

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from spine.geography import BadGeography
-from tasks.inputs.files import locate
+from tasks.inputs.files import locate, open_file
 from tasks.lifecycle.errors import Refused
 
 PLACES = "_INCPLACE_CDP"
@@ -32,12 +31,12 @@ _PARTS = {"STATE": slice(0, 2), "COUNTY": slice(2, 5), "TRACT": slice(5, 11), "B
 
 
 def is_layer(path: str) -> bool:
-    """Whether a path is that of a layer that is read, alone or in an archive."""
+    """Tell whether a path is that of a layer that is read, alone or in an archive."""
     return bool(_LAYER.search(path))
 
 
 def layers(path: str) -> dict[str, str]:
-    """The layers that lie beside one of them, it included: the path of each, by layer.
+    """Return the layers that lie beside one of them, it included: the path of each, by layer.
 
     Raises
     ------
@@ -56,12 +55,12 @@ def layers(path: str) -> dict[str, str]:
 
 
 def header(path: str) -> list[str]:
-    """The columns of the joined table."""
+    """Return the columns of the joined table."""
     return [*_PARTS, *(LAYERS[layer][1] for layer in layers(path))]
 
 
 def read_assignment(path: str) -> pa.Table:
-    """The blocks of a state, codes as text: the blocks of the places' layer, with the codes of the layers beside it.
+    """Return the blocks of a state, codes as text: those of the places' layer, with the codes of the layers beside it.
 
     Raises
     ------
@@ -83,9 +82,9 @@ def read_assignment(path: str) -> pa.Table:
 
 
 def _read(path: str, column: str) -> pd.Series:
-    """The codes of a layer by block."""
+    """Return the codes of a layer by block."""
     try:
-        with fsspec.open(path, "rb", compression="infer") as file:
+        with open_file(path, compression="infer") as file:
             table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])
     except ValueError as error:
         raise Refused(f"{path} is no block assignment file with BLOCKID and {column}: {error}") from error

@@ -37,13 +37,13 @@ class Columns:
     positions: tuple[str, ...] = field(default=(), repr=False)  # names by position, for files without a header
 
     def named(self) -> list[str]:
-        """Every column that is named here."""
+        """Return every column that is named here."""
         values = [getattr(self, f.name) for f in fields(self) if f.name not in ("delimiter", "positions")]
         flat = [name for value in values for name in (value if isinstance(value, tuple) else (value,))]
         return [name for name in flat if name is not None]
 
     def within(self, header: list[str]) -> Columns:
-        """The same, without the optional columns that `header` lacks."""
+        """Return the same without the optional columns that `header` lacks."""
         present = set(header)
         changed: dict[str, Any] = {}
         for name in ("gq", "universe"):
@@ -123,7 +123,7 @@ _DISTRICTS = (("SDUNI", "SDUNILEA"), ("SDSEC", "SDSECLEA"), ("SDELM", "SDELMLEA"
 
 
 def by_name(header: Sequence[str], delimiter: str = ",") -> Columns:
-    """The columns of a table by the names in its header. Most states have unified school districts alone."""
+    """Return the columns of a table by the names in its header. Most states have unified school districts alone."""
 
     def named(names: tuple[str, ...]) -> str | None:
         return next((name for name in names if name in header), None)

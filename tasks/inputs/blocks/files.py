@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from zipfile import BadZipFile
 
@@ -11,11 +10,10 @@ import fsspec
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
-from tasks.inputs.files import locate
+from tasks.inputs.files import locate, locate_file, open_file
 from tasks.lifecycle.digests import StreamDigest
 from tasks.lifecycle.errors import Refused
 
-UNREADABLE = (OSError, EOFError, zlib.error, BadZipFile)  # what a damaged or missing file raises
 GRFC_NAME = "GRF-C.txt"
 ARCHIVE = re.compile(r"([a-z]{2}2020\.pl|BlockAssign_[^/]*)\.zip$", re.IGNORECASE)
 KINDS = (
@@ -26,7 +24,7 @@ KINDS = (
 
 
 def block_files(source: str) -> list[str]:
-    """The block tables of a geography, by path or URL; of a state's block assignment files that of places.
+    """Return the block tables of a geography, by path or URL; of a state's block assignment files that of places.
 
     A directory or archive gives its GRF-C, else its P.L. 94-171 geographic headers, else its block assignment files.
 
@@ -48,7 +46,7 @@ def block_files(source: str) -> list[str]:
 
 
 def _listed(source: str) -> list[str] | None:
-    """The files in a directory, in its archives, or in an archive; None where `source` is neither."""
+    """Return the files in a directory and its archives, or in an archive; None where `source` is neither."""
     files, path = locate(source)
     if path.lower().endswith(".zip"):
         return _members(source)
@@ -59,6 +57,7 @@ def _listed(source: str) -> list[str] | None:
 
 
 def _members(archive: str) -> list[str]:
+    locate_file(archive)
     try:
         return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
     except BadZipFile as error:
@@ -66,11 +65,11 @@ def _members(archive: str) -> list[str]:
 
 
 def input_digests(source: str, *beside: str | None) -> dict[str, str]:
-    """The digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
+    """Return the digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
     found = {}
     for path in dict.fromkeys([*_read_from(source), *filter(None, beside)]):
         digest = StreamDigest()
-        with fsspec.open(path, "rb") as file:
+        with open_file(path) as file:
             while chunk := file.read(2**20):
                 digest.update(chunk)
         found[path.rsplit("/", 1)[-1]] = digest.hexdigest()
@@ -78,7 +77,7 @@ def input_digests(source: str, *beside: str | None) -> dict[str, str]:
 
 
 def _read_from(source: str) -> Iterator[str]:
-    """Every file that is read, an archive as a whole."""
+    """Give every file that is read, an archive as a whole."""
     for path in block_files(source):
         beside = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
         for file in (path, *beside):

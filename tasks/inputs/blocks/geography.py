@@ -29,9 +29,10 @@ from spine.geography import (
 from spine.settings import SpineSettings
 from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.extra import with_extra
-from tasks.inputs.blocks.files import UNREADABLE, block_files
+from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.pl94 import with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize
+from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
 
 _WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
@@ -60,8 +61,8 @@ def read_geography(
             geography = with_extra(geography, extra)
     except BadGeography as bad:
         raise Refused(f"{source}: {bad}") from bad
-    except UNREADABLE as error:
-        raise Refused(f"{source}: cannot be read ({error})") from error
+    except OSError as error:
+        raise Refused(f"{error.filename or source} cannot be read: {why(error)}") from error
     return _covered(geography, settings, states, str(source))
 
 
@@ -80,7 +81,7 @@ def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, p
 
 
 def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
-    """The columns that a spine with these settings cannot do without (GQ types are not among them).
+    """Return the columns that a spine with these settings cannot do without (GQ types are not among them).
 
     prims_given: whether a prim crosswalk stands beside the table.
     """

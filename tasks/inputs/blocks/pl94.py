@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.files import locate
+from tasks.inputs.files import locate, open_file
 
 BLOCK, PLACE, COUSUB = "750", "160", "060"
 # Segment 3, table P5: population in the seven major types of group quarters, by position.
@@ -24,12 +23,12 @@ _HEADER = re.compile(r"geo2020\.pl(?=(\.gz)?(::|$))", re.IGNORECASE)
 
 
 def is_geographic_header(path: str) -> bool:
-    """Whether a path is that of a state's geographic header, alone or in an archive."""
+    """Tell whether a path is that of a state's geographic header, alone or in an archive."""
     return bool(_HEADER.search(path))
 
 
 def segment_3(path: str) -> str | None:
-    """The path of segment 3 beside a geographic header, None where there is none."""
+    """Return the path of segment 3 beside a geographic header, None where there is none."""
     beside = _HEADER.sub("000032020.pl", path)
     if beside == path:
         return None
@@ -38,7 +37,7 @@ def segment_3(path: str) -> str | None:
 
 
 def block_rows(table: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
-    """The block rows of a geographic header, joined with the statuses of their place and county subdivision."""
+    """Return a geographic header's block rows, joined with the statuses of their place and county subdivision."""
     blocks = table.filter(pc.equal(table["SUMLEV"], BLOCK))
     for summary, keys, name in (
         (PLACE, ["STATE", "PLACE"], "PLACE_STATUS"),
@@ -55,7 +54,7 @@ def _status(rows: pa.Table, keys: list[str], blocks: pa.Table) -> Any:
 
 
 def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
-    """The block rows joined with the residents of group quarters, where segment 3 lies beside.
+    """Join block rows with the residents of group quarters, where segment 3 lies beside.
 
     Facilities are not published here: a type counts as present where it has residents, which is the same set of blocks
     (docs/spec/files.md#block-tables).
@@ -63,7 +62,7 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
     segment = segment_3(path)
     if segment is None:
         return blocks, columns
-    with fsspec.open(segment, "rb", compression="infer") as file:
+    with open_file(segment, compression="infer") as file:
         table = pyarrow.csv.read_csv(
             file,
             read_options=pyarrow.csv.ReadOptions(column_names=list(_P5), encoding="latin1"),

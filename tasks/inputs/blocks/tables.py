@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +14,10 @@ from spine.geography import BadGeography
 from tasks.inputs.blocks import assignment
 from tasks.inputs.blocks.columns import GRFC, PL94, Columns, by_name
 from tasks.inputs.blocks.pl94 import block_rows, is_geographic_header
+from tasks.inputs.files import open_file
 from tasks.lifecycle.errors import Refused
 
+HEADER_BYTES = 65536  # a header is shorter
 ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
 
 
@@ -33,13 +34,13 @@ class BlockFile:
     columns: Columns
 
     def __str__(self) -> str:
-        """The file as errors name it."""
+        """Return the file as errors name it."""
         member, _, archive = self.path.partition("::")
         return f"{member.removeprefix('zip://')} in {archive}" if archive else self.path
 
 
 def recognize(path: str, columns: Columns | None = None) -> BlockFile:
-    """The table at a path. columns: an explicit mapping; without it the file's name and header decide.
+    """Return the table at a path. columns: an explicit mapping; without it the file's name and header decide.
 
     Raises
     ------
@@ -68,14 +69,14 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
 
 def _header(path: str) -> tuple[list[str], str]:
     """The names in a file's header, and what stands between them."""
-    with fsspec.open(path, "rb", compression="infer") as file:
-        line = cast(bytes, file.readline()).decode("utf-8-sig", "replace").strip("\r\n")
+    with open_file(path, compression="infer") as file:
+        line = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip("\r\n")
     delimiter = "|" if "|" in line else ","
     return [name.strip('"') for name in line.split(delimiter)], delimiter
 
 
 def read_rows(file: BlockFile, *, text: bool = False) -> tuple[pa.Table, Columns]:
-    """The named columns of a table's blocks, and what they are called; codes as integers, or as the `text` they were.
+    """Return the named columns of a table's blocks, and what they are called; codes as integers, or as `text`.
 
     A blank is null among integers. Of P.L. 94-171 the blocks' rows, with the statuses of their place and subdivision.
 
@@ -96,7 +97,7 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
     names = list(dict.fromkeys([*columns.named(), *(ROW_COLUMNS if columns.positions else ())]))
     letters = {columns.cousub_status, columns.place_status, "SUMLEV", "FUNCSTAT"}
     try:
-        with fsspec.open(file.path, "rb", compression="infer") as opened:
+        with open_file(file.path, compression="infer") as opened:
             return pyarrow.csv.read_csv(
                 opened,
                 read_options=pyarrow.csv.ReadOptions(
@@ -124,7 +125,7 @@ def _integer(name: str, columns: Columns) -> pa.DataType:
 
 
 def _integers(table: pa.Table, columns: Columns) -> pa.Table:
-    """A table of text with its blanks null and the rest as integers."""
+    """Return a table of text with its blanks null and the rest as integers."""
     _name_bad_value(table, columns, set())
     arrays = [pc.if_else(pc.equal(column, ""), None, column).cast(pa.int32()) for column in table.columns]
     return pa.table(arrays, names=table.column_names)

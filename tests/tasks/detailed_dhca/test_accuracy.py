@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import cast
 
@@ -17,18 +18,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
-from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, size_class
+from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_class
 from tasks.detailed_dhca.accuracy.measure import measure_accuracy, open_trial, trial_directory
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, error_95, make_report, size_name
 from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.estimate_tables import make_estimators
+from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
+from tasks.detailed_dhca.truth import release_truth
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
 from tasks.inputs.synthetic_mark import MARK_FILE
@@ -39,7 +44,7 @@ from tasks.lifecycle.workers import Workers
 
 RUNS = 3
 HERE = cast(Workers, Here())
-KEY = ["REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
+KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
 GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
 
 
@@ -47,19 +52,20 @@ def fixed_secret(run: DetailedRun, number: int) -> None:
     (run / SECRET).write_bytes(bytes([number] * 32))
 
 
-def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1) -> Accuracy:
-    found = measure_accuracy(run, HERE, str(example / "params"), str(example / "data"), "us", out, runs=runs)
+def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1, *, estimates: bool = False) -> Accuracy:
+    params, data, ledger = str(example / "params"), str(example / "data"), run.path.parent / "ledger.sqlite"
+    found = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, ledger=ledger, estimates=estimates)
     assert found is not None
     return found
 
 
-def repeat(example: Path, place: Path, runs: int) -> Report:
+def repeat(example: Path, place: Path, runs: int, *, estimates: bool = False) -> Report:
     """The report of an example repeated with the secrets 000..., 111... and so on."""
     run = new_run(place)
     for number in range(runs):
         trial_directory(run, number).create()
         fixed_secret(trial_directory(run, number), number)
-    report = make_report(measured(run, example, place / "out", runs))
+    report = make_report(measured(run, example, place / "out", runs, estimates=estimates))
     assert not [path for path in (run / "trials").iterdir() if path.is_dir()]  # secrets and noisy counts are gone
     return report
 
@@ -86,12 +92,17 @@ def release(example: Path, place: Path, number: int) -> Path:
     count_population_groups(run, HERE, "us")
     fixed_secret(run, number)
     options = {"region": "us", "coterminous": True, "coterminous_list": None}
-    check_budget(run, "us", Charging(None, Path()), options)
-    for level in run.parameters.configuration.levels("us"):
-        for stage in (measure_totals, measure_sex_by_age, suppress):
+    check_budget(run, "us", Charging(None, run.path / "ledger.sqlite"), options)
+    levels = run.parameters.configuration.levels("us")
+    for level in levels:
+        measure_totals(run, HERE, level, estimates=True)
+        for stage in (measure_sex_by_age, suppress):
             stage(run, HERE, level)
-    equate_coterminous(run, HERE, "us", enabled=True, listed=None)
-    stage_release(run, HERE, "us", place, options, "no spine")
+    make_estimators(run, HERE, "us")
+    for level in levels:
+        estimate(run, HERE, level)
+    equate_coterminous(run, HERE, "us", enabled=True, listed=None, estimates=True)
+    stage_release(run, HERE, "us", place, options | {"estimates": True}, "no spine")
     return place / f".us-{run.id}.partial"
 
 
@@ -101,9 +112,10 @@ def read(place: Path, table: str) -> pd.DataFrame:
     return pd.concat(pd.read_parquet(path).assign(ITERATION_LEVEL=int(path.stem[-1])) for path in paths)
 
 
-def errors_of(place: Path, truth: Path, detailed_only: set[str]) -> pd.DataFrame:
-    """Every count of a release beside the true one: a sum of the true sex by age23 cells of its group."""
-    t1, t2, true_t2 = read(place, "t1"), read(place, "t2"), read(truth, "t2")
+def errors_of(place: Path, truth: Path, detailed_only: set[str], of: str) -> pd.DataFrame:
+    """Every count, or estimate, of a release beside the true one: a sum of true sex by age23 cells of its group."""
+    folder, column = {"count": ("", "COUNT"), "estimate": ("estimates/", "ESTIMATE")}[of]
+    t1, t2, true_t2 = read(place, f"{folder}t1"), read(place, f"{folder}t2"), read(truth, "t2")
     sizes = read(truth, "t1").set_index(GROUP)["COUNT"].to_dict()
     ages: dict[tuple[str, ...], np.ndarray] = {}
     for *key, start, count in true_t2[true_t2["AGESTART"] != "*"][[*GROUP, "SEX", "AGESTART", "COUNT"]].to_numpy():
@@ -122,7 +134,7 @@ def errors_of(place: Path, truth: Path, detailed_only: set[str]) -> pd.DataFrame
             widths.get(group), "TotalOnly" if group[2] in detailed_only else "Total"
         )
         row["SIZE"] = "0" if not sizes.get(group) else SIZE_NAMES[max(len(str(sizes[group] - 1)), 1)]
-        rows.append({**row, "ERROR": row["COUNT"] - true})
+        rows.append({**row, "OF": of, "ERROR": row[column] - true})
     return pd.DataFrame(rows)
 
 
@@ -144,7 +156,8 @@ def hold_against_files(report: Report, example: Path, place: Path) -> None:
         detailed_only |= {row["ITERATION_CODE"] for row in rows if row["DETAILED_ONLY"] == "True"}
     places = [release(example, place, number) for number in range(report.accuracy.runs)]
     hold_against_manifests(report, places)
-    released = [errors_of(each, truth, detailed_only) for each in places]
+    kinds = sorted(set(report.errors["OF"]))
+    released = [errors_of(each, truth, detailed_only, of) for each in places for of in kinds]
     expected = dict(iter(pd.concat(released).groupby(KEY)))
     table = report.errors[report.errors["SIZE"] != ALL]
     assert {tuple(key) for key in table[KEY].to_numpy()} == set(expected)
@@ -156,7 +169,9 @@ def hold_against_files(report: Report, example: Path, place: Path) -> None:
         assert rows["BIAS"] @ rows["COUNTS"] == pytest.approx(errors.sum())
         assert rows["RMSE"] ** 2 @ rows["COUNTS"] == pytest.approx((errors**2).sum())
         assert rows["COVERAGE"] @ rows["COUNTS"] == pytest.approx((np.abs(errors) <= margins).sum())
-        assert set(rows["MOE"]) == set(margins)
+        assert (rows["MOE"].min(), rows["MOE_LARGEST"].max()) == (margins.min(), margins.max())
+        if key[0] == "count":
+            assert set(rows["MOE"]) == set(margins)
 
 
 def hold_against_manifests(report: Report, places: list[Path]) -> None:
@@ -181,7 +196,18 @@ def test_errors_of_clipped_counts_piece_by_piece(
 ) -> None:
     monkeypatch.setattr("tasks.detailed_dhca.domain.GROUPS_EACH", 64)  # a region or two a piece
     clipped = changed(example, tmp_path / "clipped", allow_negative_counts=False)
-    hold_against_files(repeat(clipped, tmp_path / "runs", 1), clipped, tmp_path)
+    report = repeat(clipped, tmp_path / "runs", 1, estimates=True)
+    hold_against_files(report, clipped, tmp_path)
+    gains = report.gains()
+    assert set(gains["COUNT_OF"]) == {"table", "sex", "cell"}
+    only = gains[gains["WORKLOAD"] == "TotalOnly"]
+    assert len(only)
+    assert (only["GAIN"] == 0).all()  # one answer: the estimate is the count
+
+
+def test_without_estimates_there_are_no_gains(repeated: tuple[Report, Path]) -> None:
+    assert set(repeated[0].errors["OF"]) == {"count"}
+    assert repeated[0].gains().empty
 
 
 def test_counts_without_suppression_follow_the_stated_law(repeated: tuple[Report, Path]) -> None:
@@ -234,13 +260,32 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(example / "data", data)
     (data / MARK_FILE).unlink()
-    run = new_run(tmp_path)
+    run, out, ledger = new_run(tmp_path), tmp_path / "out", tmp_path / "ledger.sqlite"
     with pytest.raises(Refused, match="not marked synthetic"):
-        measure_accuracy(run, HERE, str(example / "params"), str(data), "us", tmp_path / "out", runs=1)
-    assert not (tmp_path / "out").exists()
+        measure_accuracy(run, HERE, str(example / "params"), str(data), "us", out, runs=1, ledger=ledger)
+    assert not out.exists()
     with pytest.raises(Refused, match="no account was named"):  # were that check gone, the budget check would hold
-        open_trial(run, 0, "us", coterminous=True)
+        open_trial(run, 0, "us", ledger, coterminous=True)
     assert not list(run.path.rglob(SECRET))
+
+
+def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, tmp_path: Path) -> None:
+    run, ledger = new_run(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    inputs = (str(example / "params"), str(example / "data"))
+    seen = validate(run, HERE, *inputs, "us")
+    assert seen is not None
+    ledger.open_account(Account("a", "zcdp", Fraction(1)))
+    digests = {"input_digest": "of another geography", "records_digest": seen.records_digest}
+    request = Request("real", "a", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **digests)
+    ledger.reserve(request, str)
+    with pytest.raises(Refused, match="charged for as confidential before"):
+        measure_accuracy(run, HERE, *inputs, "us", tmp_path / "out", runs=1, ledger=ledger.path)
+    for curator in (False, True):
+        with pytest.raises(Refused, match="charged for as confidential before"):
+            release_truth(run, HERE, *inputs, tmp_path / "out", "us", ledger=ledger.path, curator=curator)
+    assert not (tmp_path / "out").exists()
+    assert not list(run.path.rglob(SECRET))
+    assert ledger.synthetic_runs() == []
 
 
 def test_infinite_budgets_are_refused(example: Path, tmp_path: Path) -> None:
@@ -268,8 +313,9 @@ def test_single_run_in_the_layout_of_the_bureau(repeated: tuple[Report, Path]) -
 
 
 def accuracy_of(counts: list[tuple[int, ...]], published: list[tuple[int, ...]]) -> Accuracy:
+    columns = [name for name in Errors.none().counts.columns if name not in ("of", "margin")]
     errors = Errors(
-        pd.DataFrame(counts, columns=Errors.none().counts.columns),
+        pd.DataFrame(counts, columns=columns).assign(of=COUNT, margin=0),
         pd.DataFrame(published, columns=Errors.none().published.columns),
         Errors.none().groups,
     )

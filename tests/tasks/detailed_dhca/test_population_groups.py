@@ -113,10 +113,10 @@ def test_the_map_is_the_naive_one(inputs: Inputs, codes: list[tuple[list[str], s
         assert groups(found, getattr(found, name), persons) == expected
 
 
-def test_vetted_cases(shared: Path) -> None:
-    found, findings = read_iterations(str(shared / "data/toy/input_dir_zcdp"))
+def test_vetted_cases(das_data: Path) -> None:
+    found, findings = read_iterations(str(das_data / "toy/input_dir_zcdp"))
     assert found is not None, findings
-    rows = (shared / "data/toy/race_eth_codes_to_iterations_testcases.txt").read_text().splitlines()[1:]
+    rows = (das_data / "toy/race_eth_codes_to_iterations_testcases.txt").read_text().splitlines()[1:]
     cases = [row.split("|") for row in rows]
     assert len(cases) == 12
     persons = [person(races=races.split(","), QSPAN=qspan) for races, qspan, _, _ in cases]
@@ -126,8 +126,8 @@ def test_vetted_cases(shared: Path) -> None:
         assert sum(found.stability(Level(region_type, level), 3) for level in ITERATION_LEVELS) == 8
 
 
-def test_production_tallies(shared: Path) -> None:
-    parameters, _ = read_parameters(str(shared / "data/params-2020-production"))
+def test_production_tallies(das_data: Path) -> None:
+    parameters, _ = read_parameters(str(das_data / "params-2020-production"))
     assert parameters is not None
     found = parameters.iterations
     assert len(found.codes) == 1755

@@ -97,8 +97,8 @@ def test_the_truth_of_any_country(inputs: Inputs) -> None:
         check_equal(truth_here(Path(folder), *inputs.write(Path(folder))), release(inputs, "us"))
 
 
-def test_the_truth_equals_the_production_program(tmp_path: Path, shared: Path) -> None:
-    data = shared / "data/truth-small"
+def test_the_truth_equals_the_production_program(tmp_path: Path, das_data: Path) -> None:
+    data = das_data / "truth-small"
     expected = [[tuple(row.values()) for row in read_rows(data / f"expected_{table}.txt")] for table in ("t1", "t2")]
     check_equal(truth_here(tmp_path, data / "params", data), expected)
     naive = release(read_inputs(data / "params", data), "us")
@@ -106,8 +106,8 @@ def test_the_truth_equals_the_production_program(tmp_path: Path, shared: Path) -
 
 
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
-def test_toy_files(tmp_path: Path, shared: Path, definition: str) -> None:
-    toy = shared / "data/toy"
+def test_toy_files(tmp_path: Path, das_data: Path, definition: str) -> None:
+    toy = das_data / "toy"
     inputs = read_inputs(toy / f"input_dir_{definition}", toy)
     assert inputs.config["privacy_defn"] == definition
     check_equal(truth_here(tmp_path, toy / f"input_dir_{definition}", toy), release(inputs, "us"))

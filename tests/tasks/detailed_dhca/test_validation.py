@@ -349,8 +349,8 @@ def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["params-2020-production", "toy/input_dir_zcdp", "toy/input_dir_puredp"])
-def test_published_parameters_have_no_error(shared: Path, name: str) -> None:
-    parameters, found = read_parameters(str(shared / "data" / name))
+def test_published_parameters_have_no_error(das_data: Path, name: str) -> None:
+    parameters, found = read_parameters(str(das_data / name))
     assert parameters is not None
     assert errors(found) == []
 
@@ -442,7 +442,7 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
     (data / "person-records.txt").rename(data / "person-records.parquet")
     _, found = validate_here(new_run(tmp_path), params, data)
-    assert told(errors(found)) == [("person-records.parquet", "is not a Parquet file", "", 1, None)]
+    assert told(errors(found)) == [("person-records.parquet", "is not a Parquet file, or a damaged one", "", 1, None)]
 
 
 # Chunk boundaries

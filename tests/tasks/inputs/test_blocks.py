@@ -14,6 +14,7 @@ from block_files import assignment, block_ids, from_csv, geographic_header, segm
 from spine_cases import blocks_table
 
 from spine.settings import settings_for
+from tasks.inputs.blocks.columns import PL94_FIELDS
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.digests import file_digest
@@ -74,6 +75,15 @@ def layers_folder(folder: Path, table: pd.DataFrame) -> Path:
 
 def layers_zip(folder: Path, table: pd.DataFrame) -> Path:
     return write_zip(folder / "BlockAssign_ST55_WI.zip", assignment(table, "55", "WI"))
+
+
+def test_the_fields_of_a_geographic_header_stand_where_the_bureau_puts_them() -> None:
+    """Their numbers in real rows of the 2020 files; the other tests write their rows by the same list that is read."""
+    numbers = {"SUMLEV": 3, "LOGRECNO": 8, "GEOCODE": 10, "STATE": 13, "COUNTY": 15, "COUSUB": 18, "PLACE": 30}
+    numbers |= {"TRACT": 33, "BLKGRP": 34, "BLOCK": 35, "AIANHH": 36, "SDELM": 81, "SDSEC": 82, "SDUNI": 83}
+    numbers |= {"AREALAND": 85, "FUNCSTAT": 89, "POP100": 91, "HU100": 92, "UGA": 97}
+    assert {name: PL94_FIELDS.index(name) + 1 for name in numbers} == numbers
+    assert len(PL94_FIELDS) == len(set(PL94_FIELDS)) == 97
 
 
 @pytest.mark.parametrize("form", [geo, geo_gzip, geo_zip, geo_folder, layers, layers_folder, layers_zip])
@@ -167,9 +177,9 @@ def test_faulty_files_are_refused(tmp_path: Path, table: pd.DataFrame) -> None:
         read_geography(write_zip(tmp_path / "wi.zip", {"readme.txt": b""}), PERSONS)
 
 
-def test_rhode_island_as_it_is_downloaded(shared: Path, tmp_path: Path) -> None:
+def test_rhode_island_as_it_is_downloaded(das_data: Path, tmp_path: Path) -> None:
     """The table at hand in the Bureau's two formats: the same blocks, persons and geography as from the CSV."""
-    csv = shared / "data" / "ri_blocks_2020.csv.gz"
+    csv = das_data / "ri_blocks_2020.csv.gz"
     table = from_csv(csv)
     pl = write_zip(tmp_path / "ri2020.pl.zip", {"rigeo2020.pl": geographic_header(table, "ri")})
     baf = write_zip(tmp_path / "BlockAssign_ST44_RI.zip", assignment(table, "44", "RI"))

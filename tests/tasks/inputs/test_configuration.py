@@ -33,8 +33,8 @@ def faults(text: str) -> list[str]:
     return [f"{fault.column}: {fault.rule}" for fault in faults]
 
 
-def test_the_production_file(shared: Path) -> None:
-    text = (shared / "data/params-2020-production/config.json").read_text()
+def test_the_production_file(das_data: Path) -> None:
+    text = (das_data / "params-2020-production/config.json").read_text()
     found, faults = parse_configuration(text)
     assert not faults
     assert found is not None

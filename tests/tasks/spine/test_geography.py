@@ -78,9 +78,9 @@ def test_pl94_knows_occupied_blocks_group_quarters_and_functional_status(tmp_pat
 
 
 @pytest.mark.parametrize(("name", "blocks"), [("ri", 25_649), ("wi", 203_059), ("pr", 41_987)])
-def test_the_tables_at_hand(shared: Path, name: str, blocks: int) -> None:
+def test_the_tables_at_hand(das_data: Path, name: str, blocks: int) -> None:
     settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
-    path = shared / "data" / f"{name}_blocks_2020.csv.gz"
+    path = das_data / f"{name}_blocks_2020.csv.gz"
     found, _ = read_geography(path, settings)
     assert len(found) == blocks
     persons = {"ri": 1_097_379, "pr": 3_285_874, "wi": None}[name]
@@ -242,8 +242,8 @@ def test_settings_in_words() -> None:
         read_settings("dhc-persons", "us", "production", {"tract_groups": "true"})
 
 
-def test_an_allocation_from_a_file(tmp_path: Path, shared: Path) -> None:
-    published = json.loads((shared / "data" / "tda-production-allocations.json").read_text())["PL94_persons_US"]
+def test_an_allocation_from_a_file(tmp_path: Path, das_data: Path) -> None:
+    published = json.loads((das_data / "tda-production-allocations.json").read_text())["PL94_persons_US"]
     (tmp_path / "shares.json").write_text(json.dumps(published))
     from_file = read_allocation(str(tmp_path / "shares.json"), None, PERSONS)
     own = read_allocation(None, None, PERSONS)

@@ -221,9 +221,9 @@ MEASURED = {  # docs/spine.md: by class, how many, and OSED mean and largest: co
 
 @pytest.mark.usefixtures("without_charts")
 @pytest.mark.parametrize("name", MEASURED)
-def test_the_states_at_hand(shared: Path, tmp_path: Path, name: str) -> None:
+def test_the_states_at_hand(das_data: Path, tmp_path: Path, name: str) -> None:
     settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
-    summary = optimize_spine(shared / "data" / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)
+    summary = optimize_spine(das_data / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)
     rows = {row["class"]: row for row in summary.classes}
     found = {
         of: (

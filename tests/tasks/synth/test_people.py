@@ -121,20 +121,18 @@ def test_cenrace_numbers_the_63_combinations() -> None:
     assert major_races(np.array([b"2000"])) == [other]
 
 
-def test_rhode_island_has_the_blocks_and_the_national_shares(shared: Path, tmp_path: Path) -> None:
-    production = shared / "data/params-2020-production"
-    made = synthesize_blocks(
-        shared / "data/ri_blocks_2020.csv.gz", production, tmp_path / "ri", Options(form="parquet")
-    )
+def test_rhode_island_has_the_blocks_and_the_national_shares(das_data: Path, tmp_path: Path) -> None:
+    production = das_data / "params-2020-production"
+    made = synthesize_blocks(das_data / "ri_blocks_2020.csv.gz", production, tmp_path / "ri", Options(form="parquet"))
     assert made.persons == 1_097_379
     columns = [*BLOCK, "QRACE1", "QSPAN"]
     persons = pq.read_table(made.data / "person-records.parquet", columns=columns).to_pandas()
-    blocks = pd.read_csv(shared / "data/ri_blocks_2020.csv.gz", dtype=str).astype({"POP": int})
+    blocks = pd.read_csv(das_data / "ri_blocks_2020.csv.gz", dtype=str).astype({"POP": int})
     table_counts = blocks[blocks["POP"] > 0].set_index(["STATE", "COUNTY", "TRACT", "BLOCK"])["POP"]
     counts = persons.groupby(BLOCK).size()
     assert counts.to_dict() == table_counts.to_dict()
 
-    published = pd.read_csv(shared / "data/ddhca_published_national.csv.gz", dtype=str)
+    published = pd.read_csv(das_data / "ddhca_published_national.csv.gz", dtype=str)
     published["US_POP"] = pd.to_numeric(published["US_POP"], errors="coerce").fillna(1.0)
     detailed = published[(published["LEVEL"] == "2") & (published["COARSE_ONLY"] == "False")]
     mapping = table(production / "race-and-ethnicity-code-to-iteration.txt")
@@ -152,7 +150,7 @@ def test_rhode_island_has_the_blocks_and_the_national_shares(shared: Path, tmp_p
             assert_follows(drawn, np.array([*chances, 1 - sum(chances)]))
 
 
-def test_published_counts_are_read_as_they_are(shared: Path) -> None:
-    counts = published_counts(shared / "data/ddhca_published_national.csv.gz")
+def test_published_counts_are_read_as_they_are(das_data: Path) -> None:
+    counts = published_counts(das_data / "ddhca_published_national.csv.gz")
     assert counts["Mexican"] == 35_850_702
     assert counts["Alanvik alone or in any combination"] == 1

@@ -1,7 +1,7 @@
 """Time the spine: Wisconsin as it is, and a synthetic nation as large as the real one.
 
-    .venv/bin/python benchmarks/spine.py                      # both
-    .venv/bin/python benchmarks/spine.py --workers 2 nation   # on a local Dask cluster of two processes
+    .venv/bin/python benchmarks/spines.py                      # both
+    .venv/bin/python benchmarks/spines.py --workers 2 nation   # on a local Dask cluster of two processes
 
 Reading and checking, three spines, bypass, OSED and standard errors of all classes, Parquet and report are all timed.
 """
@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from measure import measure
+from measure import DATA, measure
 
-WISCONSIN = Path(__file__).parents[2] / "shared" / "data" / "wi_blocks_2020.csv.gz"
+WISCONSIN = DATA / "wi_blocks_2020.csv.gz"
 # 2020 tallies of the 50 states and DC.
 BLOCKS, TRACTS, COUNTIES, COUSUBS, PLACES, AIAN_AREAS = 8_132_968, 84_414, 3_143, 35_629, 31_617, 704
 STATES = [s for s in range(1, 57) if s not in (3, 7, 14, 43, 52)]

@@ -1,0 +1,135 @@
+"""What estimates buy: by exact sums over the laws, and by simulation on synthetic persons.
+
+    python benchmarks/estimates.py                              # the laws: production, and pure DP over gamma
+    python benchmarks/estimates.py PARAMS DATA [--runs 30]      # runs over synthetic data beside the laws
+
+Errors are root mean squares of T1 totals, coverage that of each estimate's own margin; a reduction has the standard
+error over the runs. The cost of the stage: `stages.py --estimates`, and `measure.py das run` with and without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from flows.execution.cluster import ClusterSettings, open_cluster
+from privacy.estimation.estimator import make_estimator
+from privacy.estimation.near_threshold import LIKELY, size_laws
+from privacy.estimation.pooling import Answers, pool
+from privacy.estimation.selection import correct
+from privacy.noise.laws import Definition, law
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.accuracy.measure import measure_accuracy
+from tasks.detailed_dhca.accuracy.report import make_report
+from tasks.detailed_dhca.domain import DETAILS, WIDTHS, load_queries
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.inputs.configuration import Level, Region
+from tasks.lifecycle.workers import Workers
+
+BUDGETS: dict[Definition, tuple[str, ...]] = {"zcdp": ("2.134", ".159", ".008"), "puredp": ("7.487", "2.338", ".5338")}
+CELLS = (1, 8, 18, 46)
+STABILITY = 9
+
+
+def answers(definition: Definition, budget: str, cells: int, gamma: str = ".1") -> Answers:
+    first, rest = (part * Fraction(budget) for part in (Fraction(gamma), 1 - Fraction(gamma)))
+    return Answers(law(definition, first, STABILITY), law(definition, rest, STABILITY), cells)
+
+
+def tell_laws() -> None:
+    """Deviation and margin of a total before and after, far from thresholds."""
+    print("total: deviation, margin of the count -> of the estimate")
+    for definition, budgets in BUDGETS.items():
+        for budget in budgets:
+            told = []
+            for cells in CELLS:
+                of = answers(definition, budget, cells)
+                found = make_estimator(of, None, None)
+                margin = margin_of_error(of.stage_2, cells)
+                told.append(f"{of.deviations[1]:.3f} -> {found.deviation:.3f} ({margin} -> {found.margin})")
+            print(f"{definition:7}{budget:>7}  " + "  ".join(told))
+
+
+def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells: int = 46) -> None:
+    """The weight of pooling over gamma, and what the full weight would do near a threshold."""
+    print(f"\n{definition} {budget}, {cells} cells: gamma, weight, deviations; at full weight, near a threshold: the")
+    print("worst error by the count's, and how often the far margin covers")
+    for gamma in (".1", ".2", ".3", ".5", ".7", ".9"):
+        of = answers(definition, budget, cells, gamma)
+        found, full = make_estimator(of, 0, None), pool(of)
+        laws = size_laws(correct(of, ridge=1e-11), 1, margin=full.margin)
+        worst = max(one.deviation for one in laws if one.chance >= LIKELY) / of.deviations[1]
+        covered = next(one.covered for one in laws if one.size == 0)
+        deviations = f"{of.deviations[1]:.1f} -> {found.deviation:.1f}"
+        print(f"{gamma:>4} {found.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")
+
+
+def simulate(params: str, data: str, runs: int, region: Region) -> pd.DataFrame:
+    """The gains of T1 over some runs: mean and standard error over them, beside the law."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = DetailedRun(Path(folder) / "run")
+        run.create()
+        told = []
+        with open_cluster(ClusterSettings(), run / "dask") as client:
+            for number in range(runs):
+                out = Path(folder) / f"out/{number}"
+                found = measure_accuracy(run, Workers(client), params, data, region, out, runs=1, estimates=True)
+                assert found is not None, "the region has no block"
+                gains = make_report(found).gains()
+                told.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))
+        return summary(run, pd.concat(told))
+
+
+def summary(run: DetailedRun, told: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for key, part in told.groupby(["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD"], sort=False):
+        region_type, iteration_level, workload = key
+        number = part["COUNTS_ESTIMATE"]
+        rmse = {of: np.sqrt((part[f"RMSE_{of}"] ** 2 * number).sum() / number.sum()) for of in ("COUNT", "ESTIMATE")}
+        rows.append(
+            {
+                "level": f"({region_type}, {iteration_level})",
+                "workload": workload,
+                "groups a run": number.mean(),
+                "count": rmse["COUNT"],
+                "estimate": rmse["ESTIMATE"],
+                "reduction %": 100 * (1 - rmse["ESTIMATE"] / rmse["COUNT"]),
+                "+-": 100 * part["GAIN"].std(ddof=1) / len(part) ** 0.5,
+                "law %": reduction(run, Level(str(region_type), int(iteration_level)), str(workload)),
+                "coverage": (part["COVERAGE_ESTIMATE"] * number).sum() / number.sum(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def reduction(run: DetailedRun, level: Level, workload: str) -> float:
+    """The law's, far from thresholds; 0 for TotalOnly groups."""
+    names = {"Total": "total", "Sex x Age(4)": "age4", "Sex x Age(9)": "age9", "Sex x Age(23)": "age23"}
+    if workload not in names:
+        return 0.0
+    queries, cells = load_queries(run, level), int(WIDTHS[DETAILS.index(names[workload])])
+    of = Answers(queries.law("stage_1"), queries.law("stage_2"), cells)
+    return 100 * (1 - make_estimator(of, None, None).deviation / of.deviations[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("params", nargs="?")
+    parser.add_argument("data", nargs="?")
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--region", choices=["us", "pr"], default="us")
+    chosen = parser.parse_args()
+    if chosen.params is None:
+        tell_laws()
+        tell_gammas()
+    else:
+        print(simulate(chosen.params, chosen.data, chosen.runs, chosen.region).round(3).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Run the commands that the pages show and write what they print: `make docs`.
+
+A ```console block holds shell commands, each after "$ ", and below each what it prints. The commands of a page run in
+one empty folder, in order. A ```python NAME.py block is first written to that folder as the file NAME.py. Where the
+output depends on noise or on the clock, the block says `console noisy`: its numbers are not compared. docs/cli.md also
+gets the first sentence of every command's help, and a section for a command that has none.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+DOCS = Path(__file__).resolve().parent
+CLI, TUTORIAL = DOCS / "cli.md", DOCS / "tutorial.md"
+
+FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
+BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth of|Validating|Accuracy of|Bottom-up) [\w-]+ *$")
+# A name of a run that was given none: when it began, and four digits.
+RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+
+
+def leaves(command: Any, name: str = "das") -> Iterator[tuple[str, Any]]:
+    """Yield every command that does something, with its full name: all but the groups of commands."""
+    groups = getattr(command, "commands", None)
+    if groups is None:
+        yield name, command
+    else:
+        for word, below in groups.items():
+            yield from leaves(below, f"{name} {word}")
+
+
+def das_commands() -> dict[str, Any]:
+    """Return the commands of `das` by their full names."""
+    from flows.cli import app
+
+    return dict(leaves(typer.main.get_command(app)))
+
+
+def sentence(command: Any) -> str:
+    """Return the first paragraph of a command's help."""
+    return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+
+
+def sections(page: str) -> dict[str, str]:
+    """Return the text below each heading of the form `## das NAME`."""
+    parts = re.split(r"^## (das .*)$", page, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def with_sentences(page: str) -> str:
+    """Write each command's sentence below its heading, and a section for a command that has none."""
+    for name, command in das_commands().items():
+        if name not in sections(page):
+            example = re.search(r"\*\*Example:\*\* `(das [^`]+)`", command.help or "")
+            page += f"\n## {name}\n\n.\n\n```console\n$ {example[1] if example else name}\n```\n"
+        heading, _, rest = re.split(rf"(?<=^## {name}\n\n)(.+?)(?=\n\n)", page, maxsplit=1, flags=re.M | re.S)
+        page = heading + sentence(command) + rest
+    return page
+
+
+def run(page: str) -> str:
+    """Return the page with the output of each of its commands as it is now."""
+    with tempfile.TemporaryDirectory(prefix="das-docs-") as folder:
+
+        def block(match: re.Match[str]) -> str:
+            kind, text = match[1], match[2]
+            if kind.startswith("python"):
+                Path(folder, kind.split()[1]).write_text(text)
+                return match[0]
+            commands = re.findall(r"^\$ (.*)$", text, flags=re.M)
+            return f"```{kind}\n" + "".join(f"$ {line}\n{_output(line, folder)}" for line in commands) + "```"
+
+        return FENCE.sub(block, page)
+
+
+def _output(line: str, folder: str) -> str:
+    """Run one line of shell; return what it prints, without progress bars and without the folder's name."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "GITHUB_"))} | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "XDG_STATE_HOME": f"{folder}/.state",
+        "DAS_FLOWS": str(DOCS.parent),
+        "COLUMNS": "110",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    printed = [text.rstrip() for text in done.stdout.splitlines() if not BAR.search(text)]
+    text = "\n".join(printed).strip("\n").replace(f"{folder}/", "").replace(folder, ".")
+    return RUN_ID.sub("20261121-090000-1a2b", text) + "\n" if text else ""
+
+
+def alike(block: str) -> str:
+    """Return a noisy block as it is compared: numbers as 0, runs of spaces and of lines as one."""
+    return re.sub(r" +", " ", re.sub(r"[─━┄]+", "─", re.sub(r"[-+]?\d[\d.,:+T-]*", "0", block)))
+
+
+def differences(page: str) -> list[str]:
+    """Return the blocks of a page that its commands no longer print."""
+    shown, printed = (list(FENCE.finditer(text)) for text in (page, run(page)))
+    return [
+        new[0]
+        for old, new in zip(shown, printed, strict=True)
+        if (alike(old[2]) != alike(new[2]) if "noisy" in old[1] else old[2] != new[2])
+    ]
+
+
+def main() -> None:
+    """Write the pages that are named, or both, anew."""
+    CLI.write_text(with_sentences(CLI.read_text()))
+    for page in map(Path, sys.argv[1:] or (CLI, TUTORIAL)):
+        page.write_text(run(page.read_text()))
+
+
+if __name__ == "__main__":
+    main()

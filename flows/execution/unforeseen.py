@@ -1,0 +1,37 @@
+"""Errors that nobody foresaw, in the command itself: one line for the terminal, the traceback for the curator."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from datetime import datetime
+from pathlib import Path
+from tempfile import mkstemp
+
+from tasks.lifecycle.errors import Failed
+
+_state: Path | None = None
+
+
+def given_state(state: Path | None) -> Path | None:
+    """Remember the command's --state, as an option's callback: what goes wrong from now on is kept there."""
+    global _state
+    _state = state.absolute() if state else None  # workers have other working directories
+    return _state
+
+
+def unforeseen(error: Exception) -> Failed:
+    """Keep the traceback of an error that nobody foresaw where only the curator reads: it may hold a person's value."""
+    from flows.execution.settings import state_home  # and with it Dask, which das --help does without
+
+    if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
+        return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
+    folder = (_state or state_home()) / "errors"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, path = mkstemp(".txt", f"{datetime.now():%Y%m%d-%H%M%S}-", folder)  # its owner's alone
+        with open(handle, "w") as copy:
+            copy.write("".join(traceback.format_exception(error)))
+    except OSError:
+        return Failed(f"an unforeseen {type(error).__name__}, of which no copy could be kept in {folder}")
+    return Failed(f"an unforeseen {type(error).__name__}; the curator's copy of it is {path}")

@@ -1,0 +1,48 @@
+"""A change of a total spread over the cells of its table, in whole numbers that add up.
+
+The errors of the k cells are exchangeable given T and S, so each cell takes an equal part of e; what does not divide
+goes to single cells in an order that changes sex at every step and strides through the ages, from a random start. So
+cells, and the two sexes, differ by at most 1; every (cell, rank) is equally likely, so each cell and sex is unbiased.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+STRIDES = {4: 1, 9: 4, 23: 9}  # through the ages: next to no common divisor, neighbours apart
+
+
+def allocate(change: NDArray[np.int64], turn: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
+    """Spread each table's change over its cells: len(change) x cells, sex 1's ages, then sex 2's.
+
+    turn : 0 ... cells - 1, uniform
+        Where the order of the table's cells begins.
+    """
+    share, rest = np.divmod(np.abs(change), cells)
+    spread: NDArray[np.int64] = np.sign(change)[:, None] * (share[:, None] + (ranks(cells)[turn] < rest[:, None]))
+    return spread
+
+
+@lru_cache(maxsize=8)
+def ranks(cells: int) -> NDArray[np.int64]:
+    """The rank of each cell, for each turn: cells x cells."""
+    ages = cells // 2
+    turn, rank = np.arange(cells)[:, None], np.arange(cells)
+    sex = (rank + turn) % 2
+    age = (turn // 2 + rank // 2 * STRIDES.get(ages, 1)) % ages
+    of_cell = np.empty((cells, cells), np.int64)
+    of_cell[turn, sex * ages + age] = rank
+    of_cell.flags.writeable = False
+    return of_cell
+
+
+def sex_margin(total: NDArray[np.int64], measured: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """The margin of one sex's sum, from those of the estimated and of the measured total: at most 1 too wide.
+
+    Half of the estimated total's error and half of the difference of the measured sexes' are independent.
+    """
+    margins: NDArray[np.int64] = np.ceil(np.sqrt(total.astype(float) ** 2 + np.square(measured)) / 2).astype(np.int64)
+    return margins

@@ -1,0 +1,96 @@
+"""The noise laws as arrays of probabilities, for exact sums over both answers of a group.
+
+A density is float64[2R + 1], the probabilities of -R ... R: symmetric, and cut where they are negligible. Its entries
+come from positive terms only, so each is right to the last digits of a float, however small: estimates divide by tails.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+
+Density = NDArray[np.float64]
+FAR = 1e-25  # probabilities below this are cut
+SMOOTH = 4  # sigma^2 from which a sum of discrete Gaussians is one: they differ by 2 exp(-pi^2 sigma^2), or 1e-17
+
+
+def density(law: Law, cut: float = FAR) -> Density:
+    """P(-R) ... P(R), R the last k with P(k) > cut."""
+    reach = int(_reach(law, cut)) + 2
+    k = np.arange(-reach, reach + 1)
+    if isinstance(law, DiscreteGaussian):
+        weights = np.exp(-(k * k) / (2 * float(law.sigma_squared)))
+    else:
+        weights = np.exp(-np.abs(k) / float(law.scale))
+    weights /= weights.sum()
+    return _cut(weights, cut)
+
+
+def density_of_sum(law: Law, cells: int) -> Density:
+    """The law of the sum of `cells` independent draws, by direct convolution: a Fourier transform would lose the tails.
+
+    At sigma >= 2 a sum of discrete Gaussians is a discrete Gaussian, but for 2 exp(-pi^2 sigma^2) of each probability.
+    """
+    if isinstance(law, DiscreteGaussian) and law.sigma_squared >= SMOOTH:
+        return density(DiscreteGaussian(cells * law.sigma_squared))
+    power, total = density(law, FAR / 1000), np.ones(1)
+    while cells:
+        if cells & 1:
+            total = _cut(np.convolve(total, power), FAR)
+        cells >>= 1
+        if cells:
+            power = _cut(np.convolve(power, power), FAR / 1000)
+    summed: Density = total / total.sum()
+    return summed
+
+
+def coarser(law: Law, scale: int) -> Law:
+    """The law of about X / scale."""
+    if isinstance(law, DiscreteGaussian):
+        return DiscreteGaussian(law.sigma_squared / scale**2)
+    return TwoSidedGeometric(Fraction(law.scale, scale))
+
+
+def values(density: Density) -> NDArray[np.int64]:
+    """-R ... R."""
+    reach = len(density) // 2
+    return np.arange(-reach, reach + 1)
+
+
+def moment(density: Density) -> float:
+    """The variance."""
+    return float((values(density) ** 2 * density).sum())
+
+
+def smallest_margin(density: Density, coverage: float = 0.95) -> int:
+    """The smallest m with P(|X| <= m) >= coverage.
+
+    Raises
+    ------
+    ArithmeticError
+        where P(|X| <= m) is nearer to it than a float can tell (1e-9); nobody has met such a law.
+    """
+    return margin_of_sizes(np.abs(values(density)), density, coverage)
+
+
+def margin_of_sizes(sizes: NDArray[np.int64], chances: Density, coverage: float = 0.95) -> int:
+    """The smallest m with P(size <= m) >= coverage; errors of these sizes have these chances, which sum to 1."""
+    within = np.cumsum(np.bincount(sizes, weights=chances))
+    if np.abs(within - coverage).min() < 1e-9:
+        raise ArithmeticError(f"a margin whose coverage is {coverage} to the ninth digit is not decided in floats")
+    return int(np.argmax(within > coverage))
+
+
+def _reach(law: Law, cut: float) -> float:
+    if isinstance(law, DiscreteGaussian):
+        return sqrt(-2 * float(law.sigma_squared) * log(cut))
+    return -float(law.scale) * log(cut)
+
+
+def _cut(weights: Density, cut: float) -> Density:
+    return weights[weights > cut]

@@ -1,0 +1,194 @@
+"""The estimate of a group's total at one detail: pooled, corrected for selection, with its margin of error.
+
+    U = S + e(T, D),    e = -rnd(w m(D)) + floor(G(T, D) + u),    u uniform on [0, 1)
+
+For both laws and every gamma three things hold, given the detail, at every size that reaches it with probability .001
+(the second: .01). The bias is at most BIAS times the count's standard deviation, the root mean square error at most
+PRICE times it, and the margin covers with probability .95. To that end the weight w is 1 where that is possible, else
+the largest eighth at which it is (under pure differential privacy with a large gamma). U = S, w = 0, where there is
+none or pooling gains next to nothing.
+
+Under the geometric law some price is due: a T that only its noise brought above the threshold is ancillary there, so an
+unbiased change e is uncorrelated with S and adds its own variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.estimation.densities import Density, density_of_sum
+from privacy.estimation.near_threshold import LIKELY, Margins, margins_near, size_laws
+from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool
+from privacy.estimation.selection import Correction, correct
+from privacy.noise.margins import margin_of_error
+
+PRICE = 1.1  # the most that an estimate's root mean square error may be, as a multiple of the count's, at any size
+BIAS = 0.002  # the most that its bias may be, in standard deviations of the count
+RIDGES = (1e-9, 1e-11, 1e-13)  # the first at which the bias is small enough
+EIGHTHS = 8
+GAIN = 0.005  # of the standard deviation: below this, pooling is not worth a table
+TOO_WIDE = 4096  # sd(S) in the units of a table, beyond which none is made: gamma is within .001 of 1
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What happens near one threshold: the correction of T, and the margins of the estimates."""
+
+    correction: Correction
+    margins: Margins
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """How the groups of one detail are estimated. The detail is the event low <= T < high.
+
+    Attributes
+    ----------
+    answers : Answers
+        The laws of both answers.
+    low, high : int or None
+        The thresholds of the detail; None for none.
+    weight : float
+        w; 0 where the estimate is the count.
+    margin : int
+        The 95% margin of error away from thresholds.
+    variance : float
+        The variance of the error there.
+    pooling : Pooling or None
+        In units of own_scale(answers).
+    edge : Edge or None
+        One for both thresholds alike, or for the whole window where it is narrow; none where there is no threshold.
+    """
+
+    answers: Answers
+    low: int | None
+    high: int | None
+    weight: float
+    margin: int
+    variance: float
+    pooling: Pooling | None = field(default=None, repr=False)
+    edge: Edge | None = field(default=None, repr=False)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the error away from thresholds."""
+        return float(self.variance**0.5)
+
+    @property
+    def sex_variance(self) -> float:
+        """The variance of one sex's sum: half of the total, and half of the difference of the measured sexes."""
+        return (self.variance + self.answers.cells * self.answers.stage_2.variance()) / 4
+
+    @property
+    def cell_variance(self) -> float:
+        """The variance of a cell, before its part of the change is made whole."""
+        cells = self.answers.cells
+        return self.variance / cells**2 + self.answers.stage_2.variance() * (1 - 1 / cells)
+
+    def error_law(self, scale: int = 1) -> Density:
+        """The law of the error away from thresholds, in units of `scale` counts."""
+        answers = self.answers.coarser(scale) if scale > 1 else self.answers
+        return pool(answers, self.weight).far if self.weight else density_of_sum(answers.stage_2, answers.cells)
+
+    @property
+    def reach(self) -> int:
+        """H: an estimate is corrected where T is less than this from a threshold, and plain elsewhere."""
+        return self.edge.correction.reach if self.edge else 0
+
+    def correction(self, total: NDArray[np.int64], measured: NDArray[np.int64]) -> NDArray[np.float64]:
+        """G of groups with these stage-1 totals T and measured totals S."""
+        correction = np.zeros(len(total))
+        if self.edge is None:
+            return correction
+        d = measured - total
+        if self.low is not None:
+            correction += self.edge.correction.at(total - self.low, d)
+        if self.high is not None and not self._narrow:
+            correction -= self.edge.correction.at(self.high - 1 - total, -d)
+        return correction
+
+    def change(
+        self, total: NDArray[np.int64], measured: NDArray[np.int64], uniform: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """e, what is added to S; `uniform` needs to be random only where the correction is not a whole number."""
+        if self.pooling is None:
+            return np.zeros(len(total), np.int64)
+        rounded = np.floor(self.correction(total, measured) + uniform).astype(np.int64)
+        return rounded - self._pull(measured - total)
+
+    def margins(self, estimate: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The margin of error of each estimate of a total."""
+        margins = np.full(len(estimate), self.margin)
+        if self.edge is None:
+            return margins
+        if self.low is not None:
+            margins = np.maximum(margins, self.edge.margins.of(estimate - self.low))
+        if self.high is not None and not self._narrow:
+            margins = np.maximum(margins, self.edge.margins.of(self.high - 1 - estimate))
+        return margins
+
+    @property
+    def _narrow(self) -> bool:
+        return self.edge is not None and self.edge.correction.width is not None
+
+    @cached_property
+    def _whole_pull(self) -> NDArray[np.int64]:
+        assert self.pooling is not None
+        return nearest(self.pooling.pull)
+
+    def _pull(self, d: NDArray[np.int64]) -> NDArray[np.int64]:
+        """rnd(w m(d))."""
+        assert self.pooling is not None
+        reach, scale = self.pooling.reach, own_scale(self.answers)
+        if scale == 1:
+            return self._whole_pull[np.clip(d, -reach, reach) + reach]
+        return nearest(scale * np.interp(d / scale, np.arange(-reach, reach + 1), self.pooling.pull))
+
+
+def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estimator:
+    """The estimator of a detail low <= T < high, low < high."""
+    if low is not None and high is not None and low >= high:
+        raise ValueError("the detail of an empty window has no estimate")
+    scale = own_scale(answers)
+    _, second = answers.deviations
+    if low is not None and high == low + 1:  # T tells no more than the detail does
+        return _unpooled(answers, low, high)
+    if second < 1 or second > TOO_WIDE * scale:
+        return _unpooled(answers, low, high)
+    for eighths in range(EIGHTHS, 0, -1):
+        weight = eighths / EIGHTHS
+        pooling = pool(answers.coarser(scale) if scale > 1 else answers, weight)
+        variance, margin = scale**2 * pooling.variance, scale * pooling.margin
+        if variance > (1 - GAIN) ** 2 * second**2:
+            break
+        estimator = Estimator(answers, low, high, weight, margin, variance, pooling)
+        if low is None and high is None:
+            return estimator
+        if edge := _edge(estimator):
+            return replace(estimator, edge=edge)
+    return _unpooled(answers, low, high)
+
+
+def _edge(estimator: Estimator) -> Edge | None:
+    """The edge where, near it, neither error nor bias is too large; None where there is no such."""
+    answers, low, high = estimator.answers, estimator.low, estimator.high
+    _, second = answers.deviations
+    for ridge in RIDGES:
+        correction = correct(answers, estimator.weight, ridge=ridge)
+        if low is not None and high is not None and high - low < 2 * correction.reach:
+            correction = correct(answers, estimator.weight, high - low, ridge)
+        laws = size_laws(correction)
+        if max(law.deviation for law in laws if law.chance >= LIKELY) > PRICE * second:
+            return None
+        if max(abs(law.bias) for law in laws) <= BIAS * second:
+            return Edge(correction, margins_near(laws, estimator.margin, correction.width))
+    return None
+
+
+def _unpooled(answers: Answers, low: int | None, high: int | None) -> Estimator:
+    margin = margin_of_error(answers.stage_2, answers.cells)
+    return Estimator(answers, low, high, 0.0, margin, answers.cells * answers.stage_2.variance())

@@ -1,0 +1,186 @@
+"""What keeps a pooled total unbiased although step 1's answer chose the detail of its table.
+
+Given the detail, T = N + A lies in a window [a, b) of two thresholds, so near a threshold A is truncated and
+S - m(S - T) is biased. With pi_d(x) = P(A = x | D = d) let a function l of N have the posterior mean
+
+    G(t, d) = sum_x pi_d(x) l(t - x).
+
+S - rnd(m(D)) + G(T, D) is unbiased given the detail, whatever N is, if M l = g for every N that the detail can have:
+
+    g(N)     = sum_{a <= t < b} p(t - N) h(t - N),             h(x)     = sum_b q(b) rnd(m(b - x))
+    M(N, N') = sum_{a <= t < b} p(t - N) K(t - N, t - N'),     K(x, x') = p(x') sum_d q(d + x) q(d + x') / r(d)
+
+g is what -rnd(m) lacks (E[B; T in the window] = 0, for B and T are independent), M l what G adds. Of all unbiased
+estimates this one has the least sum over N of its mean squared errors: that problem has the Lagrange solution
+E[N + l(N) | t, d]. For normal laws it is the estimate of Cohen and Sackrowitz (1989), "Two stage conditionally unbiased
+estimators of the selected mean".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from privacy.estimation.densities import moment, values
+from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool, scale_within
+
+LEAST = 1e-6  # P(detail) from which a size is kept unbiased
+SMALL, SEEN = 1e-3, 1e-9  # corrections below SMALL sd(S), or at D less likely than SEEN, end the table
+UNSEEN = (
+    1e-12  # D less likely than this get the correction of the last that is not: they are never seen, and it is wild
+)
+WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its units
+
+
+@dataclass(frozen=True)
+class Correction:
+    """G on the window 0 <= T < width, or T >= 0: what is added to a pooled total there.
+
+    Attributes
+    ----------
+    pooling : Pooling
+        The laws it was solved for, in units of `scale` counts.
+    scale : int
+        Counts in a unit; 1 unless step 1's noise is wide.
+    width : int or None
+        The width of the window in counts.
+    values : float64 array, t x d
+        G in units, for t = 0, 1, ... and d = -m ... m in units. Last row and outer columns stand for all beyond.
+    """
+
+    pooling: Pooling = field(repr=False)
+    scale: int
+    width: int | None
+    values: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def reach(self) -> int:
+        """The number of counts from the window's edge for which there is a correction."""
+        return (len(self.values) - 1) * self.scale if self.width is None else self.width
+
+    @property
+    def widest(self) -> int:
+        """The largest |d| of the table, in units."""
+        return int(self.values.shape[1]) // 2
+
+    def at(self, t: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
+        """G(t, d) in counts; t is counted from the window's edge. Between units it is bilinear."""
+        correction = np.zeros(len(t))
+        near = np.flatnonzero(t < self.reach)
+        row = np.clip((t[near] + 0.5) / self.scale - 0.5, 0, len(self.values) - 1)
+        column = np.clip(d[near] / self.scale + self.widest, 0, 2 * self.widest)
+        correction[near] = self.scale * _bilinear(self.values, row, column)
+        return correction
+
+
+def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The table between its entries."""
+    top, left = row.astype(np.int64), column.astype(np.int64)
+    down, right = row - top, column - left
+    below, beside = np.minimum(top + 1, len(table) - 1), np.minimum(left + 1, table.shape[1] - 1)
+    upper = table[top, left] * (1 - right) + table[top, beside] * right
+    lower = table[below, left] * (1 - right) + table[below, beside] * right
+    between: NDArray[np.float64] = upper * (1 - down) + lower * down
+    return between
+
+
+def table_scale(answers: Answers) -> int:
+    """The unit of a correction's table, a power of two: fine enough, and small enough to be solved for."""
+    return scale_within(answers, WIDEST_TABLE, WIDEST_PARTNER, own_scale(answers))
+
+
+def correct(answers: Answers, weight: float = 1.0, width: int | None = None, ridge: float = 1e-9) -> Correction:
+    """Solve for the correction of a window of this width in counts, or of one without an upper end.
+
+    `ridge`, in mean eigenvalues, chooses the shortest solution l, not one that rings; what bias is left grows with it.
+    """
+    scale = table_scale(answers)
+    pooling = pool(answers.coarser(scale) if scale > 1 else answers, weight)
+    units = None if width is None else max(1, round(width / scale))
+    solved = _solve(pooling, units, ridge, whole=scale == 1)
+    if width is None:  # it ends in a row of zeros
+        rows = _last_row(pooling, solved) + 1
+        solved = np.vstack([solved[:rows], np.zeros((1, solved.shape[1]))])
+    seen = np.flatnonzero(pooling.difference > UNSEEN)
+    return Correction(pooling, scale, width, solved[:, seen[0] : seen[-1] + 1].copy())
+
+
+def _last_row(pooling: Pooling, table: NDArray[np.float64]) -> int:
+    """The last t at which a correction is seen; -1 for none."""
+    seen = pooling.difference > SEEN
+    large = np.abs(table[:, seen]).max(axis=1) > SMALL * moment(pooling.second) ** 0.5
+    return int(np.flatnonzero(large).max(initial=-1))
+
+
+def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) -> NDArray[np.float64]:
+    """G for t = 0, 1, ...: up to the window's end, or to where an upper end's lack no longer shows.
+
+    Parameters
+    ----------
+    whole : bool
+        Correct the pooled total for its rounding too. In coarse units it is far finer than they are.
+    """
+    p = pooling.first
+    n = len(p)
+    reach = n // 2
+    given = _second_given_first(pooling)  # q(d + x): x by d
+    back = given.T / pooling.difference[:, None]  # d by x
+    across = (given @ back) * p  # K
+    pull = nearest(pooling.pull) if whole else pooling.pull
+    lacking = (given * pull).sum(axis=1)  # h
+
+    last = 3 * reach if width is None else width - 1 + reach
+    sizes = np.arange(-reach, last + 1)
+    low = np.clip(reach - sizes, 0, n)  # the places of the x = t - N with t in the window
+    high = np.full(len(sizes), n) if width is None else np.clip(width + reach - sizes, 0, n)
+    chance = _between(p, low, high)
+    kept = chance >= LEAST
+    sizes, low, high, chance = sizes[kept], low[kept], high[kept], chance[kept]
+
+    columns = np.arange(sizes[0] - reach, (2 * reach if width is None else sizes[-1] + reach) + 1)
+    diagonals = _diagonals(p[:, None] * across)  # x by x' - x = N - N'
+    summed = np.vstack([np.cumsum(diagonals[::-1], axis=0)[::-1], np.zeros((1, diagonals.shape[1]))])
+    by_difference = (summed[low] - summed[high]) / chance[:, None]
+    matrix = _take(by_difference, sizes[:, None] - columns + 2 * reach)
+    wanted = _between(p * lacking, low, high) / chance
+
+    square = matrix @ matrix.T
+    square[np.diag_indices(len(square))] += ridge * np.trace(square) / len(square)
+    solution = matrix.T @ cho_solve(cho_factor(square), wanted)
+
+    t = np.arange(2 * reach + 1 if width is None else width)
+    around = _take(np.broadcast_to(solution, (len(t), len(solution))), t[:, None] - values(p) - columns[0])
+    table: NDArray[np.float64] = around @ (p[:, None] * back.T)
+    return table
+
+
+def _second_given_first(pooling: Pooling) -> NDArray[np.float64]:
+    """q(d + x), x over the values of A by d over the values of D."""
+    padded = np.pad(pooling.second, 2 * (len(pooling.first) // 2))
+    return sliding_window_view(padded, len(pooling.pull))
+
+
+def _between(weights: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The sums of weights[low:high], from the far end: the last ones are the smallest."""
+    tails = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+    between: NDArray[np.float64] = tails[low] - tails[high]
+    return between
+
+
+def _diagonals(square: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The entries (x, x + j) of an n x n matrix, x by j = -(n - 1) ... n - 1; 0 outside of it."""
+    n = len(square)
+    sheared = np.zeros((n, 2 * n - 1))
+    x = np.arange(n)[:, None]
+    sheared[x, np.arange(n) - x + n - 1] = square
+    return sheared
+
+
+def _take(table: NDArray[np.float64], place: NDArray[np.int64]) -> NDArray[np.float64]:
+    """table[i, place[i, j]], 0 where there is no such place."""
+    inside = (place >= 0) & (place < table.shape[1])
+    return np.where(inside, np.take_along_axis(table, np.where(inside, place, 0), axis=1), 0.0)

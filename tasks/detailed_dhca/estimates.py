@@ -1,0 +1,183 @@
+"""Estimates: the two noisy answers of each published group pooled into one, with its margin of error.
+
+Post-processing: its inputs are noisy counts that the budget check has charged, public files, and words of the run's own
+keystream that no person and no noise has a part in. A TotalOnly group has one answer: its estimate is its count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.estimation.allocation import allocate
+from privacy.estimation.equality import combine, combined_margin, combined_variance
+from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS, load_domain, load_queries
+from tasks.detailed_dhca.estimate_tables import (
+    ancestors,
+    critical_values,
+    equalities,
+    load_estimators,
+    variances,
+)
+from tasks.detailed_dhca.noise import estimate_words
+from tasks.detailed_dhca.published import Estimated, Published, load_published
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.inputs.configuration import Level
+from tasks.lifecycle.files import once, open_array, save_arrays
+from tasks.lifecycle.workers import Workers
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The estimated totals of some groups of a level, whether published or not.
+
+    Attributes
+    ----------
+    detail, measured : one per group
+        Their detail, and the total S that step 2 measured.
+    total, margin : int64 arrays
+        The estimate U of each, and its margin of error.
+    turn : int64 array
+        Where the order begins in which the cells of a table take their parts.
+    """
+
+    detail: NDArray[np.uint8]
+    measured: NDArray[np.int64]
+    total: NDArray[np.int64]
+    margin: NDArray[np.int64]
+    turn: NDArray[np.int64]
+
+
+def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
+    """Estimate the published groups of a level. Every level that it leans on has its tables by now."""
+    pieces = load_domain(run, level).pieces()
+    workers.map(f"estimates {level}", run, estimate_published, [(level, first, last) for first, last in pieces])
+
+
+def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
+    """Write the estimates of the published groups of regions first ... last - 1: the arrays of `Estimated`."""
+    folder = run.estimates_folder(level, first)
+    once(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
+
+
+def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> Totals:
+    """The estimated totals of groups of a level, in any order, from both of their noisy answers."""
+    detail = _taken(run, level, groups, run.details_folder, "detail").astype(np.uint8)
+    stage_1 = _taken(run, level, groups, run.details_folder, "total")
+    measured = _taken(run, level, groups, run.tables_folder, "total")
+    queries, widths = load_queries(run, level), WIDTHS[detail]
+    total, margin = measured.copy(), np.full(len(groups), queries.margin(TOTAL_ONLY, 1))
+    uniform, turn = np.zeros(len(groups)), np.zeros(len(groups), np.int64)
+    for of, estimator in load_estimators(run, level).items():
+        rows = np.flatnonzero(detail == of)
+        answers = stage_1[rows], measured[rows]
+        drawn = rows if widths[rows].max(initial=1) > 1 else rows[estimator.correction(*answers) != 0]
+        uniform[drawn], turn[drawn] = _words(run, level, groups[drawn], int(WIDTHS[of]))
+        total[rows] += estimator.change(*answers, uniform[rows])
+        margin[rows] = estimator.margins(total[rows])
+    return Totals(detail, measured, total, margin, turn)
+
+
+def _words(
+    run: DetailedRun, level: Level, groups: NDArray[np.int64], cells: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """A uniform number and a turn for each group."""
+    words = estimate_words(run, level, groups)
+    return (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53, (words[:, 1] % np.uint64(cells)).astype(
+        np.int64
+    )
+
+
+def _taken(
+    run: DetailedRun,
+    level: Level,
+    groups: NDArray[np.int64],
+    folder: Callable[[Level, int], Path],
+    name: str,
+) -> NDArray[np.int64]:
+    """One array of the level's pieces, of these groups."""
+    domain = load_domain(run, level)
+    width = len(domain.iterations)
+    starts = np.array([first * width for first, _ in domain.pieces()])
+    piece = np.searchsorted(starts, groups, side="right") - 1
+    taken = np.empty(len(groups), np.int64)
+    for number in np.unique(piece):
+        rows = np.flatnonzero(piece == number)
+        array = open_array(folder(level, int(starts[number]) // width), name)
+        taken[rows] = array[groups[rows] - starts[number]]
+    return taken
+
+
+def _estimated(run: DetailedRun, level: Level, first: int) -> Estimated:
+    published = load_published([run.published_folder(level, first)])
+    pooled = pooled_totals(run, level, published.group)
+    dropped = _dropped(run, level, published.group, pooled)
+    summed = _equated(run, level, published.group, pooled)
+    return Estimated(
+        group=published.group,
+        detail=published.detail,
+        total=summed.total,
+        cells=published.cells + _spread(published, summed),
+        noise_of=published.noise_of,
+        margin=summed.margin,
+        dropped=dropped,
+    )
+
+
+def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
+    """What is added to each cell of the tables, in the order of `Published`."""
+    widths = published.widths
+    starts = np.cumsum(widths) - widths
+    added = np.zeros(len(published.cells), np.int64)
+    for table in (AGE4, AGE9, AGE23):
+        cells = int(WIDTHS[table])
+        rows = np.flatnonzero(published.detail == table)
+        change = estimates.total[rows] - estimates.measured[rows]
+        added[starts[rows][:, None] + np.arange(cells)] = allocate(change, estimates.turn[rows], cells)
+    return added
+
+
+def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> Totals:
+    """The totals, those of iterations that are sums of Detailed ones with what these say of them.
+
+    All parts count, suppressed ones too: their totals before suppression are unbiased given their details.
+    """
+    total, margin = pooled.total.copy(), pooled.margin.copy()
+    below = Level(level.region_type, 2)
+    region, position = np.divmod(groups, len(load_domain(run, level).iterations))
+    for one, parts in equalities(run, level).items():
+        rows = np.flatnonzero(position == one)
+        of_parts = region[rows][:, None] * len(load_domain(run, below).iterations) + np.array(parts)
+        found = pooled_totals(run, below, of_parts.ravel())
+        summed = found.total.reshape(of_parts.shape).sum(axis=1)
+        variance = variances(run, below)[found.detail].reshape(of_parts.shape).sum(axis=1)
+        own = variances(run, level)[pooled.detail[rows]]
+        total[rows] = combine(pooled.total[rows], own, summed, variance)
+        margin[rows] = combined_margin(combined_variance(own, variance))
+    return replace(pooled, total=total, margin=margin)
+
+
+def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> NDArray[np.bool_]:
+    """The groups without a table whose total exceeds that of their state or county by more than noise explains."""
+    dropped = np.zeros(len(groups), np.bool_)
+    domain = load_domain(run, level)
+    codes, ids = np.array(domain.iteration_codes), np.array(domain.region_ids)
+    for ancestor, digits in ancestors(run, level).items():
+        above = load_domain(run, ancestor)
+        place = {code: number for number, code in enumerate(above.iteration_codes)}
+        position_above = np.array([place.get(code, -1) for code in codes.tolist()])
+        region_above = np.searchsorted(np.array(above.region_ids), ids.astype(f"U{digits}"))
+        region, position = np.divmod(groups, len(codes))
+        rows = np.flatnonzero((pooled.detail == TOTAL) & (position_above[position] >= 0))
+        of = region_above[region[rows]] * len(above.iterations) + position_above[position[rows]]
+        unique, back = np.unique(of, return_inverse=True)
+        found = pooled_totals(run, ancestor, unique)
+        most = np.full(len(WIDTHS), np.iinfo(np.int64).max)
+        for detail, value in critical_values(run, level, ancestor).items():
+            most[detail] = value
+        dropped[rows] |= pooled.total[rows] - found.total[back] > most[found.detail[back]]
+    return dropped

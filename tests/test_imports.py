@@ -1,0 +1,153 @@
+"""The house: which room may import which, and which libraries. Every import counts, those inside functions too.
+
+flows -> tasks -> privacy, spine          in tasks: a system -> inputs, lifecycle; no system imports another
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HOUSE = ("flows", "tasks", "privacy", "spine")
+BELOW = {"flows": {"tasks", "privacy", "spine"}, "tasks": {"privacy", "spine"}, "privacy": set(), "spine": set()}
+COMMON = {"tasks.inputs", "tasks.lifecycle"}  # what the systems share
+# A library that only some may import: who may.
+RESERVED = {
+    "prefect": {"flows"},
+    "dask": {"flows", "tasks"},
+    "distributed": {"flows", "tasks"},
+    "typer": {"flows"},
+    "rich": {"flows"},
+    "fsspec": {"flows", "tasks"},
+    "pyarrow": {"flows", "tasks"},
+    "pandas": {"flows", "tasks"},
+    "sqlite3": {"privacy"},
+}
+# What opens files; `os` is not among them, for randomness comes from it too.
+FILES = {"pathlib", "shutil", "tempfile", "io", "glob", "json", "csv"}
+FILES_ALLOWED = {"privacy.accounting.ledger": {"pathlib", "sqlite3"}}  # the ledger is a file
+# Imports against the picture that still stand: (module, imported module).
+KNOWN: set[tuple[str, str]] = set()
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the house, by name."""
+    found = {}
+    for package in HOUSE:
+        for path in (ROOT / package).rglob("*.py"):
+            found[".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imported(source: str) -> Iterator[str]:
+    """The modules, or names in them, that a source imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the whole module"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """The modules of the house, and the libraries, that each module imports."""
+    return {module: {_module(name) for name in imported(path.read_text())} for module, path in modules().items()}
+
+
+def _module(name: str) -> str:
+    """The module that a dotted name is, or is in; a library by its first name."""
+    if name.split(".")[0] not in HOUSE:
+        return name.split(".")[0]
+    return name if name in modules() else name.rpartition(".")[0]
+
+
+def room(module: str) -> str:
+    """The room of a module: its subpackage; a module that stands directly in a package is a room of its own."""
+    return ".".join(module.split(".")[:2])
+
+
+def between() -> Iterator[tuple[str, str]]:
+    """(module, module of the house that it imports), without those known to be wrong."""
+    for module, others in imports().items():
+        yield from (
+            (module, other) for other in others if other.split(".")[0] in HOUSE and (module, other) not in KNOWN
+        )
+
+
+def test_packages_import_downwards() -> None:
+    wrong = []
+    for module, other in between():
+        mine, theirs = module.split(".")[0], other.split(".")[0]
+        if mine != theirs and theirs not in BELOW[mine]:
+            wrong.append(f"{module} imports {other}")
+    assert not wrong
+
+
+def test_no_system_imports_another() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, other in between()
+        if module.startswith("tasks.") and other.startswith("tasks.") and room(module) != room(other)
+        if room(other) not in COMMON
+    ]
+    assert not wrong
+
+
+def test_what_systems_share_knows_no_system() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, other in between()
+        if room(module) in COMMON and other.startswith("tasks.") and room(other) not in COMMON
+    ]
+    assert not wrong
+
+
+def test_rooms_do_not_import_in_a_circle() -> None:
+    above: dict[str, set[str]] = {}
+    for module, other in between():
+        if room(module) != room(other) and "." in module and "." in other:
+            above.setdefault(room(module), set()).add(room(other))
+    try:
+        TopologicalSorter(above).prepare()
+    except CycleError as circle:
+        pytest.fail(" -> ".join(circle.args[1]))
+
+
+@pytest.mark.parametrize("library", RESERVED)
+def test_a_library_is_imported_where_it_belongs(library: str) -> None:
+    wrong = [
+        module
+        for module, others in imports().items()
+        if library in others
+        and module.split(".")[0] not in RESERVED[library]
+        and library not in FILES_ALLOWED.get(module, ())
+    ]
+    assert not wrong
+
+
+def test_privacy_and_spine_know_no_files() -> None:
+    wrong = [
+        f"{module} imports {', '.join(sorted(used))}"
+        for module, others in imports().items()
+        if module.split(".")[0] in ("privacy", "spine")
+        if (used := (others & FILES) - FILES_ALLOWED.get(module, set()))
+    ]
+    assert not wrong
+
+
+def test_the_known_exceptions_still_stand() -> None:
+    assert all(other in imports()[module] for module, other in KNOWN)
+
+
+def test_an_import_is_seen_wherever_it_stands() -> None:
+    source = "import a.b\nfrom tasks.lifecycle import errors\ndef f():\n    from spine.noise import noise as n\n"
+    assert list(imported(source)) == ["a.b", "tasks.lifecycle.errors", "spine.noise.noise"]
+    assert [_module(name) for name in imported(source)] == ["a", "tasks.lifecycle.errors", "spine.noise"]
