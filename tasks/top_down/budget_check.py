@@ -36,7 +36,7 @@ def check_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
     design, validated = run.design, run.validated
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)
-    asked = request(run, design, charging, validated.states, validated.input_digest, configuration_digest(run))
+    asked = request(run, design, charging, validated.states, validated, configuration_digest(run))
     authorize(run, charging, asked, synthetic=validated.synthetic)
 
 

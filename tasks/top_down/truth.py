@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.truth import mark_truth
@@ -19,8 +20,6 @@ from tasks.top_down.run import TopDownRun
 from tasks.top_down.tables import Tables
 from tasks.top_down.validation import validate
 
-NO_CHARGE = Charging(None, Path())
-
 
 def release_truth(
     run: TopDownRun,
@@ -30,6 +29,7 @@ def release_truth(
     out: Path,
     folder: str,
     *,
+    ledger: Path,
     curator: bool = False,
 ) -> Path:
     """Release exact counts, marked NOT PRIVATE, open to their owner only, as is OUT where it is made here.
@@ -37,12 +37,14 @@ def release_truth(
     Raises
     ------
     Refused
-        where the data is not marked synthetic and nobody says to be its curator.
+        where the data is not marked synthetic and nobody says to be its curator; where the ledger contradicts the mark
+        or its absence.
     """
     check_out(run, out, folder)
     mark_truth(run, out, folder)
-    validated = validate(run, workers, tables, design, NO_CHARGE)
-    if not (validated.synthetic or curator):
+    validated = validate(run, workers, tables, design, None)
+    digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
+    if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
         raise Refused("the data is not marked synthetic: exact counts of it are for its curator (--i-am-the-curator)")
     build_spines(run, workers)
     sum_histograms(run, workers)
@@ -50,4 +52,4 @@ def release_truth(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.mkdir(mode=0o700, exist_ok=True)
     stage_release(run, workers, out, folder, staging(run, out, folder))
-    return commit(run, out, folder, NO_CHARGE, charged=False)
+    return commit(run, out, folder, Charging(None, ledger), charged=False)

@@ -62,14 +62,19 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         mark = _read_mark(tables.mark)
         blocks, codes, found = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
-            foresee(run, charging, request(run, design, charging, blocks.states, "", ""))
+            foresee(run, charging, request(run, design, charging, blocks.states))
         validated = _validate_records(run, workers, tables, design, blocks, codes, found, mark)
     save_object(run / "prepared/validated", validated)
     return validated
 
 
 def request(
-    run: TopDownRun, design: Design, charging: Charging, states: tuple[str, ...], data: str, configuration: str
+    run: TopDownRun,
+    design: Design,
+    charging: Charging,
+    states: tuple[str, ...],
+    validated: Validated | None = None,
+    configuration: str = "",
 ) -> Request:
     """What a run asks of the ledger: one reservation for persons and units together."""
     return Request(
@@ -78,9 +83,11 @@ def request(
         states=states,
         definition=design.definition,
         amount=design.total(design.with_nation(states)),
-        input_digest=data,
+        input_digest=validated.input_digest if validated else "",
         configuration_digest=configuration,
         noise_scheme=NOISE_SCHEME_VERSION,
+        records_digest=validated.records_digest if validated else "",
+        second_account=charging.second_account,
     )
 
 
@@ -168,6 +175,7 @@ def _validate_records(
         mark.check({_file(tables, product): digest for product, digest in digests.items()} | _marked(tables, public))
     return Validated(
         input_digest=_input_digest(digests, public),
+        records_digest=digests[design.products[0]],
         synthetic=mark is not None,
         states=blocks.states,
         nation=design.with_nation(blocks.states),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.inputs import show_findings_of
-from flows.commands.options import MemoryLimit, State, WorkersOption, folder
+from flows.commands.options import LedgerFile, MemoryLimit, State, WorkersOption, folder
 from flows.commands.spine import Region
 from flows.commands.tda.options import (
     DataArgument,
@@ -41,6 +41,7 @@ def truth(
     curator: Annotated[
         bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
     ] = False,
+    ledger: LedgerFile = None,
     state: State = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
@@ -74,14 +75,16 @@ def truth(
         microdata="text" if text else "parquet",
         measurements=False,
     )
-    run = TopDownRun((state or state_home()) / "runs" / new_run_id("tda-truth"))
+    home = state or state_home()
+    book = ledger or home / "ledger.sqlite"
+    run = TopDownRun(home / "runs" / new_run_id("tda-truth"))
     cluster = ClusterSettings(workers=workers, memory_limit=memory_limit)
     stopped = interruptible("interrupted; nothing is left", partial(end_truth, run))
     try:
         with stopped, locked(run), open_cluster(cluster, run / "dask") as client, bars("Truth"):
             to = (Path(settings.out), settings.folder)
             watched = Workers(client, report)
-            place = release_truth(run, watched, settings.tables, settings.design(), *to, curator=curator)
+            place = release_truth(run, watched, settings.tables, settings.design(), *to, ledger=book, curator=curator)
     except Refused:
         show_findings_of(run, as_json=as_json)
         raise
