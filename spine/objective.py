@@ -63,7 +63,10 @@ class Objective:
         self._sorted = np.sort(now)[::-1]
 
     def no_larger(self, u: int, others: IntArray) -> BoolArray:
-        """For each of `others`: would merging it with group u leave the descending OSEDs lexicographically <= now?"""
+        """Return for each of `others` whether merging it with group u leaves the sorted OSEDs no larger.
+
+        OSEDs are sorted descending and compared lexicographically.
+        """
         ux, uy = shorter(self._x[u], self._y[u])
         vx, vy = shorter(self._x[others], self._y[others])
         wx, wy = shorter(self._x[u] + self._x[others], self._y[u] + self._y[others])
@@ -94,7 +97,7 @@ class Objective:
         return self._climb(x, y, which, keep=False)
 
     def _climb(self, x: IntArray, y: IntArray, which: IntArray, *, keep: bool) -> IntArray:
-        """OSED at the top of the spine when the county's own (c, c') become (x, y)."""
+        """Return the OSED at the top of the spine when the county's own (c, c') become (x, y)."""
         old_x, old_y = self._before[0][which], self._before[1][which]
         ids = self._ids[which]
         for above, geounit in self._above:
@@ -108,7 +111,11 @@ class Objective:
 
 
 def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> BoolArray:
-    """For each row of candidates (both sorted descending): equal to `current`, or smaller where they first differ."""
+    """Return which candidates are lexicographically no larger than `current`.
+
+    Each row of candidates is sorted descending, and so is `current`: a row passes if it is equal, or smaller at the
+    first difference.
+    """
     difference = candidates - current
     first = np.argmax(difference != 0, axis=1)
     no_larger: BoolArray = difference[np.arange(len(difference)), first] <= 0
@@ -116,7 +123,9 @@ def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> Bool
 
 
 def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Iterator[Objective]:
-    """The objective of each county of a spine without tract groups, in order; settle one before asking for the next.
+    """Yield the objective of each county of a spine without tract groups, in order.
+
+    Settle one before asking for the next.
 
     At the root, entities of several states are measured with what the spine at hand holds of them.
     """
@@ -163,7 +172,7 @@ def _empty(spine: Spine, level: int, families: Sequence[Entities]) -> _Above:
 def _ancestors(
     spine: Spine, county_level: int, county: int, above: list[_Above], settings: SpineSettings
 ) -> list[tuple[_Above, int]]:
-    """The sums of the geounits above a county, nearest first; none where the OSED is measured at the county."""
+    """Return the sums of the geounits above a county, nearest first; none where the OSED is measured at the county."""
     if settings.objective_at == "county":
         return []
     chain, geounit = [], county

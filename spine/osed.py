@@ -26,7 +26,7 @@ class Costs:
 
 
 def climb(spine: Spine, family: Entities, pairs: tuple[Pairs, ...]) -> tuple[tuple[IntArray, IntArray], ...]:
-    """c[k, l, u] and c[k', l, u] of equations 20-23 for the pairs of every level, top first."""
+    """Return c[k, l, u] and c[k', l, u] of equations 20-23 for the pairs of every level, top first."""
     inside, outside = np.ones(spine.blocks, np.int64), np.zeros(spine.blocks, np.int64)
     levels = [(inside, outside)]
     for level in range(len(spine.levels) - 1, 0, -1):
@@ -41,12 +41,15 @@ def climb(spine: Spine, family: Entities, pairs: tuple[Pairs, ...]) -> tuple[tup
 
 
 def shorter(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
-    """Equations 22 and 23: add up the pieces, or subtract the rest from the whole; for entity and complement."""
+    """Return the cheaper of two ways (equations 22, 23), for entity and complement.
+
+    Add up pieces, or subtract the rest.
+    """
     return np.minimum(x, y + 1), np.minimum(y, x + 1)
 
 
 def costs(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None = None) -> Costs:
-    """What each entity costs at the top level of `spine`, summed over the geounits there."""
+    """Return what each entity costs at the top level of `spine`, summed over the geounits there."""
     number = len(family.codes)
     pairs = pairs or overlap(spine, family.of_block, number)
     inside, outside = climb(spine, family, pairs)[0]
@@ -55,14 +58,20 @@ def costs(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None = None
 
 
 def at_root(total: Costs, tops: int) -> IntArray:
-    """OSED of each entity at a root above `tops` geounits (equation 22 once more); a single top is the root itself."""
+    """Return the OSED of each entity at a root above `tops` geounits (equation 22 once more).
+
+    A single top is the root itself.
+    """
     if tops == 1:
         return total.inside
     return shorter(total.inside, total.outside + tops - total.met)[0]
 
 
 def osed(spine: Spine, family: Entities) -> IntArray:
-    """The OSED of each entity: the least number of geounits to add and subtract to make it, (entities,) integers."""
+    """Return the OSED of each entity.
+
+    The least number of geounits to add and subtract to make it, (entities,) integers.
+    """
     return at_root(costs(spine, family), len(spine.starts[0]))
 
 

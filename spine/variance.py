@@ -40,7 +40,7 @@ class Upward:
 
 
 def upward(spine: Spine, part: Part, power: int) -> Upward:
-    """The pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (docs/spec/spine.md#noise).
+    """Return the pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (docs/spec/spine.md#noise).
 
     ValueError where some block with siblings is not measured: then nothing tells it from them.
     """
@@ -90,7 +90,9 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
 
 
 def downward(spine: Spine, up: Upward, outside: FloatArray) -> tuple[FloatArray, ...]:
-    """The (geounits, d, d) variance of the estimate of every geounit, per level; the lowest is (parents, k, d, d).
+    """Return the (geounits, d, d) variance of the estimate of every geounit, per level.
+
+    The lowest is (parents, k, d, d).
 
     outside: (tops, d, d) information on each top geounit from outside its subtree (`Root.outside`; 0 for a lone root).
     Blocks of one parent and one kind of share have one variance: the last entry holds it, by parent and kind.
@@ -116,7 +118,7 @@ def downward(spine: Spine, up: Upward, outside: FloatArray) -> tuple[FloatArray,
 
 
 def _total_below(up: Upward, level: int) -> FloatArray:
-    """The variance of the sum of the children's own estimates; any value where there is one child."""
+    """Return the variance of the sum of the children's own estimates; any value where there is one child."""
     information = up.below[level].copy()
     information[~information.any(axis=(1, 2))] = np.eye(information.shape[-1])
     total: FloatArray = np.linalg.inv(information)
@@ -183,14 +185,14 @@ class Root:
         return variance
 
     def outside(self, variance: FloatArray) -> FloatArray:
-        """What every top geounit, of own variance (tops, d, d), learns from the root and from the other tops."""
+        """Return what every top geounit, of own variance (tops, d, d), learns from the root and from the other tops."""
         rest = np.linalg.inv(self.below) - variance if self.tops > 1 else np.zeros_like(variance)
         own = np.broadcast_to(self.own, rest.shape)
         outside: FloatArray = np.linalg.solve(np.eye(self.own.shape[-1]) + own @ rest, own)
         return outside
 
     def entities(self, sums: Sums) -> FloatArray:
-        """The (entities, d, d) variance of each entity's estimate."""
+        """Return the (entities, d, d) variance of each entity's estimate."""
         if self.tops == 1:
             weight, rest = sums.weight, sums.rest
         else:
@@ -201,14 +203,17 @@ class Root:
 
 
 def root_of(spine: Spine, up: Upward, own: FloatArray | None = None) -> Root:
-    """The root above all top geounits of one spine; a spine with one top is its own root (`own` is then nothing)."""
+    """Return the root above all top geounits of one spine.
+
+    A spine with one top is its own root (`own` is then nothing).
+    """
     tops = len(spine.starts[0])
     below: FloatArray = up.all[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
     return Root(np.zeros_like(below) if own is None else own, below, tops)
 
 
 def cell_variance(part: Part, variance: FloatArray) -> FloatArray:
-    """What this part adds to the variance of the marginal's cell: trace(C' V C) for each V of (..., d, d)."""
+    """Return what this part adds to the variance of the marginal's cell: trace(C' V C) for each V of (..., d, d)."""
     added: FloatArray = np.einsum("ik,...ij,jk->...", part.cell, variance, part.cell)
     return added
 
@@ -222,7 +227,7 @@ def _scaled(shares: IntArray, denominator: int, power: int, information: FloatAr
 
 
 def _inverse(matrices: FloatArray, skipped: BoolArray) -> FloatArray:
-    """Inverses of a stack of matrices, 0 for those that are skipped."""
+    """Return inverses of a stack of matrices, 0 for those that are skipped."""
     inverse = np.zeros_like(matrices)
     try:
         inverse[~skipped] = np.linalg.inv(matrices[~skipped])

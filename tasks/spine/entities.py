@@ -48,7 +48,10 @@ def measure_families(
     plan: Plan,
     roots: Roots,
 ) -> dict[str, Family]:
-    """Every family on every spine. shared: by family, the codes of entities that several states have a part of."""
+    """Return every family on every spine.
+
+    Shared: by family, the codes of entities that several states have a part of.
+    """
     cost: dict[str, dict[str, Costs]] = {name: {} for name in families}
     variance: dict[str, dict[str, Any]] = {name: {} for name in families}
     kept: dict[str, dict[str, Any]] = {name: {} for name in families}
