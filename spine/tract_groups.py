@@ -28,7 +28,7 @@ def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: Spin
     for (first, last), objective in zip(pairwise(bounds.tolist()), objectives(spine, families, settings), strict=True):
         for members in county_groups(objective, settings):
             group[first + members] = first + members.min()
-        objective.settle(group[first:last] - first)
+        objective.finish_county(group[first:last] - first)
     return _insert(spine, tract_level, group)
 
 
@@ -45,11 +45,11 @@ def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArra
             [np.concatenate(groups[i : i + cap]) for i in range(0, len(groups), cap)] if settings.premerge else groups
         )
     objective.start(groups)
-    merge = _finalizing if settings.premerge else _sweeps
+    merge = _merge_one_by_one if settings.premerge else _merge_in_sweeps
     return merge(objective, groups, cap)
 
 
-def _sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
     """Try every sibling pair in turn, in sweeps until nothing changes: the paper's way.
 
     A pair is merged unless the sorted OSEDs grow.
@@ -68,7 +68,7 @@ def _sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntA
     return groups
 
 
-def _finalizing(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+def _merge_one_by_one(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
     """Start over after every merge; a group that finds no partner is final (production programs).
 
     docs/spec/spine.md#tract-groups, point 5.

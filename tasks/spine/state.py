@@ -123,7 +123,7 @@ def survey(path: Path, plan: Plan) -> State:
         tops[which] = {}
         for marginal, parts in plan.parts_of(spine).items():
             ups = [upward(spine, part, plan.power) for part in parts]
-            tops[which][marginal] = [up.all[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
+            tops[which][marginal] = [up.from_subtree[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
     return State(
         code=int(geography.state[0]),
         blocks=len(geography),
