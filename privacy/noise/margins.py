@@ -12,14 +12,14 @@ from privacy.noise.laws import Law
 
 @lru_cache(maxsize=4096)
 def margin_of_error(law: Law, cells: int = 1, alpha: Fraction = Fraction(1, 20)) -> int:
-    """The smallest m with P(|S| > m) <= alpha, S the sum of `cells` independent draws; in counts.
+    """Return the smallest m with P(|S| > m) <= alpha, S the sum of `cells` independent draws; in counts.
 
     Proved by balls, so exact. Unlike floor(1.96 sigma) it never falls short, and unlike ceil it is never too wide.
     """
     if not 0 < alpha < 1:
-        raise ValueError("alpha must lie strictly between 0 and 1")
+        raise ValueError(f"alpha must lie strictly between 0 and 1, not at {alpha}")
     if cells < 1:
-        raise ValueError("a sum has at least one cell")
+        raise ValueError(f"a sum has at least one cell, not {cells}")
     if cells == 1:  # P(X > m) <= alpha / 2
         return law.quantile(1 - alpha / 2)
 
@@ -40,7 +40,7 @@ def margin_of_error(law: Law, cells: int = 1, alpha: Fraction = Fraction(1, 20))
 
 
 def coverage(law: Law, margin: int, cells: int = 1) -> arb:
-    """P(|S| <= margin), S the sum of `cells` independent draws: a ball of radius below 2^-60."""
+    """Return P(|S| <= margin), S the sum of `cells` independent draws: a ball of radius below 2^-60."""
     if margin < 0:
         return arb(0)
     with working_precision(FIRST_PRECISION):
@@ -51,7 +51,9 @@ def coverage(law: Law, margin: int, cells: int = 1) -> arb:
 
 
 def suppression_threshold(law: Law, chance: Fraction) -> int:
-    """The smallest t with P(X <= t) >= chance: a count of an empty group exceeds it with probability <= 1 - chance.
+    """Return the smallest t with P(X <= t) >= chance.
+
+    A count of an empty group exceeds it with probability <= 1 - chance.
 
     SafeTab-P eq. (12), zero_suppression_chance; a count is kept if it is greater than t. 0 < chance < 1.
     """
@@ -77,14 +79,14 @@ class _Sum:
     def __init__(self, law: Law, cells: int, bits: int) -> None:
         small = arb(2) ** -bits
         self.reach = isqrt(int(cells * law.variance())) + 1
-        while not (beyond := law._tail_of_sum(cells, self.reach + 1)) <= small:
+        while not (beyond := law.tail_of_sum(cells, self.reach + 1)) <= small:
             self.reach += self.reach // 8 + 1
         self.beyond = beyond
         self.period = 2 * self.reach + 1
         self.weights: list[arb] = []
         self.cut = arb(0)
         for j in range(1, self.reach + 1):
-            power = law._characteristic(arb(j) / self.period) ** cells
+            power = law.characteristic(arb(j) / self.period) ** cells
             if j > 1:
                 cut = power * (arb(self.period) / (2 * (j - 1))).log()
                 if cut <= small:
@@ -96,7 +98,7 @@ class _Sum:
         return (arb(j) / self.period).sin_pi()
 
     def within(self, margin: int) -> arb:
-        """P(|S| <= margin), for 0 <= margin <= reach."""
+        """Return P(|S| <= margin), for 0 <= margin <= reach."""
         width = 2 * margin + 1
         total = arb(width) / self.period
         for j, weight in enumerate(self.weights, 1):
