@@ -159,6 +159,7 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
         listening.bind(("127.0.0.1", port))
         listening.listen()
     except OSError as error:
+        listening.close()
         raise Refused(f"port {port} cannot be had ({error.strerror}); --port gives another, 0 a free one") from None
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
     threading.Thread(target=_beside, args=[shown, check], daemon=True).start()

@@ -49,7 +49,7 @@ def _only(found: Sequence[Found], none: str, several: str, name: Callable[[Found
 
 
 def regions_named(release: Release, text: str) -> list[Region]:
-    """By id, else by name: those called exactly so, else those whose name holds every word."""
+    """By id, else by name: those called exactly so, or whose name holds every word, or with what they lie in."""
     text = text.strip()
     index = index_of(release)
     kind, _, number = text.partition("/")
@@ -62,8 +62,9 @@ def regions_named(release: Release, text: str) -> list[Region]:
         return []
     starts = [f" {word}" for word in wanted]
     found = [region for region, text in index.texts.items() if all(start in text for start in starts)]
-    exact = [region for region in found if words_of(release.name(region)) == wanted]
-    return sorted(exact or found, key=lambda region: (region not in release.regions, _size(region), region))
+    own = [region for region in found if matches(wanted, release.name(region))]
+    exact = [region for region in own if words_of(release.name(region)) == wanted]
+    return sorted(exact or own or found, key=lambda region: (region not in release.regions, _size(region), region))
 
 
 @dataclass(frozen=True)

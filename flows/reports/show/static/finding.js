@@ -29,9 +29,10 @@ export function regionsNamed(release, given) {
     const name = release.name(region);
     return matches(wanted, name) || matches(wanted, `${name} ${release.within(region)}`);
   });
-  const exact = found.filter((region) => same(words(release.name(region)), wanted));
+  const own = found.filter((region) => matches(wanted, release.name(region)));
+  const exact = own.filter((region) => same(words(release.name(region)), wanted));
   const size = (region) => SIZES.indexOf(region.type.replace(/^PR-/, ""));
-  return (exact.length ? exact : found).sort((a, b) =>
+  return [exact, own, found].find((some) => some.length || some === found).sort((a, b) =>
     compare(!release.has(a), !release.has(b)) || size(a) - size(b) || compare(a.type, b.type) || compare(a.id, b.id));
 }
 
