@@ -19,7 +19,7 @@ from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS, Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level, Region
-from tasks.lifecycle.pages import environment, style
+from tasks.lifecycle.pages import end_of_axis, environment, style
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
@@ -174,29 +174,20 @@ def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> I
 
 
 def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
-    by_age: dict[str, dict[str, Any]] = {}
+    by_age: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         sex = "male" if row["SEX"] == "1" else "female"
-        age = by_age.setdefault(row["AGESTART"], {"label": _age_label(row["AGESTART"], row["AGEEND"])})
+        age = by_age.setdefault((row["AGESTART"], row["AGEEND"]), {})
         age |= {sex: row["COUNT"], f"{sex}_margin": row["MOE"]}
-    both = by_age.pop("*")
-    ages = list(by_age.values())
+    both = by_age.pop(("*", "*"))
+    ages = [{"label": age_label(int(start), int(end)), **counts} for (start, end), counts in by_age.items()]
     most = max(max(age["male"] + age["male_margin"], age["female"] + age["female_margin"], 1) for age in ages)
     sums = {name: both[name] for name in ("male", "male_margin", "female", "female_margin")}
     return Example(title=title, ages=ages, top=end_of_axis(most), **sums)
 
 
-def _age_label(start: str, end: str) -> str:
-    if end == str(LAST_AGE):
+def age_label(start: int, end: int) -> str:
+    """An age range in words: `0–4`, `20`, `85 and over`."""
+    if end >= LAST_AGE:
         return f"{start} and over"
-    return start if start == end else f"{start}–{end}"
-
-
-def end_of_axis(most: int) -> int:
-    """The least of 1, 2, 4, 6, 8, 10, 20, … that is no less: where an axis of counts ends."""
-    step = 1
-    while True:
-        for times in (1, 2, 4, 6, 8):
-            if times * step >= most:
-                return times * step
-        step *= 10
+    return f"{start}" if start == end else f"{start}–{end}"

@@ -9,6 +9,8 @@ from flows.reports.show.noise import margin_of_cells, margin_of_difference
 from flows.reports.show.release import SHAPES, Cell, Published
 from flows.reports.show.told import AgeRow, DifferenceRow, Pyramid
 from tasks.detailed_dhca.domain import AGES, DETAILS, LAST_AGE
+from tasks.detailed_dhca.report import age_label
+from tasks.lifecycle.pages import end_of_axis
 
 SEXES = {1: "male", 2: "female"}
 STARTS = {DETAILS[detail]: starts for detail, starts in AGES.items()}
@@ -33,31 +35,37 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
         male_margin=sums[1].margin,
         female=sums[2].count,
         female_margin=sums[2].margin,
-        top=_nice(max(max(row.male + row.male_margin, row.female + row.female_margin, 1) for row in ages)),
+        top=end_of_axis(max(max(row.male + row.male_margin, row.female + row.female_margin, 1) for row in ages)),
     )
 
 
-def common_axis(pyramids: Sequence[Pyramid]) -> list[Pyramid]:
-    """The same pyramids with one axis, so that bars compare."""
+def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:
+    """The pyramids of two groups in the ages that both tables have, with one axis, so that bars compare."""
+    if not of_a or not of_b:
+        return []
+    ages = _ages(min(a.shape, b.shape, key=SHAPES.index))
+    return _common_axis([pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))])
+
+
+def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
+    """A table in coarser ages: each sum of cells with the margin of the sum."""
+    found = [cell for cell in cells if cell.start is None]
+    for start, end in ages:
+        for sex in SEXES:
+            count, number = _between(cells, sex, start, end)
+            found.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
+    return found
+
+
+def _ages(shape: str) -> list[tuple[int, int]]:
+    """The age ranges of a table's shape."""
+    starts = STARTS[shape]
+    return list(zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True))
+
+
+def _common_axis(pyramids: Sequence[Pyramid]) -> list[Pyramid]:
     top = max(pyramid.top for pyramid in pyramids)
     return [replace(pyramid, top=top) for pyramid in pyramids]
-
-
-def _nice(number: int) -> int:
-    """The least of 1, 2, 4, 5, 10, 20, … that is no less: where an axis ends, divisible into halves or not at all."""
-    step = 1
-    while True:
-        for times in (1, 2, 4, 6, 8):
-            if times * step >= number:
-                return times * step
-        step *= 10
-
-
-def age_label(start: int, end: int) -> str:
-    """An age range in words: `0–4`, `20`, `85 and over`."""
-    if end >= LAST_AGE:
-        return f"{start} and over"
-    return f"{start}" if start == end else f"{start}–{end}"
 
 
 def total_difference(a: Published | None, b: Published | None) -> DifferenceRow | None:
@@ -74,9 +82,8 @@ def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence
         return []
     same = a.noise.source == b.noise.source
     shape = min(a.shape, b.shape, key=SHAPES.index)
-    starts = STARTS[shape]
     rows = []
-    for start, end in [(0, LAST_AGE), *zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True)]:
+    for start, end in [(0, LAST_AGE), *_ages(shape)]:
         for sex in SEXES:
             (one, cells), (other, more) = (_between(cells, sex, start, end) for cells in (of_a, of_b))
             margin = 0 if same else margin_of_cells([(a.noise.law, cells), (b.noise.law, more)])

@@ -18,10 +18,10 @@ from flows.reports.show.telling import ROWS, NotThere
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import release_digest
 
+CLIPPED = " Counts below 0 were set to 0 after all sums, so small ones lie too high and tables need not agree."
 CHOICES = 200  # values that a list to choose from offers
 READING = {
-    "tables": "Each table adds up the same noisy cells, so that tables agree with each other, and a margin grows with "
-    "the number of cells that a count sums.",
+    "tables": "Each table adds up the same noisy cells, and a margin grows with the number of cells that a count sums.",
     "margin": "In at least 95 of 100 runs the noise in a count is no larger than its margin, which is that of the sum "
     "of the noises in the cells that it adds up, before calibration and clipping.",
 }
@@ -52,7 +52,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Margin:
-    """One table: its rows as asked for."""
+    """One table: its rows as asked for. A choice without values is a column with too many to offer."""
 
     title: str
     reading: str
@@ -121,7 +121,7 @@ class BottomUp:
         noise, spent = self.manifest["noise"], self.manifest["spent"]
         return Tables(
             title="Bottom-up histogram",
-            reading=READING["tables"],
+            reading=READING["tables"] + CLIPPED * self.manifest["clipped"],
             tables=sorted(tables, key=lambda one: one.rows),
             facts=[
                 ("privacy loss", f"epsilon {spent['unbounded']['decimal']:g}, bounded {spent['bounded']['decimal']:g}"),
@@ -143,18 +143,16 @@ class BottomUp:
         given = ", ".join(map(_name, columns)) or "COUNT"
         sort = asked.get("sort", "") if columns else ""
         order = given if sort == "code" else f"COUNT DESC, {given}"
-        rows = self._ask(
-            f"SELECT * FROM {_name(name)} WHERE {where} ORDER BY {order} LIMIT {ROWS} OFFSET {(number - 1) * ROWS}",
-            chosen.values(),
-        )
+        part = "" if asked.get("format") == "csv" else f"LIMIT {ROWS} OFFSET {(number - 1) * ROWS}"
+        rows = self._ask(f"SELECT * FROM {_name(name)} WHERE {where} ORDER BY {order} {part}", chosen.values())
         choices = []
         for column in columns:
             values = self._ask(f"SELECT DISTINCT {_name(column)} FROM {_name(name)} ORDER BY 1 LIMIT {CHOICES + 1}")
-            if 1 < len(values) <= CHOICES:
-                choices.append((column, [value for (value,) in values], chosen.get(column, "")))
+            offered = [value for (value,) in values] if len(values) <= CHOICES else []
+            choices.append((column, offered, chosen.get(column, "")))
         return Margin(
             title=" by ".join(columns) or "Everyone",
-            reading=READING["margin"] + " Counts below 0 were set to 0." * self.manifest["clipped"],
+            reading=READING["margin"] + CLIPPED * self.manifest["clipped"],
             name=name,
             columns=columns,
             choices=choices,

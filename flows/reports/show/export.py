@@ -27,8 +27,9 @@ from flows.reports.show.inside import FEW
 from flows.reports.show.names import Names
 from flows.reports.show.reading import READING, reading
 from flows.reports.show.release import CELLS, SHAPES, Cell, Published, Release
-from flows.reports.show.telling import LEVEL_WORDS, ROWS, SHAPE_WORDS
+from flows.reports.show.telling import ROWS, SHAPE_WORDS
 from privacy.noise.laws import DiscreteGaussian, Law
+from tasks.detailed_dhca.report import LEVEL_WORDS
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.pages import style
 

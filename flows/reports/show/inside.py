@@ -36,6 +36,7 @@ def groups_inside(
         rows=[group_told(release, row.region, of, row) for row in rows[:FEW]],
         published=len(rows),
         regions=len(regions),
+        all_told=release.all_regions_told(region_type),
         sums=_sums(release, level, parent, rows, regions) if parent and adds_up else None,
     )
 

@@ -7,7 +7,7 @@ from flows.reports.show.release import Release
 MARGIN = "In at least 95 of 100 runs the noise is no larger than the margin; that is over all runs, "
 READING = {
     "overview": "A group's own noisy size chose its table, and below the state a group whose noisy total was too small "
-    "is suppressed: a group without a row may be small or empty, and no row ever means zero.",
+    "is suppressed: a group without a row may be small or empty, which is not a count of zero.",
     "region": MARGIN + "not over those in which a count came out large enough to be published, so that small published "
     "counts below the state lie too high on average.",
     "iteration": MARGIN + "not over those in which a count was published: where many regions are suppressed, the "

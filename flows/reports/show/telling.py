@@ -8,6 +8,7 @@ from flows.reports.show.geography import Region, title
 from flows.reports.show.iterations import Iteration
 from flows.reports.show.release import SHAPES, LevelFacts, Published, Release
 from flows.reports.show.told import GroupTold, IterationTold, LevelRow, RegionTold, Status
+from tasks.detailed_dhca.report import LEVEL_WORDS, level_name
 from tasks.inputs.configuration import Level
 
 ROWS = 100  # of a page of a long table
@@ -17,7 +18,6 @@ SHAPE_WORDS = {
     "age9": "sex by 9 ages",
     "age23": "sex by 23 ages",
 }
-LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 
 NOTHING_OF_REGION = "Nothing was published for this region: all of its groups are suppressed, or it is not in the run."
@@ -140,7 +140,7 @@ def level_row(facts: LevelFacts) -> LevelRow:
     by_shape = {shape: published[shape] + (published["total_only"] if shape == "total" else 0) for shape in SHAPES}
     return LevelRow(
         slug=facts.level.slug,
-        name=f"{title(facts.level.region_type)}, {LEVEL_WORDS[facts.level.iteration_level]}",
+        name=level_name(facts.level),
         kinds=title(facts.level.region_type, several=True),
         type=facts.level.region_type,
         regions=facts.regions,

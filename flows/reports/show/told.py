@@ -104,6 +104,7 @@ class Inside:
     rows: Sequence[GroupTold]
     published: int
     regions: int
+    all_told: bool
     sums: SumOfChildren | None
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flows.reports.show.ages import common_axis, differences, pyramid, total_difference
+from flows.reports.show.ages import common_pyramids, differences, pyramid, total_difference
 from flows.reports.show.finding import iterations_named, matches, regions_named, words_of
 from flows.reports.show.geography import Region, title
 from flows.reports.show.inside import groups_inside
 from flows.reports.show.reading import READING, reading
 from flows.reports.show.release import Release
 from flows.reports.show.telling import (
-    LEVEL_WORDS,
     NotThere,
     group_told,
     iteration_told,
@@ -29,6 +28,7 @@ from flows.reports.show.telling import (
     rows_told,
 )
 from flows.reports.show.told import Comparison, Found, GroupView, IterationView, Overview, Paged, RegionView
+from tasks.detailed_dhca.report import LEVEL_WORDS
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
 FOUND = 40  # regions, and iterations, that a search lists
@@ -204,7 +204,7 @@ def compare(
         same=same,
         total=total_difference(first, second),
         rows=differences(first, second, *cells) if first and second else (),
-        pyramids=common_axis([pyramid(of) for of in cells if of]) if all(cells) else (),
+        pyramids=common_pyramids(first, second, *cells) if first and second else (),
         asked={**asked, "b": f"{b[0].key}/{b[1]}"},
     )
 

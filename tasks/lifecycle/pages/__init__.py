@@ -26,10 +26,21 @@ def style() -> str:
 
 
 def number(value: float) -> str:
-    """A whole number with commas, and a minus that is as wide as a plus."""
-    return f"{round(value):,}".replace("-", "−")
+    """A number with commas, with decimals where it has them, and with a minus that is as wide as a plus."""
+    text = f"{round(value):,}" if value == round(value) else f"{value:,.12g}"
+    return text.replace("-", "−")
 
 
 def percent(value: float) -> str:
     """A share in percent, at one decimal below ten."""
     return f"{100 * value:.1f}%" if value < 0.0995 else f"{round(100 * value):,}%"
+
+
+def end_of_axis(most: int) -> int:
+    """The least of 1, 2, 4, 6, 8, 10, 20, … that is no less: where an axis of counts ends."""
+    step = 1
+    while True:
+        for times in (1, 2, 4, 6, 8):
+            if times * step >= most:
+                return times * step
+        step *= 10

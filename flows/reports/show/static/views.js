@@ -140,7 +140,7 @@ async function compare(release, asked) {
   const other = groupTold(release, b.region, known(release, b.code), second);
   const same = Boolean(first && second && first.SOURCE === second.SOURCE);
   const cells = [await release.cells(first), await release.cells(second)];
-  const pyramids = cells.every((of) => of.length) ? cells.map(pyramid) : [];
+  const pyramids = cells.every((of) => of.length) ? summed(release, [first, second], cells).map(pyramid) : [];
   const top = Math.max(...pyramids.map((of) => of.top));
   return {
     ...empty,
@@ -257,6 +257,7 @@ function inside(release, within, of, type, parent) {
     rows: rows.slice(0, release.words.few).map((row) => rowTold(release, row)),
     published: rows.length,
     regions: regions.length,
+    all_told: release.allTold(type),
     sums: parent && tabulated(of, level) ? sums(release, level, parent, rows, regions) : null,
   };
 }
@@ -313,6 +314,23 @@ function pyramid(cells) {
   return { ages: rows, male: sums[1].COUNT, male_margin: sums[1].MOE, female: sums[2].COUNT, female_margin: sums[2].MOE, top: nice(most) };
 }
 
+// The tables of two groups in the ages that both have: each sum of cells with the margin of the sum.
+function summed(release, groups, tables) {
+  const shape = Math.min(...groups.map((row) => row.SHAPE));
+  return groups.map((row, number) => [
+    ...tables[number].filter((cell) => cell.START < 0),
+    ...agesOf(release, shape).flatMap(([start, end]) => [1, 2].map((sex) => {
+      const sum = between(release, row, tables[number], sex, start, end);
+      return { START: start, END: end, SEX: sex, COUNT: sum.count, MOE: marginOfCells([sum]) };
+    })),
+  ]);
+}
+
+function agesOf(release, shape) {
+  const starts = release.words.starts[release.words.shapes[shape]];
+  return starts.map((start, number) => [start, (starts[number + 1] ?? LAST_AGE + 1) - 1]);
+}
+
 function nice(number) {
   for (let step = 1; ; step *= 10) for (const times of [1, 2, 4, 6, 8]) if (times * step >= number) return times * step;
 }
@@ -328,8 +346,7 @@ function difference(label, sex, a, b, noises) {
 
 function differences(release, a, b, ofA, ofB, same) {
   if (!ofA.length || !ofB.length) return [];
-  const starts = release.words.starts[release.words.shapes[Math.min(a.SHAPE, b.SHAPE)]];
-  const ages = [[0, LAST_AGE], ...starts.map((start, number) => [start, (starts[number + 1] ?? LAST_AGE + 1) - 1])];
+  const ages = [[0, LAST_AGE], ...agesOf(release, Math.min(a.SHAPE, b.SHAPE))];
   return ages.flatMap(([start, end]) => [1, 2].map((sex) => {
     const [one, other] = [[a, ofA], [b, ofB]].map(([row, cells]) => between(release, row, cells, sex, start, end));
     const label = start === 0 && end === LAST_AGE ? "all ages" : ageLabel(start, end);
