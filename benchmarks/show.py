@@ -141,11 +141,12 @@ def measure(release: Path, answers: int) -> dict[str, object]:
                 raise SystemExit("das show ended")
         ask(found[0])
         first = time.perf_counter() - start
-        process, most, seconds = psutil.Process(server.pid), 0, {}
+        process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
         for kind, address in addresses(release, answers):
-            before = time.perf_counter()
+            before, used = time.perf_counter(), sum(process.cpu_times()[:2])
             ask(found[0] + address)
             seconds.setdefault(kind, []).append(time.perf_counter() - before)
+            busy.append(sum(process.cpu_times()[:2]) - used)
             most = max(most, process.memory_full_info().uss)
     finally:
         server.terminate()
@@ -157,6 +158,7 @@ def measure(release: Path, answers: int) -> dict[str, object]:
         "first answer, s": round(first, 2),
         "median, ms": round(1000 * median(flat)),
         "slowest, ms": round(1000 * max(flat)),
+        "processor time, mean ms": round(1000 * sum(busy) / len(busy)),
         "median and slowest by view, ms": told,
         "memory, MiB": round(most / 2**20),
     }

@@ -16,9 +16,11 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
-from show_release import inputs
+from show_release import inputs, serving
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -34,6 +36,7 @@ from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.inputs.blocks.columns import PL94
 from tasks.inputs.configuration import Level
+from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")
@@ -340,8 +343,6 @@ def test_folders_that_are_no_release_are_refused(tmp_path, released):
 
 
 def test_a_changed_release_says_so_loudly(tmp_path, released):
-    from show_release import serving
-
     copy = tmp_path / "copy"
     shutil.copytree(released, copy)
     (copy / "t1/usa-1.csv").write_text("REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n")
@@ -378,3 +379,52 @@ def test_a_copy_goes_into_a_new_folder(tmp_path, released):
     assert (tmp_path / "copy/index.html").is_file()
     with pytest.raises(Refused, match="holds something already"):
         das(released, "--export", tmp_path / "copy")
+
+
+# -- a bottom-up release ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def histogram(tmp_path: Path) -> Path:
+    """The tables of a bottom-up release of 300 counties by sex, on a grid of quarters."""
+    out = tmp_path / "bottom-up"
+    (out / "parquet").mkdir(parents=True)
+    rows = [{"COUNTY": f"{n:05d}", "SEX": sex, "COUNT": n - 0.25, "MOE": 2.5} for n in range(300) for sex in "12"]
+    pq.write_table(pa.Table.from_pylist(rows), out / "parquet/histogram.parquet")
+    pq.write_table(pa.table({"COUNT": [89_550.0], "MOE": [61.0]}), out / "parquet/total.parquet")
+    manifest = {
+        "release": "Bottom-up histogram by the two-tailed geometric mechanism",
+        "run": "r1",
+        "spent": {"unbounded": {"decimal": 1.0}, "bounded": {"decimal": 2.0}},
+        "noise": {"law": "two-sided geometric", "variance": 4.0, "step": "1/4"},
+        "calibration": {"method": None},
+        "clipped": True,
+        "statements": {},
+        "files": {
+            f"parquet/{name}.parquet": file_digest(out / f"parquet/{name}.parquet") for name in ("histogram", "total")
+        },
+    }
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    return out
+
+
+def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
+    told = json.loads(das(histogram, "--json"))
+    assert [(table["name"], table["rows"]) for table in told["tables"]] == [("total", 1), ("histogram", 600)]
+    assert "Counts below 0 were set to 0" in told["reading"]
+    with serving(histogram) as page:
+        status, _, text = get(page, "/?view=margin/histogram&by_SEX=2&page=2")
+        assert (status, text.count("<tr>")) == (200, 101)
+        assert "page 2 of 3" in text
+        assert "198.75" in text  # the grid's quarters are not rounded away
+        _, _, rows = get(page, "/?view=margin/histogram&by_COUNTY=00007&format=csv")
+        assert rows.splitlines() == ["COUNTY,SEX,COUNT,MOE", "00007,1,6.75,2.5", "00007,2,6.75,2.5"]
+        _, _, rows = get(page, "/?view=margin/histogram&format=csv")
+        assert len(rows.splitlines()) == 601
+        injected = quote("1' OR '1'='1")
+        assert get(page, f"/?view=margin/histogram&by_SEX={injected}&format=csv")[2] == "COUNTY,SEX,COUNT,MOE\n"
+        for view in ("margin/nothing", "margin/..%2Ftotal", "region/STATE/01"):
+            assert get(page, f"/?view={view}")[0] == 404
+    for words in (["--region", "Alabama"], ["--export", histogram.parent / "copy"], ["--part", "01"]):
+        with pytest.raises(Refused, match="Detailed DHC-A"):
+            das(histogram, *words)

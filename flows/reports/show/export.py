@@ -194,6 +194,7 @@ def _told(release: Release, laws: list[Law]) -> dict[str, Any]:
             "levels": {str(level): word for level, word in LEVEL_WORDS.items()},
             "rows": ROWS,
             "few": FEW,
+            "listed": views.LISTED,
             "found": views.FOUND,
         },
     }

@@ -86,9 +86,9 @@ def index_of(release: Release) -> Index:
         return (own(region) if region in release.regions else "") + above(region.parent)
 
     def own(region: Region) -> str:
-        return " ".join(["", *words_of(release.name(region))])
+        return " " + _folded(release.name(region))
 
-    regions = sorted({*release.regions, *release.names})
+    regions = sorted({*release.regions, *release.names}, key=lambda region: (region.type, region.id))
     by_id: dict[str, list[Region]] = {}
     for region in regions:
         by_id.setdefault(region.id, []).append(region)
@@ -114,9 +114,13 @@ def iterations_named(release: Release, text: str) -> list[str]:
 
 def words_of(text: str) -> list[str]:
     """Lower-case words without accents."""
+    return _folded(text).split()
+
+
+def _folded(text: str) -> str:
     if not text.isascii():
         text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return text.casefold().replace(",", " ").split()
+    return text.casefold().replace(",", " ")
 
 
 def matches(wanted: Sequence[str], text: str) -> bool:

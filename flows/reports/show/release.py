@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,7 @@ class Release:
             for region in members
         }
         self._database = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": THREADS})
+        self._widest = lru_cache(maxsize=4096)(self._find_widest)
         self._open(folder)
         self.iterations: dict[str, Iteration] = self._iterations(params)
 
@@ -262,17 +263,20 @@ class Release:
         """
         number, members = self._set_of.get(region, (None, (region,)))
         source = ("set", number, code) if number is not None else (region.type, region.id, code)
-        givers = [Level(member.type, level.iteration_level) for member in members]
+        types = tuple(member.type for member in members)
+        return Noise(source, self._widest(types, level.iteration_level, margin, shape), CELLS[shape])
+
+    def _find_widest(self, region_types: tuple[str, ...], iteration_level: int, margin: int, shape: str) -> Law | None:
+        """The widest law of a cell, among the levels of these types, with which a total has this margin."""
         details = ("total", "total_only") if shape == "total" else (shape,)
         laws = [
-            facts.laws[detail]
-            for giver in givers
-            if (facts := self.facts.get(giver))
+            law
+            for region_type in region_types
+            if (facts := self.facts.get(Level(region_type, iteration_level)))
             for detail in details
-            if facts.margins[detail] == margin
+            if facts.margins[detail] == margin and (law := facts.laws[detail])
         ]
-        widest = max((law for law in laws if law), key=lambda law: law.variance(), default=None)
-        return Noise(source, widest, CELLS[shape])
+        return max(laws, key=lambda law: law.variance(), default=None)
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -302,7 +306,7 @@ class Release:
     @cached_property
     def _by_type(self) -> dict[str, list[Region]]:
         by_type: dict[str, list[Region]] = {}
-        for region in sorted(self.regions):
+        for region in sorted(self.regions, key=lambda region: (region.type, region.id)):
             by_type.setdefault(region.type, []).append(region)
         return by_type
 

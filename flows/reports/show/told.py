@@ -162,7 +162,7 @@ class RegionView:
     region: RegionTold
     above: Sequence[RegionTold]
     coterminous: Sequence[RegionTold]
-    inside: Sequence[tuple[str, str, Sequence[RegionTold]]]
+    inside: Sequence[tuple[str, int, Sequence[RegionTold]]]
     page: Paged
     asked: dict[str, str]
     counts: Sequence[tuple[str, int, int]]

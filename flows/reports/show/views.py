@@ -31,6 +31,7 @@ from flows.reports.show.told import Comparison, Found, GroupView, IterationView,
 from tasks.detailed_dhca.report import LEVEL_WORDS
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
+LISTED = 60  # regions in a region, by name alone
 FOUND = 40  # regions, and iterations, that a search lists
 
 
@@ -72,21 +73,17 @@ def region(release: Release, of: Region, query: str = "", level: str = "", sort:
     ]
     rows.sort(key=(lambda row: row.code) if sort == "code" else (lambda row: (-row.count, row.code)))
     number, pages, shown = page_of(len(rows), page)
-    inside = [
-        (
-            kind,
-            title(kind, several=True),
-            [region_told(release, one) for one in release.regions_in(kind, of.child_prefix)],
-        )
-        for kind in (of.child_types if release.scope.complete_in(of) else ())
-    ]
+    kinds = of.child_types if release.scope.complete_in(of) else ()
+    inside = [(title(kind, several=True), release.regions_in(kind, of.child_prefix)) for kind in kinds]
     return RegionView(
         title=release.name(of),
         reading=reading(release, "region"),
         region=region_told(release, of),
         above=[region_told(release, one) for one in regions_above(release, of)],
         coterminous=[region_told(release, one) for one in release.coterminous(of)],
-        inside=[one for one in inside if one[2]],
+        inside=[
+            (words, len(some), [region_told(release, one) for one in some[:LISTED]]) for words, some in inside if some
+        ],
         page=Paged(rows_told(release, rows[shown]), number, pages, len(rows)),
         asked={"q": query, "level": level, "sort": sort},
         counts=counts,

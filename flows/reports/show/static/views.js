@@ -41,9 +41,8 @@ function region(release, of, asked, number) {
   rows = rows.filter((row) => (!asked.level || String(levelOf(row)) === asked.level)
     && matches(wanted, `${row.CODE} ${release.iterations.get(row.CODE).name}`));
   rows.sort((a, b) => (asked.sort === "code" ? 0 : b.COUNT - a.COUNT) || order(a.CODE, b.CODE));
-  const inside = release.complete(of)
-    ? release.childTypes(of).map((type) => [type, release.title(type, true), release.regionsIn(type, release.childPrefix(of)).map((one) => regionTold(release, one))])
-    : [];
+  const kinds = release.complete(of) ? release.childTypes(of) : [];
+  const inside = kinds.map((type) => [release.title(type, true), release.regionsIn(type, release.childPrefix(of))]);
   return {
     view: "region",
     title: release.name(of),
@@ -51,7 +50,8 @@ function region(release, of, asked, number) {
     region: regionTold(release, of),
     above: release.above(of).map((one) => regionTold(release, one)),
     coterminous: release.coterminous(of).map((one) => regionTold(release, one)),
-    inside: inside.filter((one) => one[2].length),
+    inside: inside.filter(([, some]) => some.length)
+      .map(([kinds, some]) => [kinds, some.length, some.slice(0, release.words.listed).map((one) => regionTold(release, one))]),
     page: paged(release, rows, number),
     asked: { q: asked.q_iteration ?? "", level: asked.level ?? "", sort: asked.sort ?? "" },
     counts,
