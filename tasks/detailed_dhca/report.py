@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log10
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,6 +26,7 @@ SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
 LEFT, RIGHT = 160, 740  # where the logarithmic axis of a picture runs
+MOST = 10**12  # that a picture draws; an infinite threshold is larger
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
 SHAPE_WORDS = {"total": "total", "age4": "4 ages", "age9": "9 ages", "age23": "23 ages"}
 REGION_WORDS = {"USA": "nation", "AIANNH": "AIANNH area"}
@@ -114,8 +115,8 @@ def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _dots(
     rows: Sequence[Mapping[str, Any]], series: Mapping[str, tuple[str, Sequence[int | None]]], unit: str
 ) -> dict[str, Any]:
-    """A picture with a row a level and a logarithmic axis. What is None, 0 or has no end is left out."""
-    drawn = [value for _, values in series.values() for value in values if value and value < 1e12]
+    """A picture with a row a level and a logarithmic axis. What is None, below 1 or beyond all bounds is left out."""
+    drawn = [value for _, values in series.values() for value in values if _on_axis(value)]
     last = max(1, ceil(log10(max(drawn, default=1))))
     return {
         "unit": unit,
@@ -125,9 +126,9 @@ def _dots(
             {
                 "name": row["name"],
                 "points": [
-                    {"mark": mark, "x": _x(values[number], last)}
+                    {"mark": mark, "x": _x(value, last)}
                     for mark, values in series.values()
-                    if (value := values[number]) and value < 1e12
+                    if _on_axis(value := values[number])
                 ],
             }
             for number, row in enumerate(rows)
@@ -135,8 +136,12 @@ def _dots(
     }
 
 
-def _x(value: int | None, last: int) -> float:
-    return round(LEFT + (RIGHT - LEFT) * log10(value or 1) / last, 1)
+def _on_axis(value: int | None) -> TypeGuard[int]:
+    return value is not None and 1 <= value < MOST
+
+
+def _x(value: int, last: int) -> float:
+    return round(LEFT + (RIGHT - LEFT) * log10(value) / last, 1)
 
 
 # -- examples ---------------------------------------------------------------------------------------------------------
