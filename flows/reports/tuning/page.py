@@ -17,6 +17,7 @@ from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
 from tasks.inputs.configuration import Level
 from tasks.inputs.level_budgets import paper_name
+from tasks.lifecycle.pages import style
 
 
 def page(plan: Plan) -> str:
@@ -28,7 +29,7 @@ def page(plan: Plan) -> str:
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")
     source = plan.source.replace("&", "&amp;").replace("<", "&lt;")
-    return template.render(source=source, start=start, **scripts)
+    return template.render(source=source, start=start, style=style(), **scripts)
 
 
 def _start(plan: Plan) -> dict[str, Any]:
