@@ -24,6 +24,7 @@ from flows.commands.options import with_local_paths
 from flows.commands.run import run
 from flows.commands.runs.discard import discard
 from flows.commands.runs.list import list_runs
+from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.tda.run import run as run_tda
@@ -60,7 +61,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (demo, validate, run, truth, accuracy, synth, spine, compare, tune):
+for _command in (demo, validate, run, show, truth, accuracy, synth, spine, compare, tune):
     app.command()(with_local_paths(_command))
 
 

@@ -25,13 +25,16 @@ class Noise(NamedTuple):
 
 
 def parameter(allocation: Allocation, share: Fraction, alpha: Fraction) -> Fraction:
-    """Theorem 3: sigma^2 = 1 / (rho gamma alpha) under zCDP, b = 2 / (epsilon gamma alpha) under pure DP."""
+    """Return the noise parameter of Theorem 3.
+
+    Sigma^2 = 1 / (rho gamma alpha) under zCDP, b = 2 / (epsilon gamma alpha) under pure DP.
+    """
     spent = allocation.budget * share * alpha
     return 1 / spent if allocation.mechanism == "zcdp" else 2 / spent
 
 
 def noise(allocation: Allocation, shares: dict[str, list[Fraction]]) -> list[Noise]:
-    """The noise of each level, distinct share and query group; a geounit with share 0 is not measured at all."""
+    """Return the noise of each level, distinct share and query group; a geounit with share 0 is not measured at all."""
     return [
         Noise(level, share, query, alpha, parameter(allocation, share, alpha))
         for level, distinct in shares.items()
@@ -42,7 +45,7 @@ def noise(allocation: Allocation, shares: dict[str, list[Fraction]]) -> list[Noi
 
 
 def distinct_shares(spine: Spine) -> dict[str, list[Fraction]]:
-    """The shares that occur on each level, ascending."""
+    """Return the shares that occur on each level, ascending."""
     return {
         level: [Fraction(n, spine.denominator) for n in np.unique(shares).tolist()]
         for level, shares in zip(spine.levels, spine.shares, strict=True)
@@ -50,7 +53,9 @@ def distinct_shares(spine: Spine) -> dict[str, list[Fraction]]:
 
 
 def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
-    """The most that replacing one record by another in the same state costs, in rho or epsilon, from the noise itself.
+    """Return the most that replacing one record by another in the same state costs, in rho or epsilon.
+
+    It is added up from the noise parameters themselves.
 
     Each query group changes by 1 in at most two coordinates, one on the old record's path to the root, one
     on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3), so two paths cost the mean of twice each,
@@ -71,6 +76,9 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
 
 
 def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:
-    """What a replacement inside one geounit costs there: two coordinates of each query group change by 1 (Lemma 4)."""
+    """Return what a replacement inside one geounit costs there.
+
+    Two coordinates of each query group change by 1 (Lemma 4).
+    """
     pair = (2 / (2 * value) if allocation.mechanism == "zcdp" else 2 / value for value in parameters)
     return sum(pair, Fraction(0))

@@ -49,7 +49,7 @@ def delta_of(text: str) -> Fraction:
 
 
 def pair(text: str, name: str) -> tuple[str, str]:
-    """The two sides of KEY=VALUE. Raises Refused where there is no `=`."""
+    """Return the two sides of KEY=VALUE. Raises Refused where there is no `=`."""
     key, equals, value = text.rpartition("=")
     if not equals:
         raise Refused(f"{name} is LEVEL=NUMBER, not {text!r}")
@@ -57,17 +57,17 @@ def pair(text: str, name: str) -> tuple[str, str]:
 
 
 def up(x: float | Fraction, places: int = 3) -> str:
-    """A guarantee at so many decimal places, never below its value (a float is taken as its shortest decimal)."""
+    """Return a guarantee at so many decimal places, rounded up; a float is taken as its shortest decimal."""
     exact = x if isinstance(x, Fraction) else Fraction(repr(x))
     return f"{ceil(exact * 10**places) / 10**places:.{places}f}"
 
 
 def digits(x: Fraction, count: int = 6) -> str:
-    """A budget at so many significant digits, rounded up."""
+    """Return a budget at so many significant digits, rounded up."""
     places = count - 1 - floor(log10(x))
     return up(x, max(places, 0))
 
 
 def near(x: float | Fraction, count: int = 5) -> str:
-    """A figure that guarantees nothing, at so many significant digits."""
+    """Return a figure that guarantees nothing, at so many significant digits."""
     return f"{float(x):.{count}g}"

@@ -27,7 +27,7 @@ class Moments:
 
 
 def moments(e: float) -> Moments:
-    """P(0) = tanh(e/2), E|N| = 1/sinh e = 2a/(1-a^2), Var = 2a/(1-a)^2, E N^4 = 2a(1+10a+a^2)/(1-a)^4."""
+    """Return P(0) = tanh(e/2), E|N| = 1/sinh e = 2a/(1-a^2), Var = 2a/(1-a)^2, E N^4 = 2a(1+10a+a^2)/(1-a)^4."""
     _check(e)
     a, p = exp(-e), -expm1(-e)  # 1 - exp(-e) would lose digits for small e
     fourth = 2 * a * (1 + 10 * a + a * a) / p**4
@@ -35,13 +35,13 @@ def moments(e: float) -> Moments:
 
 
 def pmf_of_sum(e: float, cells: int) -> NDArray[np.float64]:
-    """P(S = k) for k = -K ... K, S the sum of `cells` draws, by Fourier inversion, to ~1e-15.
+    """Return P(S = k) for k = -K ... K, S the sum of `cells` draws, by Fourier inversion, to ~1e-15.
 
     Folding at the period 2K + 1 adds P(|S| > K), which K (at least 60 standard deviations and 60/e) makes nothing.
     """
     _check(e)
     if cells < 1:
-        raise ValueError("a sum has at least one cell")
+        raise ValueError(f"a sum has at least one cell, not {cells}")
     reach = int(60 * (cells * moments(e).variance) ** 0.5 + 60 / e) + 1
     period = 2 * reach + 1
     t = 2 * np.pi * np.arange(period) / period
@@ -52,7 +52,7 @@ def pmf_of_sum(e: float, cells: int) -> NDArray[np.float64]:
 
 
 def absolute_sum(e: float, cells: int) -> float:
-    """E|S|, S the sum of `cells` independent draws: the expected absolute error of a margin of so many cells.
+    """Return E|S|, S the sum of `cells` independent draws: the expected absolute error of a margin of so many cells.
 
     With phi(t) = E cos(tX) and Fejer's kernel, |k| = 1/(2 pi) times the integral of (1 - cos kt) / (1 - cos t) over a
     period, so E|S| = (1/pi) times that of (1 - phi(t)^cells) / (1 - cos t) over half of it. With s = tan(t/2) = e^y,
@@ -64,7 +64,7 @@ def absolute_sum(e: float, cells: int) -> float:
     """
     _check(e)
     if cells < 1:
-        raise ValueError("a sum has at least one cell")
+        raise ValueError(f"a sum has at least one cell, not {cells}")
     c = 4 * exp(-e) / expm1(-e) ** 2
     low = min(0.0, -log(c * cells) / 2) if c else 0.0  # where phi^cells begins to fall
     y = np.arange(low - 40, 40, step := 0.1)

@@ -18,7 +18,7 @@ _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 
 
 def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, str]]:
-    """The keys and values of every person described: first those of the command line, then those of the file.
+    """Yield the keys and values of every person described: first those of the command line, then those of the file.
 
     Raises
     ------
@@ -44,7 +44,9 @@ def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, 
 
 
 def person(values: Mapping[str, str]) -> Person:
-    """A person for the S-DHC: name, age, relation, size; family and own_children where the relation leaves them open.
+    """Return a person for the S-DHC: name, age, relation, size.
+
+    Family and own_children where the relation leaves them open.
 
     Raises
     ------
@@ -72,7 +74,7 @@ def check_keys(values: Mapping[str, str], required: Iterable[str], optional: Ite
 
 
 def whole(values: Mapping[str, str], key: str) -> int:
-    """The whole number under a key."""
+    """Return the whole number under a key."""
     try:
         return int(values[key])
     except ValueError:
@@ -80,7 +82,7 @@ def whole(values: Mapping[str, str], key: str) -> int:
 
 
 def flag(values: Mapping[str, str], key: str, default: bool) -> bool:
-    """The yes or no under a key."""
+    """Return the yes or no under a key."""
     if not values.get(key):
         return default
     if values[key].casefold() not in _TRUTHS:

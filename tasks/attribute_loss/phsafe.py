@@ -26,7 +26,7 @@ TABULATIONS = {
 
 
 def read_phsafe_budgets(path: Path) -> tuple[Table, ...]:
-    """Bounded rho of each table: twice the summed budgets of its person counts, once that of its unit counts.
+    """Return bounded rho of each table: twice the summed budgets of its person counts, once that of its unit counts.
 
     A unit count's stability of 2 covers the old and the new unit row already, so its budget is not doubled.
 

@@ -23,7 +23,7 @@ SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
 
 
 def read_settings(product: str, region: Region, variant: Variant, changes: Mapping[str, str]) -> SpineSettings:
-    """The settings of a run, with single fields changed by name; values are text, lists separated by commas.
+    """Return the settings of a run, with single fields changed by name; values are text, lists separated by commas.
 
     Refused for an unknown name or a value that the field cannot take.
     """
@@ -51,7 +51,7 @@ def read_settings(product: str, region: Region, variant: Variant, changes: Mappi
 
 
 def read_columns(source: str | None) -> Columns | None:
-    """A column mapping: a JSON file with the fields of `Columns`; None where none is given."""
+    """Return a column mapping: a JSON file with the fields of `Columns`; None where none is given."""
     if source is None:
         return None
     try:
@@ -69,7 +69,9 @@ def read_columns(source: str | None) -> Columns | None:
 
 
 def read_allocation(source: str | None, budget: str | None, settings: SpineSettings) -> Allocation:
-    """The allocation of the settings' production run, or that of a JSON file; with another budget where one is given.
+    """Return the allocation of the settings' production run, or that of a JSON file.
+
+    With another budget where one is given.
 
     The file holds exact fractions as text: {"rho" or "epsilon": .., "geolevel": {level: ..},
     "query_within_geolevel": {query: {level: ..}}}; a query left out, or NaN, is not asked on that level.

@@ -17,7 +17,7 @@ PUERTO_RICO = "72"
 
 
 def read_config(params: Path) -> dict[str, Any]:
-    """config.json as a plain dictionary; numbers with a point keep their text, as `@0.159@`. Raises Refused."""
+    """Return config.json as a plain dictionary; numbers with a point keep their text, as `@0.159@`. Raises Refused."""
     path = params / "config.json"
     try:
         config = json.loads(read_text(path), parse_float=lambda text: f"@{text}@")

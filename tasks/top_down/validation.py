@@ -76,7 +76,10 @@ def request(
     validated: Validated | None = None,
     configuration: str = "",
 ) -> Request:
-    """What a run asks of the ledger: one reservation for persons and units together."""
+    """Return what a run asks of the ledger: one reservation for persons and units together.
+
+    Before its records are read it has no digests of them.
+    """
     return Request(
         run=run.id,
         account=charging.account or "",

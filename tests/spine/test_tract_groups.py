@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from spine_cases import blocks_table, write_grfc
 
+from spine import objective
 from spine.build import optimized
 from spine.entities import Entities, entities
 from spine.geography import Geography
@@ -170,3 +172,9 @@ def test_lexicographic_order() -> None:
     current = np.array([5, 3, 3])
     candidates = np.array([[5, 3, 3], [5, 3, 2], [5, 4, 0], [4, 4, 4], [6, 0, 0]])
     assert lexicographically_no_larger(candidates, current).tolist() == [True, True, False, True, False]
+
+
+def test_the_worked_example_of_four_tracts() -> None:
+    done = doctest.testmod(objective)
+    assert done.attempted >= 10
+    assert done.failed == 0

@@ -76,7 +76,7 @@ def truth(
         measurements=False,
     )
     home = state or state_home()
-    book = ledger or home / "ledger.sqlite"
+    known = ledger or home / "ledger.sqlite"
     run = TopDownRun(home / "runs" / new_run_id("tda-truth"))
     cluster = ClusterSettings(workers=workers, memory_limit=memory_limit)
     stopped = interruptible("interrupted; nothing is left", partial(end_truth, run))
@@ -84,7 +84,7 @@ def truth(
         with stopped, locked(run), open_cluster(cluster, run / "dask") as client, bars("Truth"):
             to = (Path(settings.out), settings.folder)
             watched = Workers(client, report)
-            place = release_truth(run, watched, settings.tables, settings.design(), *to, ledger=book, curator=curator)
+            place = release_truth(run, watched, settings.tables, settings.design(), *to, ledger=known, curator=curator)
     except Refused:
         show_findings_of(run, as_json=as_json)
         raise

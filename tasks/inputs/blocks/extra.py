@@ -20,7 +20,7 @@ KNOWN = ("tabblk", "primgeo", *GQ_COUNTS, "hu", "pop")
 
 
 def with_extra(geography: Geography, source: str) -> Geography:
-    """The geography with the columns of the table at `source`; a block that is not in it has no living quarters.
+    """Return the geography with the columns of the table at `source`; a block that is not in it has no living quarters.
 
     BadGeography for an unknown column, a block that comes twice or has no prim, and for what is no number.
     """

@@ -45,7 +45,7 @@ def read_geography(
     states: Sequence[int] = (),
     extra: str | None = None,
 ) -> tuple[Geography, list[str]]:
-    """The blocks that `settings` cover, and notes on what was left out or is not known.
+    """Return the blocks that `settings` cover, and notes on what was left out or is not known.
 
     source: a block table (docs/spec/files.md#block-tables) or a directory of them, plain or compressed, local or an
     fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
