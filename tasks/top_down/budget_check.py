@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from hashlib import sha256
 
-from spine.noise import replacement_cost
+from privacy.noise.sampler import Sampler
+from spine.allocations import Allocation
+from spine.noise import distinct_shares, replacement_cost
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.design import ProductName, asked_digest
+from tasks.top_down.design import US, ProductName, asked_digest, law
 from tasks.top_down.geography import spine_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.validation import request
@@ -36,12 +39,33 @@ def check_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
     design, validated = run.design, run.validated
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)
+    if validated.nation:
+        for product in design.products:
+            check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
     asked = request(run, design, charging, validated.states, validated, configuration_digest(run))
     authorize(run, charging, asked, synthetic=validated.synthetic)
 
 
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Compare what the noise of a state's spine costs, from its laws, with what the run is charged for it."""
-    design = run.design
-    if replacement_cost(run.spine(product, state), design.allocations[product]) != design.cost(product, nation=False):
+    """Compare what the noise of a state's spine costs, from its laws, with what is charged; and see that each is drawn.
+
+    Raises
+    ------
+    Refused
+        where a law is too wide or too narrow for the sampler: a run that is charged must not stop at it.
+    """
+    spine, allocation = run.spine(product, state), run.design.allocations[product]
+    if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):
         raise Failed(f"budget check: the noise on the spine of state {state} does not cost what is charged")
+    for level, shares in distinct_shares(spine).items():
+        check_laws(allocation, level, [share for share in shares if share])
+
+
+def check_laws(allocation: Allocation, level: str, shares: list[Fraction]) -> None:
+    """Refuse laws of a level that cannot be drawn."""
+    for share in shares:
+        for query, alpha in allocation.queries[level].items():
+            try:
+                Sampler(law(allocation, share, alpha))
+            except (ValueError, ArithmeticError) as error:
+                raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}") from None
