@@ -119,7 +119,7 @@ def measure_run(
     seconds = {"validate": timed(lambda: validate(run, workers, params, data, region))}
     seconds["population groups"] = timed(lambda: count_population_groups(run, workers, region))
     levels = run.parameters.configuration.levels(region)
-    check_budget(run, region, Charging(None, Path()), {})
+    check_budget(run, region, Charging(None, run.path / "ledger.sqlite"), {})
     totals = partial(measure_totals, estimates=estimates)
     for name, stage in (("totals", totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
         seconds[name] = timed(lambda stage=stage: [stage(run, workers, level) for level in levels])

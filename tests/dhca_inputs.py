@@ -262,6 +262,7 @@ def truth_here(folder: Path, params: Path, data: Path, region: Region = "us", *,
         str(data),
         out,
         region,
+        ledger=folder / "no-ledger",
         coterminous=coterminous,
         curator=True,
     )
@@ -289,7 +290,9 @@ def stage_here(
     (run / "secret").write_bytes(secret)
     count_population_groups(run, here, region, blocks_each)
     options = {"region": region}
-    check_budget(run, region, Charging(None, folder / "no-ledger"), options)  # the same noise, with estimates or not
+    check_budget(
+        run, region, Charging(None, run.path.parent / "ledger.sqlite"), options
+    )  # the same noise, with estimates or not
     levels = run.parameters.configuration.levels(region)
     for level in levels:
         measure_totals(run, here, level, estimates=estimates)

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.table import Table
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption
 from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
 
@@ -26,6 +26,7 @@ def accuracy(
     estimates: Annotated[
         bool, typer.Option("--estimates", help="Make estimates as well, and show them beside the counts.")
     ] = False,
+    ledger: LedgerFile = None,
     state: State = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
@@ -56,11 +57,11 @@ def accuracy(
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} holds something already; a report goes into an empty or a new folder")
     parameters = checked_parameters(params, data, as_json=as_json)
-    base, reports = new_run_id("accuracy"), {}
+    base, reports, home = new_run_id("accuracy"), {}, state or state_home()
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     about = {"Parameters": params, "Data": data}
     for region in parameters.configuration.regions:
-        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun(home / "runs" / f"{base}-{region}")
         folder = run / "report"
         try:
             with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Accuracy of {region.upper()}"):
@@ -72,6 +73,7 @@ def accuracy(
                     region,
                     folder,
                     runs=runs,
+                    ledger=ledger or home / "ledger.sqlite",
                     coterminous=coterminous,
                     estimates=estimates,
                 )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption, folder
+from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption, folder
 from flows.reports.terminal import Json, err, interruptible, show
 from tasks.lifecycle.errors import Refused
 
@@ -24,6 +24,7 @@ def truth(
         bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
     ] = False,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = False,
+    ledger: LedgerFile = None,
     state: State = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
@@ -47,10 +48,10 @@ def truth(
     parameters = checked_parameters(params, data, as_json=as_json)
     if release.exists() and (not release.is_dir() or any(release.iterdir())):
         raise Refused(f"{release} holds something already; exact counts go into an empty or a new folder")
-    base, made = new_run_id("truth"), {}
+    base, made, home = new_run_id("truth"), {}, state or state_home()
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions:
-        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun(home / "runs" / f"{base}-{region}")
         stopped = interruptible(f"interrupted; of {region.upper()} nothing is left", partial(end_truth, run))
         try:
             with (
@@ -66,6 +67,7 @@ def truth(
                     data,
                     release.absolute(),
                     region,
+                    ledger=ledger or home / "ledger.sqlite",
                     coterminous=coterminous,
                     curator=curator,
                 )

@@ -21,7 +21,13 @@ from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.states import check_states
 from privacy.noise.laws import Definition
 
+CHARGED_BEFORE = "this data was charged for as confidential before; its mark of synthetic data is wrong"
+RAN_AS_SYNTHETIC = (
+    "this data was run as synthetic before, for which nobody was charged, so it is refused as confidential; "
+    "its mark belongs beside it"
+)
 State = Literal["reserved", "sealed", "released", "abandoned"]
+_VERSION = 2  # of the schema: a ledger of an earlier one gets what it lacks when it is opened
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS account (
     name TEXT PRIMARY KEY, definition TEXT NOT NULL, total TEXT NOT NULL, opened TEXT NOT NULL) STRICT;
@@ -32,11 +38,16 @@ CREATE TABLE IF NOT EXISTS run (
     CHECK (state IN ('reserved', 'sealed', 'released', 'abandoned'))) STRICT;
 CREATE TABLE IF NOT EXISTS charge (
     run TEXT NOT NULL REFERENCES run (id), us_state TEXT NOT NULL, PRIMARY KEY (run, us_state)) STRICT;
+CREATE TABLE IF NOT EXISTS data (
+    run TEXT PRIMARY KEY, input_digest TEXT NOT NULL, records_digest TEXT NOT NULL,
+    synthetic INTEGER NOT NULL CHECK (synthetic IN (0, 1)), entered TEXT NOT NULL) STRICT;
 CREATE TRIGGER IF NOT EXISTS run_is_for_ever BEFORE DELETE ON run
     BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
 CREATE TRIGGER IF NOT EXISTS charge_is_for_ever BEFORE DELETE ON charge
     BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
 CREATE TRIGGER IF NOT EXISTS account_is_for_ever BEFORE DELETE ON account
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER IF NOT EXISTS data_is_for_ever BEFORE DELETE ON data
     BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
 CREATE TRIGGER IF NOT EXISTS run_is_once BEFORE INSERT ON run WHEN EXISTS (SELECT 1 FROM run WHERE id = NEW.id)
     BEGIN SELECT RAISE (ABORT, 'a run has one row'); END;
@@ -47,6 +58,11 @@ CREATE TRIGGER IF NOT EXISTS charged_is_charged BEFORE UPDATE ON charge
     BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
 CREATE TRIGGER IF NOT EXISTS total_is_fixed BEFORE UPDATE ON account
     BEGIN SELECT RAISE (ABORT, 'a total is never changed'); END;
+CREATE TRIGGER IF NOT EXISTS data_is_what_it_was BEFORE UPDATE ON data
+    BEGIN SELECT RAISE (ABORT, 'what data a run had is never changed'); END;
+CREATE TRIGGER IF NOT EXISTS data_is_once BEFORE INSERT ON data
+    WHEN EXISTS (SELECT 1 FROM data WHERE run = NEW.run OR rowid = NEW.rowid)
+    BEGIN SELECT RAISE (ABORT, 'a run has one row'); END;
 """
 
 
@@ -72,6 +88,8 @@ class Request:
     """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
+    `input_digest` is of all that was read, `records_digest` of the file of records alone: the same persons under
+    another geography, or counted by another system, are the same persons.
     """
 
     run: str
@@ -82,6 +100,7 @@ class Request:
     input_digest: str
     configuration_digest: str
     noise_scheme: int
+    records_digest: str
 
     def __post_init__(self) -> None:
         try:
@@ -154,6 +173,7 @@ class Ledger:
         with self._transaction() as database:
             if _row(database, request.run):
                 raise LedgerError(f"run {request.run} has its reservation already")
+            _check_confidential(database, request.input_digest, request.records_digest)
             amount = _charge(database, request)
             values = (
                 request.run,
@@ -169,6 +189,7 @@ class Ledger:
             )
             database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             database.executemany("INSERT INTO charge VALUES (?, ?)", [(request.run, state) for state in request.states])
+            _enter(database, request.run, request.input_digest, request.records_digest, synthetic=False)
         row = self.row(request.run)
         assert row is not None
         return row
@@ -178,11 +199,33 @@ class Ledger:
         with self._transaction() as database:
             return _row(database, run)
 
-    def knows(self, input_digest: str) -> bool:
-        """True where some run was charged for data of this digest."""
+    def enter_synthetic(self, run: str, input_digest: str, records_digest: str) -> None:
+        """Enter what a run on synthetic data read, uncharged; make the ledger where there is none.
+
+        Raises
+        ------
+        LedgerError
+            where a run was charged for this data, or this run has other data.
+        """
+        with self._transaction(create=True) as database:
+            if _seen(database, input_digest, records_digest, synthetic=False):
+                raise LedgerError(CHARGED_BEFORE)
+            columns = "input_digest, records_digest, synthetic"
+            found = database.execute(f"SELECT {columns} FROM data WHERE run = ?", (run,)).fetchone()
+            if found is None:
+                _enter(database, run, input_digest, records_digest, synthetic=True)
+            elif found != (input_digest, records_digest, 1):
+                raise LedgerError(f"run {run} began with other inputs; start a new run")
+
+    def check_confidential(self, input_digest: str, records_digest: str) -> None:
+        """Raise LedgerError where some run took this data, or the same records, for synthetic."""
         with self._transaction() as database:
-            found = database.execute("SELECT 1 FROM run WHERE input_digest = ? LIMIT 1", (input_digest,)).fetchone()
-        return found is not None
+            _check_confidential(database, input_digest, records_digest)
+
+    def synthetic_runs(self) -> list[tuple[str, str]]:
+        """The runs on synthetic data, which nobody was charged for, and when each was entered; the oldest first."""
+        with self._transaction() as database:
+            return list(database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid"))
 
     def rows(self, account: str) -> list[Row]:
         """All runs of an account, the oldest first."""
@@ -243,8 +286,8 @@ class Ledger:
             database.execute("PRAGMA journal_mode = DELETE")
             database.execute("PRAGMA synchronous = EXTRA")
             database.execute("PRAGMA foreign_keys = ON")
-            if create:
-                database.executescript(_SCHEMA)
+            if create or _is_old(database):
+                database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
             database.execute("BEGIN IMMEDIATE")
             yield database
             database.execute("COMMIT")
@@ -276,6 +319,35 @@ def shown(amount: Fraction) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _is_old(database: sqlite3.Connection) -> bool:
+    """True for a ledger that an earlier das-flows made; a file that is no ledger is left as it is."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    return version < _VERSION and _has_runs(database)
+
+
+def _has_runs(database: sqlite3.Connection) -> bool:
+    return database.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run'").fetchone() is not None
+
+
+def _enter(database: sqlite3.Connection, run: str, input_digest: str, records_digest: str, *, synthetic: bool) -> None:
+    values = (run, input_digest, records_digest, int(synthetic), _now())
+    database.execute("INSERT INTO data VALUES (?, ?, ?, ?, ?)", values)
+
+
+def _seen(database: sqlite3.Connection, input_digest: str, records_digest: str, *, synthetic: bool) -> bool:
+    """True where a run had this input or these records, and took them for synthetic or confidential as asked."""
+    same = "SELECT 1 FROM data WHERE (input_digest = ? OR records_digest = ?) AND synthetic = ?"
+    found = database.execute(same, (input_digest, records_digest, int(synthetic))).fetchone()
+    if found is None and not synthetic:  # of a das-flows that entered no digest of the records alone
+        found = database.execute("SELECT 1 FROM run WHERE input_digest = ?", (input_digest,)).fetchone()
+    return found is not None
+
+
+def _check_confidential(database: sqlite3.Connection, input_digest: str, records_digest: str) -> None:
+    if _seen(database, input_digest, records_digest, synthetic=True):
+        raise LedgerError(RAN_AS_SYNTHETIC)
 
 
 def _account(database: sqlite3.Connection, name: str) -> Account | None:

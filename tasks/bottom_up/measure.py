@@ -96,6 +96,7 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
         input_digest=tabulated.input_digest,
         configuration_digest=plan.digest(),
         noise_scheme=NOISE_SCHEME_VERSION,
+        records_digest=tabulated.records_digest,
     )
     authorize(run, charging, request, synthetic=tabulated.synthetic)
 

@@ -58,9 +58,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Tabulated:
-    """What later stages need to know; `input_digest` is confidential."""
+    """What later stages need to know; both digests are confidential. `synthetic` says that a mark covers the table."""
 
     input_digest: str
+    records_digest: str
     synthetic: bool
     partitions: int
 
@@ -99,7 +100,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     mark = _read_mark(source.path)
     if mark is not None:
         mark.check({source.name: digest})
-    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), mark is not None, partitions)
+    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), digest, mark is not None, partitions)
 
 
 def _findings(reports: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Request
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
@@ -45,14 +47,19 @@ def foresee_budget(run: DetailedRun, params: str, data: str, region: Region, cha
         return
     if read_data_mark(data) is not None or missing_data(data):
         return
-    request = _request(run, region, charging, parameters, input_digest="", configuration="")
+    request = _request(run, region, charging, parameters, configuration="")
     foresee(run, charging, request)
 
 
 def _request(
-    run: DetailedRun, region: Region, charging: Charging, parameters: Parameters, input_digest: str, configuration: str
+    run: DetailedRun,
+    region: Region,
+    charging: Charging,
+    parameters: Parameters,
+    configuration: str,
+    validated: Validated | None = None,
 ) -> Request:
-    """What a run asks of the ledger."""
+    """What a run asks of the ledger; before its data is read, without digests of it."""
     total = region_spend(parameters.configuration, region)
     return Request(
         run=run.id,
@@ -60,30 +67,39 @@ def _request(
         states=parameters.configuration.states(region),
         definition=total.definition,
         amount=total.unbounded,
-        input_digest=input_digest,
+        input_digest=validated.input_digest if validated else "",
         configuration_digest=configuration,
         noise_scheme=NOISE_SCHEME_VERSION,
+        records_digest=validated.records_digest if validated else "",
     )
 
 
-def check_budget(run: DetailedRun, region: Region, charging: Charging, options: dict[str, object]) -> Spend | None:
+def check_budget(
+    run: DetailedRun,
+    region: Region,
+    charging: Charging,
+    options: dict[str, object],
+    *,
+    entered_as: str | None = None,
+) -> Spend | None:
     """Reserve the run's whole spend and make its secret; returns the spend, None for `das truth`, which draws nothing.
 
-    Called again for a run that has its reservation, it changes nothing and checks everything.
+    Called again for a run that has its reservation, it changes nothing and checks everything. `entered_as` names the
+    run that the ledger knows where this is one of its repetitions, on synthetic data.
 
     Raises
     ------
     Refused
         no account or one that would be passed; a budget that is infinite; a run whose row stands under other inputs,
-        configuration or noise scheme, whose secret is gone, or that was abandoned.
+        configuration or noise scheme, whose secret is gone, or that was abandoned; a mark that the ledger contradicts.
     Failed
         where the ledger's file cannot be read or written now.
     """
     if is_truth(run):
         return None
-    parameters = run.parameters
-    validated: Validated = run.validated
+    parameters, validated = run.parameters, run.validated
     configuration = configuration_digest(parameters.digests, options)
-    request = _request(run, region, charging, parameters, validated.input_digest, configuration)
+    request = _request(run, region, charging, parameters, configuration, validated)
+    request = replace(request, run=entered_as or run.id)
     authorize(run, charging, request, synthetic=validated.synthetic)
     return region_spend(parameters.configuration, region)

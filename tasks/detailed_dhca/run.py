@@ -27,11 +27,13 @@ from tasks.lifecycle.run_directory import RunDirectory
 class Validated:
     """What later stages need to know of a valid input.
 
-    `input_digest` is confidential: it goes to the ledger and into key derivation and is never shown or stored outside
-    the confidential directory. The rest is public.
+    `input_digest` and `records_digest` (of the file of person records alone) are confidential: they go to the ledger,
+    the first into key derivation too, and are never shown or stored outside the confidential directory. The rest is
+    public. `synthetic` says that a mark covers the files; what the mark is worth says tasks/lifecycle/exemption.py.
     """
 
     input_digest: str
+    records_digest: str
     geography_digest: str
     synthetic: bool
     blocks: int

@@ -15,6 +15,7 @@ from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Region
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
@@ -28,6 +29,7 @@ def release_truth(
     out: Path,
     region: Region,
     *,
+    ledger: Path,
     coterminous: bool = False,
     curator: bool = False,
 ) -> Path | None:
@@ -38,14 +40,16 @@ def release_truth(
     Raises
     ------
     Refused
-        where the data is not marked synthetic and nobody says to be its curator.
+        where the data is not marked synthetic and nobody says to be its curator; where the ledger contradicts the mark
+        or its absence.
     """
     check_out(run, out, region)
     mark_truth(run, out, region)
     validated = validate(run, workers, params, data, region)
     if validated is None:
         return None
-    if not (validated.synthetic or curator):
+    digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
+    if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
         raise Refused("the data is not marked synthetic: exact counts of it are for its curator (--i-am-the-curator)")
     count_population_groups(run, workers, region)
     for level in run.parameters.configuration.levels(region):
@@ -57,4 +61,4 @@ def release_truth(
     out.mkdir(mode=0o700, exist_ok=True)
     options = {"region": region, "coterminous": coterminous}
     stage_release(run, workers, region, out, options, "das truth builds no spine")
-    return commit(run, out, region, Charging(None, Path()), charged=False)
+    return commit(run, out, region, Charging(None, ledger), charged=False)

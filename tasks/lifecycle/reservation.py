@@ -19,6 +19,7 @@ from tasks.lifecycle.authorization import (
     save_authorization,
 )
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.run_directory import RunDirectory
 
 
@@ -57,8 +58,11 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
     Refused, Failed
         where the budget check refuses or the ledger cannot be used now; each says why.
     """
-    ledger = Ledger(charging.ledger)
-    secret_digest = _synthetic_secret(run, ledger, request) if synthetic else _reserve(run, ledger, request)
+    digests = {"input_digest": request.input_digest, "records_digest": request.records_digest}
+    if exempt(request.run, charging.ledger, marked=synthetic, **digests):
+        secret_digest = _synthetic_secret(run, request)
+    else:
+        secret_digest = _reserve(run, Ledger(charging.ledger), request)
     save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
 
 
@@ -105,18 +109,11 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
         )
 
 
-def _synthetic_secret(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+def _synthetic_secret(run: RunDirectory, request: Request) -> str:
     """The secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
 
-    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere. Data that a ledger has charged
-    for is not synthetic, whatever its mark says.
+    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere.
     """
-    try:
-        charged = ledger.path.is_file() and ledger.knows(request.input_digest)
-    except LedgerUnusable as error:
-        raise Failed(f"budget check: {error}") from None
-    if charged:
-        raise Refused("this data was charged for as confidential before; its mark of synthetic data is wrong")
     earlier = read_authorization(run)
     if earlier is not None:
         bound = (earlier.input_digest, earlier.configuration_digest)

@@ -36,7 +36,7 @@ from privacy.accounting.ledger import Ledger
 from tasks.detailed_dhca import budget_check
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.synthetic_mark import write_mark
+from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
 from tasks.lifecycle import manifest
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.errors import Failed, Refused
@@ -426,6 +426,18 @@ def test_a_mark_of_other_data_exempts_nothing(home: Home) -> None:
     with pytest.raises(Refused, match="is not the file that SYNTHETIC"):
         home.go()
     assert not (home.run / SECRET).exists()
+
+
+def test_data_that_was_run_under_a_mark_is_never_drawn_for_again(home: Home) -> None:
+    mark = home.folder / "data" / MARK_FILE
+    write_mark(mark.parent, generator="a test", version="1", seed=None)
+    assert home.go() == home.place
+    mark.unlink()
+    again = home.settings.model_copy(update={"run_id": "again-us", "out": str(home.folder / "again")})
+    with pytest.raises(Refused, match="was run as synthetic before"):
+        home.go(settings=again)
+    assert not (directory(again) / SECRET).exists()
+    assert home.charges() == 0
 
 
 @pytest.mark.parametrize("name", ["us/something", "us"])

@@ -190,8 +190,12 @@ def test_text_in_chunks_of_any_size(
     def truth(name: str) -> str:
         run = DetailedRun(tmp_path / name / "truth-us")
         run.create()
-        out = tmp_path / name / "out"
-        place = release_truth(run, HERE, str(tmp_path / "params"), str(tmp_path / "data"), out, "us", curator=True)
+        inputs, out, ledger = (
+            (str(tmp_path / "params"), str(tmp_path / "data")),
+            tmp_path / name / "out",
+            tmp_path / "none",
+        )
+        place = release_truth(run, HERE, *inputs, out, "us", ledger=ledger, curator=True)
         assert place is not None
         return digest(place)
 

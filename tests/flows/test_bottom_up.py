@@ -293,7 +293,7 @@ def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_pat
     ledger = Ledger(state / "ledger.sqlite")
     ledger.open_account(Account("a", "puredp", 1))
     states = ("01",)
-    ledger.reserve(Request("done", "a", states, "puredp", Fraction(1), "d", "c", 1), lambda: "secret")
+    ledger.reserve(Request("done", "a", states, "puredp", Fraction(1), "d", "c", 1, "r"), lambda: "secret")
     ledger.seal("done", "digest")
     assert das("run", "--resume", "done", "--state", state)[0] == 1
     ledger.release("done", "digest")
@@ -383,6 +383,10 @@ def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das
     code, told, _ = das(*curve, "--json")
     assert (code, json.loads(told)["points"][0]["a1"]["expected"]) == (0, None)
     (made.table.parent / "SYNTHETIC.json").unlink()
+    code, _, err = das(*curve)
+    assert code == 1
+    assert "was run as synthetic before" in err
+    curve += ("--ledger", tmp_path / "other.sqlite")
     code, _, err = das(*curve)
     assert code == 1
     assert "--i-am-the-curator" in err

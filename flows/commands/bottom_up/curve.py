@@ -20,7 +20,7 @@ from flows.commands.bottom_up.options import (
     budgets,
     short,
 )
-from flows.commands.options import WorkersOption
+from flows.commands.options import LedgerFile, WorkersOption
 from flows.reports.formats import Format, FormatOption, TextTable, report
 from flows.reports.terminal import Json, refusing
 
@@ -45,6 +45,7 @@ def curve(
     curator: Annotated[
         bool, typer.Option("--i-am-the-curator", help="Allow data that is not synthetic: the figures are not private.")
     ] = False,
+    ledger: LedgerFile = None,
     workers: WorkersOption = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
@@ -64,7 +65,7 @@ def curve(
     elif table is None or domain is None:
         raise typer.BadParameter("TABLE and DOMAIN are needed, or --counts")
     else:
-        simulation, unit = simulate_table(table, domain, calibrate, curator=curator, workers=workers)
+        simulation, unit = simulate_table(table, domain, calibrate, curator=curator, workers=workers, ledger=ledger)
     with refusing():
         simulation = replace(simulation, method=method, clip=clip, sampler=sampler)
         points = list(simulation.curve(epsilons, replicates))

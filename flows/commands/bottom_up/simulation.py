@@ -17,6 +17,7 @@ from tasks.bottom_up.measure import exact_counts
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.workers import Workers
 
@@ -33,18 +34,25 @@ def simulate_counts(text: str) -> Simulation:
 
 
 def simulate_table(
-    table: str, domain_file: Path, totals_file: Path | None, *, curator: bool, workers: int | None
+    table: str,
+    domain_file: Path,
+    totals_file: Path | None,
+    *,
+    curator: bool,
+    workers: int | None,
+    ledger: Path | None,
 ) -> tuple[Simulation, str]:
     """A simulation on the exact histogram of a table, calibrated where totals are given; and the unit of its counts.
 
     Raises
     ------
     Refused
-        where the table is not synthetic and nobody says that they are the curator; or as `tabulate` does.
+        where the table is not synthetic and nobody says that they are the curator; where the ledger contradicts its
+        mark or the absence of one; or as `tabulate` does.
     """
     domain = read_domain(domain_file)
     totals = read_totals(totals_file, domain) if totals_file else None
-    truth = _exact(table, domain, curator=curator, workers=workers)
+    truth = _exact(table, domain, ledger or state_home() / "ledger.sqlite", curator=curator, workers=workers)
     possible = domain.histogram.possible(np.arange(len(truth)))
     simulation = Simulation(truth[possible], domain.mechanism(Fraction(1)).sensitivity)
     if totals is not None:
@@ -53,7 +61,7 @@ def simulate_table(
     return simulation, "records" if domain.weight is None else f"steps of {domain.grid}"
 
 
-def _exact(table: str, domain: Domain, *, curator: bool, workers: int | None) -> NDArray[np.int64]:
+def _exact(table: str, domain: Domain, ledger: Path, *, curator: bool, workers: int | None) -> NDArray[np.int64]:
     """The exact histogram, by way of a confidential directory that is gone afterwards."""
     home = state_home()
     run = RunDirectory(home / "runs" / new_run_id("curve"))
@@ -61,7 +69,8 @@ def _exact(table: str, domain: Domain, *, curator: bool, workers: int | None) ->
         try:
             with open_cluster(ClusterSettings(workers=workers), run / "dask") as client:
                 tabulated = tabulate(run, Workers(client, report), table, domain)
-            if not (tabulated.synthetic or curator):
+            digests = {"input_digest": tabulated.input_digest, "records_digest": tabulated.records_digest}
+            if not (exempt(run.id, ledger, marked=tabulated.synthetic, **digests) or curator):
                 raise Refused(
                     "the table is not marked synthetic, and its accuracy curve is not private: --i-am-the-curator"
                 )

@@ -18,7 +18,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
 
     Runs with the same number under `data` had the same data, to the byte; `changed` marks a run whose states an earlier
-    run had charged for other data.
+    run had charged for other data. Runs on synthetic data, which are charged to no account, have a table of their own
+    (in --json they are those of the account null).
 
     **Example:** `das ledger show`
     """
@@ -38,6 +39,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
             }
             for account in book.accounts()
         ]
+        if synthetic := [{"run": run, "at": entered} for run, entered in book.synthetic_runs()]:
+            told.append({"account": None, "runs": synthetic})
     show(told, lambda: _tables(told), as_json=as_json)
 
 
@@ -67,6 +70,12 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
 
     tables = []
     for account in told:
+        if account["account"] is None:
+            table = Table("run", "entered", title="Runs on synthetic data, not charged", title_justify="left")
+            for run in account["runs"]:
+                table.add_row(run["run"], run["at"])
+            tables.append(table)
+            continue
         unit = "rho" if account["definition"] == "zcdp" else "epsilon"
         most = max(account["spent"].values(), default=0)
         title = (

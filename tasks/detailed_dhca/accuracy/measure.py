@@ -26,6 +26,7 @@ from tasks.detailed_dhca.totals import choose_details
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import ITERATION_LEVELS, Level, Region
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.files import once, save_object
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
@@ -40,6 +41,7 @@ def measure_accuracy(
     out: Path,
     *,
     runs: int,
+    ledger: Path,
     coterminous: bool = True,
     estimates: bool = False,
 ) -> Accuracy | None:
@@ -50,12 +52,14 @@ def measure_accuracy(
     Raises
     ------
     Refused
-        where the data is not marked synthetic, the input is not valid or a budget is infinite.
+        where the data is not marked synthetic or the ledger contradicts the mark, the input is not valid or a budget is
+        infinite.
     """
     validated = validate(run, workers, params, data, region)
     if validated is None:
         return None
-    if not validated.synthetic:
+    digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
+    if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
         raise Refused("the data is not marked synthetic: its errors would give away its exact counts")
     configuration = run.parameters.configuration
     region_spend(configuration, region)  # refuses infinite budgets before anything is counted
@@ -67,7 +71,8 @@ def measure_accuracy(
     found = Errors.none()
     for first in range(0, runs, workers.count):  # as many at once as there are workers: a repetition takes disk
         numbers = range(first, min(first + workers.count, runs))
-        found = found.add(_repeat(run, workers, region, numbers, out, coterminous=coterminous, estimates=estimates))
+        options = {"coterminous": coterminous, "estimates": estimates}
+        found = found.add(_repeat(run, workers, region, numbers, out, ledger, **options))
     levels = configuration.levels(region)
     return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), found)
 
@@ -77,7 +82,7 @@ def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
     return DetailedRun(run.path.resolve() / f"trials/{number}")
 
 
-def open_trial(run: DetailedRun, number: int, region: Region, *, coterminous: bool) -> None:
+def open_trial(run: DetailedRun, number: int, region: Region, ledger: Path, *, coterminous: bool) -> None:
     """Make the run directory of a repetition: the run's public files and exact counts, and a secret of its own.
 
     Raises
@@ -90,7 +95,7 @@ def open_trial(run: DetailedRun, number: int, region: Region, *, coterminous: bo
     for name in ("prepared", "counts"):
         (trial / name).symlink_to(run.path.resolve() / name)
     options: dict[str, object] = {"region": region, "coterminous": coterminous, "coterminous_list": None}
-    check_budget(trial, region, Charging(None, Path()), options)
+    check_budget(trial, region, Charging(None, ledger), options, entered_as=run.id)
 
 
 def _repeat(
@@ -99,13 +104,14 @@ def _repeat(
     region: Region,
     numbers: Sequence[int],
     out: Path,
+    ledger: Path,
     *,
     coterminous: bool,
     estimates: bool,
 ) -> Errors:
     """The errors of some repetitions; their directories, secrets first, are gone afterwards."""
     for number in numbers:
-        open_trial(run, number, region, coterminous=coterminous)
+        open_trial(run, number, region, ledger, coterminous=coterminous)
     levels = run.parameters.configuration.levels(region)
     domains = sorted((load_domain(run, level) for level in levels), key=lambda domain: -domain.groups)
     pieces = [(number, domain.level, *piece) for domain in domains for number in numbers for piece in domain.pieces()]

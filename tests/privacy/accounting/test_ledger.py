@@ -38,6 +38,7 @@ def request(run: str = "run-1", amount: str | Fraction = "1", states: tuple[str,
         "input_digest": "1" * 64,
         "configuration_digest": "2" * 64,
         "noise_scheme": 1,
+        "records_digest": "4" * 64,
     }
     return Request(**(fields | changes))
 
@@ -292,6 +293,18 @@ def test_the_file_itself_gives_nothing_back(ledger: Ledger, statement: str) -> N
     ):
         database.execute(statement)
     assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(1))
+
+
+def test_a_ledger_of_an_earlier_version_is_taken_over(ledger: Ledger) -> None:
+    ledger.reserve(request("a"), secret)
+    with closing(sqlite3.connect(ledger.path)) as database:  # as it was before it held digests of records alone
+        database.executescript("DROP TABLE data; PRAGMA user_version = 0;")
+    assert ledger.row("a").state == "reserved"  # type: ignore[union-attr]
+    ledger.seal("a", "5" * 64)
+    with pytest.raises(LedgerError, match="charged for as confidential"):
+        ledger.enter_synthetic("b", "1" * 64, "of another form")
+    ledger.enter_synthetic("b", "6" * 64, "7" * 64)
+    assert [run for run, _ in ledger.synthetic_runs()] == ["b"]
 
 
 # Any sequence of requests

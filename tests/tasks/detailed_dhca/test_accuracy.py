@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
 from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_class
 from tasks.detailed_dhca.accuracy.measure import measure_accuracy, open_trial, trial_directory
@@ -31,6 +33,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
+from tasks.detailed_dhca.truth import release_truth
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
 from tasks.inputs.synthetic_mark import MARK_FILE
@@ -51,7 +54,8 @@ def fixed_secret(run: DetailedRun, number: int) -> None:
 
 def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1, *, estimates: bool = False) -> Accuracy:
     params, data = str(example / "params"), str(example / "data")
-    found = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, estimates=estimates)
+    ledger = run.path.parent / "ledger.sqlite"
+    found = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, ledger=ledger, estimates=estimates)
     assert found is not None
     return found
 
@@ -89,7 +93,7 @@ def release(example: Path, place: Path, number: int) -> Path:
     count_population_groups(run, HERE, "us")
     fixed_secret(run, number)
     options = {"region": "us", "coterminous": True, "coterminous_list": None}
-    check_budget(run, "us", Charging(None, Path()), options)
+    check_budget(run, "us", Charging(None, run.path / "ledger.sqlite"), options)
     levels = run.parameters.configuration.levels("us")
     for level in levels:
         measure_totals(run, HERE, level, estimates=True)
@@ -257,13 +261,32 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(example / "data", data)
     (data / MARK_FILE).unlink()
-    run = new_run(tmp_path)
+    run, out, ledger = new_run(tmp_path), tmp_path / "out", tmp_path / "ledger.sqlite"
     with pytest.raises(Refused, match="not marked synthetic"):
-        measure_accuracy(run, HERE, str(example / "params"), str(data), "us", tmp_path / "out", runs=1)
-    assert not (tmp_path / "out").exists()
+        measure_accuracy(run, HERE, str(example / "params"), str(data), "us", out, runs=1, ledger=ledger)
+    assert not out.exists()
     with pytest.raises(Refused, match="no account was named"):  # were that check gone, the budget check would hold
-        open_trial(run, 0, "us", coterminous=True)
+        open_trial(run, 0, "us", ledger, coterminous=True)
     assert not list(run.path.rglob(SECRET))
+
+
+def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, tmp_path: Path) -> None:
+    run, ledger = new_run(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    inputs = (str(example / "params"), str(example / "data"))
+    seen = validate(run, HERE, *inputs, "us")
+    assert seen is not None
+    ledger.open_account(Account("a", "zcdp", Fraction(1)))
+    digests = {"input_digest": "of another geography", "records_digest": seen.records_digest}
+    request = Request("real", "a", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **digests)
+    ledger.reserve(request, str)
+    with pytest.raises(Refused, match="charged for as confidential before"):
+        measure_accuracy(run, HERE, *inputs, "us", tmp_path / "out", runs=1, ledger=ledger.path)
+    for curator in (False, True):
+        with pytest.raises(Refused, match="charged for as confidential before"):
+            release_truth(run, HERE, *inputs, tmp_path / "out", "us", ledger=ledger.path, curator=curator)
+    assert not (tmp_path / "out").exists()
+    assert not list(run.path.rglob(SECRET))
+    assert ledger.synthetic_runs() == []
 
 
 def test_infinite_budgets_are_refused(example: Path, tmp_path: Path) -> None:
