@@ -42,7 +42,7 @@ class BottomUpSettings(RunSettings):
     sampler: Sampler = "exact"
     totals: Location | None = Field(default=None, description="Published totals to calibrate to.")
     calibration: Method = "additive"
-    tolerance: Exact = Field(default="0", description="How far a consistent total may be from the data.")
+    tolerance: Exact = Field(default="0", description="How far from the data a consistent total may be.")
     margins: tuple[tuple[str, ...], ...] | None = Field(default=None, description="Margins; by default each factor.")
     clip: bool = Field(default=False, description="Publish no negative count.")
 

@@ -4,18 +4,25 @@ Source: Clark, Dajani (2019), Data: "We calibrated our noise-injected counts to 
 consistent with our state counts. We did not calibrate for unpublished state counts. We did not report geographies that
 were inconsistent with published state counts."
 
-A total that is met exactly has no noise: the guarantee is conditional on the published totals, and on which of them
-agree with the data, which the list of what was dropped tells.
+Whether a published total agrees with the data is judged on the noisy counts alone (`agree`), so all of this is
+post-processing of noisy counts and public totals, and tells nothing more of anybody. An exact test would be an exact
+answer about the data for every total that one makes up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from privacy.noise.laws import Law
+from privacy.noise.margins import margin_of_error
+
+FALSE_ALARM = Fraction(1, 100)  # the chance that any of the totals that agree with the data is taken for inconsistent
 
 Counts = NDArray[np.int64]
 Case = Literal["calibrated", "calibrated additively", "unpublished", "inconsistent"]
@@ -68,6 +75,37 @@ def _whole(floors: NDArray[np.object_], remainders: NDArray[np.object_], total: 
     return counts
 
 
+def agree(
+    noisy: Counts, group: Counts, published: Mapping[int, int], law: Law, tolerance: Fraction = Fraction(0)
+) -> dict[int, bool]:
+    """Which published totals agree with the data, as far as the noisy counts tell.
+
+    A total agrees where it is no further from its group's noisy sum than the margin that the sum's own noise exceeds
+    with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, all
+    would agree but with probability FALSE_ALARM at most. A wrong total is found out the surer the further it is off.
+
+    Parameters
+    ----------
+    noisy, group : int64[cells]
+        Noisy counts, and the group of each cell; a negative group is none.
+    published : {group: total}
+    law : the noise of a cell
+    tolerance : how far from the data a total may be besides, in the unit of the counts
+    """
+    sums, cells = dict.fromkeys(published, 0), dict.fromkeys(published, 0)
+    numbers, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    totals = np.zeros(len(numbers), np.int64)
+    np.add.at(totals, place, noisy)
+    for number, total, size in zip(numbers.tolist(), totals.tolist(), sizes.tolist(), strict=True):
+        if number in published:
+            sums[number], cells[number] = total, size
+    alpha = FALSE_ALARM / max(len(published), 1)
+    return {
+        number: abs(sums[number] - total) <= tolerance + (margin_of_error(law, size, alpha) if size else 0)
+        for (number, total), size in zip(published.items(), cells.values(), strict=True)
+    }
+
+
 @dataclass(frozen=True)
 class Calibrated:
     """Counts after calibration, and what was done with each group."""
@@ -95,7 +133,8 @@ def calibrate(
     published : {group: total}
         Groups that are not in it are unpublished and left as they are.
     consistent : {group: bool}
-        Of the published groups: whether the total agrees with the data. Groups for which it does not are not reported.
+        Of the published groups: whether the total agrees with the data (`agree`). Groups for which it does not are not
+        reported.
     method : additive (default), ratio or nonnegative
     """
     counts, reported = noisy.copy(), np.ones(len(noisy), dtype=np.bool_)

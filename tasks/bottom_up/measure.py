@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privacy.accounting.bottom_up import BottomUp
 from privacy.accounting.ledger import Request
 from privacy.analyses.slides_sampler import two_tailed
-from privacy.estimation.calibration import Method, calibrate
+from privacy.estimation.calibration import Method, agree, calibrate
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
 from tasks.bottom_up.domain import Domain, Totals
@@ -161,7 +161,7 @@ def _calibrate(run: RunDirectory) -> None:
     if plan.totals is not None:
         grouping = plan.totals.grouping
         group = np.where(reported, grouping.of(np.arange(len(noisy))), -1)
-        consistent = _consistent(run, plan, plan.totals)
+        consistent = _consistent(run, plan, plan.totals, noisy, group)
         done = calibrate(noisy, group, plan.totals.published, consistent, plan.calibration)
         noisy, reported = done.counts, reported & done.reported
         cases = [{**grouping.label(number), "case": case} for number, case in done.cases.items()]
@@ -169,11 +169,15 @@ def _calibrate(run: RunDirectory) -> None:
     save_arrays(run / FINAL, {"count": noisy, "reported": reported})
 
 
-def _consistent(run: RunDirectory, plan: Plan, totals: Totals) -> dict[int, bool]:
-    """Which published totals agree with the data, to the tolerance. This is exact knowledge, and released as such."""
-    exact = np.zeros(totals.grouping.groups, np.int64)
+def _consistent(
+    run: RunDirectory, plan: Plan, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
+) -> dict[int, bool]:
+    """Which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
     tabulated: Tabulated = load_object(run / TABULATED)
+    within = plan.tolerance / plan.domain.grid
+    if not tabulated.synthetic:
+        return agree(noisy, group, totals.published, plan.mechanism.law, within)
+    exact = np.zeros(totals.grouping.groups, np.int64)
     for cell, steps in _partitions(run, tabulated.partitions):
         np.add.at(exact, totals.grouping.of(cell), steps)
-    within = plan.tolerance / plan.domain.grid
     return {number: abs(int(exact[number]) - total) <= within for number, total in totals.published.items()}

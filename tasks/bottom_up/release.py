@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from privacy.estimation.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
@@ -33,9 +34,12 @@ STATEMENTS_BOTTOM_UP = {
     "count, or to the cells that it sums, before calibration and clipping.",
     "clipping": "Where negative counts are clipped each published count is, after all sums: the clipped counts are "
     "biased upwards, and margins may differ from the sums of their clipped cells.",
-    "calibration": "Counts of a calibrated group sum to its published total, which has no noise: the guarantee is "
-    "conditional on the published totals, and on which of them agree with the data. Groups whose published total does "
-    "not agree are not reported, and are in no margin.",
+    "calibration": "Counts of a calibrated group sum to its published total. Groups whose published total does not "
+    "agree with the data are not reported, and are in no margin.",
+    "noisy_test": "Whether a published total agrees was judged on the noisy counts alone, by the margin of their sum's "
+    "noise and the tolerance, so it is post-processing. Were all totals those of the data, any would be dropped with "
+    f"probability {FALSE_ALARM} at most.",
+    "exact_test": "Whether a published total agrees was tested against the synthetic data itself.",
     "slides": "The noise came from the slides' floating-point sampler, which is not epsilon-DP: its tail is cut.",
 }
 
@@ -117,7 +121,9 @@ def _in_units(plan: Plan, steps: NDArray[np.int64]) -> NDArray[Any]:
 def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
     tabulated: Tabulated = load_object(run / TABULATED)
     mechanism, domain = plan.mechanism, plan.domain
-    said = ["guarantee", "margins"] + ["clipping"] * plan.clip + ["calibration"] * (plan.totals is not None)
+    said = ["guarantee", "margins"] + ["clipping"] * plan.clip
+    if plan.totals is not None:
+        said += ["calibration", "exact_test" if tabulated.synthetic else "noisy_test"]
     said += ["slides"] * (plan.sampler == "slides")
     return {
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",

@@ -18,7 +18,7 @@ from privacy.accounting.conversions import secrecy_of_the_sample
 from privacy.analyses.accuracy_curve import Errors, Simulation, errors, expected, fresh_noise, operating_system_words
 from privacy.analyses.geometric_moments import absolute_sum, moments, pmf_of_sum
 from privacy.analyses.slides_sampler import difference, one_sided, two_tailed
-from privacy.estimation.calibration import METHODS, additive, calibrate, nonnegative, ratio
+from privacy.estimation.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative, ratio
 from privacy.estimation.histogram import Factor, Histogram
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
@@ -308,6 +308,34 @@ def test_the_three_cases_of_the_slides():
     assert done.counts.tolist() == [9, 11, 7, -3, 8, 8, 99]
     assert done.reported.tolist() == [True, True, False, False, True, True, True]
     assert done.cases == {0: "calibrated", 1: "inconsistent", 2: "unpublished"}
+
+
+def test_a_total_agrees_within_the_margin_of_its_groups_noisy_sum():
+    law, noisy, group = TwoSidedGeometric(Fraction(2)), np.array([10, 12, 7, -3, 99]), np.array([0, 0, 1, 1, -1])
+    margin = margin_of_error(law, 2, FALSE_ALARM / 2)
+    for off, agrees in ((0, True), (margin, True), (margin + 1, False)):
+        for sign in (1, -1):
+            found = agree(noisy, group, {0: 22 + sign * off, 1: 4}, law)
+            assert found == {0: agrees, 1: True}
+    assert agree(noisy, group, {0: 22 + margin + 3, 1: 4}, law, Fraction(3)) == {0: True, 1: True}
+    assert agree(noisy, group, {5: 0}, law) == {5: True}  # nothing but structural zeros
+    assert agree(noisy, group, {}, law) == {}
+
+
+def test_true_totals_are_taken_for_wrong_as_seldom_as_said():
+    """20,000 releases of 5 groups of 8 cells: dropped in at most FALSE_ALARM of them, and in more than a third of it.
+
+    Binomial(20,000, p): with p <= 0.01 a share above 0.0125 has probability below 3e-4 (4 standard errors are 0.0028).
+    """
+    law, published = TwoSidedGeometric(Fraction(3)), dict.fromkeys(range(5), 0)
+    noise = fresh_noise(law, 20_000 * 40, seeded()).reshape(-1, 40)
+    sums = noise.reshape(-1, 5, 8).sum(axis=2)
+    margin = margin_of_error(law, 8, FALSE_ALARM / 5)
+    group = np.repeat(np.arange(5), 8)
+    for row in range(200):  # the test itself is that of the margin
+        assert agree(noise[row], group, published, law) == {g: abs(int(sums[row, g])) <= margin for g in range(5)}
+    share = (np.abs(sums) > margin).any(axis=1).mean()
+    assert FALSE_ALARM / 3 < share < 0.0125
 
 
 def test_a_ratio_that_cannot_be_is_met_additively_and_said():

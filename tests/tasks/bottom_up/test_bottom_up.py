@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,13 +23,25 @@ from tasks.bottom_up import measure as bottom_up_measure
 from tasks.bottom_up import tabulate as bottom_up_tabulate
 from tasks.bottom_up.domain import Domain, read_domain, read_totals
 from tasks.bottom_up.example import make_example
-from tasks.bottom_up.measure import PLAN, QUERY, Plan, calibrate_counts, check_budget, exact_counts, measure
+from tasks.bottom_up.measure import (
+    CASES,
+    FINAL,
+    PLAN,
+    QUERY,
+    Plan,
+    calibrate_counts,
+    check_budget,
+    exact_counts,
+    measure,
+)
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.findings import read_findings
+from tasks.inputs.synthetic_mark import MARK_FILE, Mark
 from tasks.lifecycle.authorization import SECRET, read_authorization
+from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.files import save_object
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import RunDirectory
@@ -358,6 +370,18 @@ def account(tmp_path: Path) -> Charging:
     return Charging("long-form", ledger)
 
 
+def account_in(folder: Path) -> Path:
+    Ledger(folder / "ledger.sqlite").open_account(Account("long-form", "puredp", Fraction(1)))
+    return folder / "ledger.sqlite"
+
+
+def mark(table: str) -> None:
+    """Declare a table synthetic."""
+    path = Path(table)
+    declared = Mark("a test", "1", None, {path.name: file_digest(path)})
+    (path.parent / MARK_FILE).write_text(json.dumps(asdict(declared)))
+
+
 def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
     planned(tmp_path, run)
     check_budget(run, account)
@@ -462,7 +486,7 @@ def test_a_release_adds_up(tmp_path, run, account):
 
 @pytest.mark.parametrize("method", ["additive", "ratio", "nonnegative"])
 def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run, account, method):
-    totals = "STATE,TOTAL\n44,10\n45,\n46,5\n"  # 44 agrees, 45 is unpublished, 46 has 4
+    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is unpublished, 46 has 4
     plan = planned(tmp_path, run, totals=totals, calibration=method, margins=(("STATE",), ()))
     manifest, tables = released(tmp_path, run, account, plan)
     states = {row["STATE"]: row["COUNT"] for row in tables["by-state"].to_pylist()}
@@ -476,11 +500,41 @@ def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run,
     assert "calibration" in manifest["statements"]
 
 
-def test_a_tolerance_takes_a_total_that_is_near(tmp_path, run, account):
-    plan = planned(tmp_path, run, totals="STATE,TOTAL\n46,5\n", tolerance=Fraction(1))
+@pytest.mark.parametrize("tolerance", [495, 496])
+def test_a_tolerance_takes_a_total_that_is_near(tmp_path, run, account, tolerance):
+    """Of synthetic data: there the test is exact, and its edge is known."""
+    mark(write_table(tmp_path))
+    plan = planned(tmp_path, run, totals="STATE,TOTAL\n46,500\n", tolerance=Fraction(tolerance))
     manifest, tables = released(tmp_path, run, account, plan)
-    assert {"STATE": "46", "case": "calibrated"} in manifest["calibration"]["groups"]
-    assert [row["COUNT"] for row in tables["by-state"].to_pylist() if row["STATE"] == "46"] == [5]
+    case = {"STATE": "46", "case": "calibrated" if tolerance == 496 else "inconsistent"}
+    assert case in manifest["calibration"]["groups"]
+    assert "exact_test" in manifest["statements"]
+    counts = [row["COUNT"] for row in tables["by-state"].to_pylist() if row["STATE"] == "46"]
+    assert counts == ([500] if tolerance == 496 else [])
+
+
+def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_path, account, monkeypatch):
+    """Two tables, one person apart, and noise that hides the difference: the same cases and the same release.
+
+    An exact test would tell them apart by made-up totals, whatever the noise.
+    """
+    made = []
+    for name, more in (("one", 0), ("two", 1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [*ROWS, *[("46001", "2", "101")] * more]
+        directory = RunDirectory(folder / "runs" / "r1")
+        directory.create()
+        plan = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
+        check_budget(directory, Charging("long-form", account_in(folder)))
+        noisy = np.array(wanted(plan.domain), np.int64)
+        noise = noisy - exact_counts(directory, 0, len(noisy))
+        monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, plan, start, stop, noise=noise: noise)
+        measure(directory, Here())
+        calibrate_counts(directory, Here())
+        made.append((load_object(directory / CASES), np.load(directory / f"{FINAL}/count.npy").tolist()))
+    assert made[0] == made[1]
+    assert {"STATE": "46", "case": "calibrated"} in made[0][0]
 
 
 def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
