@@ -10,7 +10,8 @@ from pydantic import AfterValidator, Field
 
 from flows.execution.settings import Location, RunSettings
 from privacy.estimation.calibration import Method
-from tasks.bottom_up.domain import read_domain, read_totals
+from privacy.noise.sampler import check_law
+from tasks.bottom_up.domain import check_margins, read_domain, read_totals
 from tasks.bottom_up.measure import Plan, Sampler
 from tasks.inputs.configuration import exact_number as parse_number
 from tasks.lifecycle.errors import Refused
@@ -70,11 +71,10 @@ class BottomUpSettings(RunSettings):
                 margins=each if self.margins is None else self.margins,
                 clip=self.clip,
             )
-            for margin in plan.margins:
-                domain.grouping(margin)
+            check_margins(domain, plan.margins)
             if plan.tolerance < 0:
                 raise ValueError("the tolerance must not be negative")
-            plan.mechanism  # noqa: B018  refuses a budget that is not positive
+            check_law(plan.mechanism.law)
         except ValueError as error:
             raise Refused(str(error)) from None
         return plan

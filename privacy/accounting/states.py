@@ -1,7 +1,18 @@
 """The states that an account's budget is kept by, as two-digit FIPS codes: each has one name, so one sum of charges."""
 
+import re
+from collections.abc import Iterable
+
 STATES_US = tuple(f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52))  # with DC, 11
 STATES_PR = ("72",)
+_CODES = (
+    "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR "
+    "PA RI SC SD TN TX UT VT VA WA WV WI WY PR"
+)
+POSTAL = dict(zip((*STATES_US, *STATES_PR), _CODES.split(" "), strict=True))
+_OF_POSTAL = {code: state for state, code in POSTAL.items()}
+_PLACE = re.compile(r"(?:[0-9]{7}US)?([0-9]{2})(?:[0-9]{3}|[0-9]{5}|[0-9]{9,10}|[0-9]{13,14})?")
+_NOWHERE = re.compile("[09]*")
 
 
 def check_states(states: tuple[str, ...]) -> None:
@@ -18,3 +29,21 @@ def check_states(states: tuple[str, ...]) -> None:
         )
     if twice := sorted({state for state in states if states.count(state) > 1}):
         raise ValueError(f"states stand twice: {', '.join(twice)}")
+
+
+def states_of(levels: Iterable[str]) -> set[str]:
+    """The states that levels lie in where all look like codes of states, counties, places, tracts or blocks, else none.
+
+    Such codes are the FIPS code of a state with nothing or 3, 5, 9, 10, 13 or 14 digits behind it, perhaps after a
+    prefix as 0500000US, or the state's postal code. Levels of 0s or 9s only, and empty ones, stand for nowhere.
+    """
+    states = set()
+    for level in levels:
+        if _NOWHERE.fullmatch(level):
+            continue
+        place = _PLACE.fullmatch(level)
+        state = place[1] if place else _OF_POSTAL.get(level, "")
+        if state not in POSTAL:
+            return set()
+        states.add(state)
+    return states

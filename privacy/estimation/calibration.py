@@ -36,11 +36,13 @@ def additive(noisy: Counts, total: int) -> Counts:
 
 
 def ratio(noisy: Counts, total: int) -> Counts:
-    """c_i = n_i T / R. Raises ValueError where R <= 0 or T < 0: the counts would change sign."""
+    """c_i = n_i T / R. Raises ValueError where R <= 0 or T < 0, or where a count would be too large."""
     of = int(noisy.sum())
     if of <= 0 or total < 0:
         raise ValueError("ratio calibration needs a positive noisy sum and a total that is not negative")
     scaled = noisy.astype(object) * total  # exact: products may pass 2^63
+    if abs(scaled // of).max() >= 1 << 62:
+        raise ValueError("ratio calibration would give counts beyond 2^62")
     return _whole(scaled // of, scaled % of, total)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from flint import acb, arb, ctx
 
@@ -25,8 +25,17 @@ class SymmetricLaw(ABC):
     """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
 
     The methods without a precision are exact; `try_quantile` may say None. Methods that begin with an underscore work
-    at the caller's working precision.
+    at the caller's working precision. No law with a `parameter` outside of (narrowest, widest) can be drawn from: see
+    `privacy.noise.sampler.check_law`.
     """
+
+    narrowest: ClassVar[Fraction]
+    widest: ClassVar[Fraction]
+
+    @property
+    @abstractmethod
+    def parameter(self) -> Fraction:
+        """The number that gives the law its width."""
 
     def pmf(self, k: int, precision: int = FIRST_PRECISION) -> arb:
         """P(X = k), with a relative error near 2^-precision."""
@@ -100,6 +109,13 @@ class DiscreteGaussian(SymmetricLaw):
     """
 
     sigma_squared: Fraction
+    narrowest: ClassVar[Fraction] = Fraction(1, 1 << 15)  # P(X > 0) < exp(-2^14) = 2^-23637, which 2^15 bits still hold
+    widest: ClassVar[Fraction] = Fraction(1 << 36)  # 2^21 boundaries would not reach 2^-64 at 8 standard deviations
+
+    @property
+    def parameter(self) -> Fraction:
+        """sigma_squared."""
+        return self.sigma_squared
 
     def __post_init__(self) -> None:
         if self.sigma_squared <= 0:
@@ -161,6 +177,13 @@ class TwoSidedGeometric(SymmetricLaw):
     """
 
     scale: Fraction
+    narrowest: ClassVar[Fraction] = Fraction(1, 1 << 14)  # P(X > 0) < exp(-2^14)
+    widest: ClassVar[Fraction] = Fraction(1 << 17)  # 2^21 boundaries would reach exp(-2^4) only
+
+    @property
+    def parameter(self) -> Fraction:
+        """The scale."""
+        return self.scale
 
     def __post_init__(self) -> None:
         if self.scale <= 0:

@@ -25,6 +25,7 @@ LONGEST_TABLE = 1 << 22  # boundaries
 BLOCK = 1 << 14  # words handled at once: block, indices and draws together stay in a core's cache
 _GUIDE_BITS = range(12, 21, 2)
 _TOO_WIDE = "the noise is too wide for the sampler: its table would have more than 2^22 boundaries"
+_TOO_NARROW = "the noise is too narrow for the sampler: a budget this large leaves no noise"
 _SEARCH = np.iinfo(np.int32).min  # mark of a guide cell that holds a boundary
 
 
@@ -94,11 +95,19 @@ def boundaries(law: Law) -> Words:
     return np.concatenate([below[::-1], ~below])
 
 
-def check_width(law: Law) -> None:
-    """Raise ValueError where `boundaries` would; without making the table where a bound on the tail tells."""
+def check_law(law: Law) -> None:
+    """Raise ValueError where the noise of a law could not be drawn, before a budget is spent on it; within a second.
+
+    Every release asks this of every law that it will draw from. Refused are a table of more than 2^22 boundaries and a
+    law so narrow that its tail could not be told from 0: `decide` ends at 2^15 bits. Both are seen from the parameter.
+    """
+    if not law.narrowest < law.parameter < law.widest:
+        raise ValueError(_TOO_WIDE if law.parameter >= law.widest else _TOO_NARROW)
     with working_precision(FIRST_PRECISION):
         if law._tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
             return
+        if not law._pmf(LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
+            raise ValueError(_TOO_WIDE)
     boundaries(law)
 
 

@@ -12,14 +12,18 @@ A domain is a JSON document:
 ```
 
 `states` are charged in the ledger: two-digit FIPS codes of all the states that the table covers. A factor or group
-named STATE has no other levels. The rest but `factors` may be left out. A group is the leading characters of a
-factor's levels. Everything here is public.
+named STATE has no other levels, and so has one whose levels look like codes of places, by the states they begin with;
+`not_places` lists factors that only look so, as AGE with levels 01 and 02. The rest but `factors` may be left out. A
+group is the leading characters of a factor's levels. Everything here is public.
+
+Names and levels must be such that a release can be written with them: that is found out here, before anything is spent.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,10 +38,16 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from privacy.accounting.bottom_up import BottomUp
-from privacy.accounting.states import check_states
+from privacy.accounting.states import check_states, states_of
 from privacy.estimation.histogram import Factor, Histogram
 from tasks.inputs.configuration import exact_number
 from tasks.lifecycle.errors import Refused
+
+NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
+TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases
+LONGEST_MARGIN = 200  # characters of its names: they name a file
+MOST_STEPS = 1 << 31  # of a record: counts of 2^32 such records fit int64
+LARGEST_TOTAL = 1 << 53  # steps
 
 
 class Weight(BaseModel):
@@ -70,6 +80,7 @@ class Domain(BaseModel):
     structural_zeros: tuple[dict[str, str], ...] = ()
     weight: Weight | None = None
     delimiter: Literal[",", "|", ";", "\t"] = ","
+    not_places: tuple[str, ...] = ()
 
     @cached_property
     def histogram(self) -> Histogram:
@@ -173,14 +184,15 @@ def read_domain(path: Path) -> Domain:
     try:
         raw = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=exact_number, parse_int=exact_number)
         domain = Domain.model_validate(_whole_numbers(raw))
+        histogram = domain.histogram
         for name, group in domain.groups.items():
-            domain.histogram.factor(group.of)
+            histogram.factor(group.of)
             if name in domain.factors:
                 raise ValueError(f"{name!r} is a factor and a group")
+        _check_writable(domain)
         check_states(domain.states)
         _check_covered(domain)
-        if domain.weight and domain.weight.grid > domain.weight.most:
-            raise ValueError("weight: grid is above most")
+        _check_weight(domain.weight)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
@@ -192,14 +204,63 @@ def read_domain(path: Path) -> Domain:
     return domain
 
 
+def _check_writable(domain: Domain) -> None:
+    """Refuse names that a release's tables and files could not have, or not apart, and levels that no text can hold."""
+    names = (*domain.factors, *domain.groups)
+    if wrong := [name for name in names if not re.fullmatch(NAME, name)]:
+        raise ValueError(f"{wrong[0][:40]!r} is no name for a factor: up to 64 letters, digits and _, a letter first")
+    folded = [name.casefold() for name in names]
+    if taken := [name for name in names if name.casefold() in TAKEN or folded.count(name.casefold()) > 1]:
+        raise ValueError(
+            f"{taken[0]!r} cannot be a factor or group: names are distinct, also in small letters, and none is "
+            f"{', '.join(TAKEN)}"
+        )
+    for name, levels in domain.factors.items():
+        for level in levels:
+            if not level.isprintable() or set(level) & set('|"'):
+                raise ValueError(f'{name}: the level {level[:40]!a} has characters that no release can hold, as | or "')
+
+
+def check_margins(domain: Domain, margins: Sequence[Sequence[str]]) -> None:
+    """Refuse margins that the domain does not have, that stand twice, or whose file would have too long a name.
+
+    Raises
+    ------
+    ValueError
+        with what is to be said of the margin.
+    """
+    for margin in margins:
+        domain.grouping(margin)
+        if len(set(margin)) < len(margin) or margins.count(margin) > 1:
+            raise ValueError(f"margin {','.join(margin)} stands twice, or a name in it")
+        if len(",".join(margin)) > LONGEST_MARGIN:
+            raise ValueError(f"margin {','.join(margin)[:40]}… is longer than {LONGEST_MARGIN} characters")
+
+
 def _check_covered(domain: Domain) -> None:
-    """Refuse a domain whose STATE has levels that would not be charged."""
-    for name in (name for name in (*domain.factors, *domain.groups) if name.upper() == "STATE"):
+    """Refuse a domain with states that would not be charged."""
+    if unknown := sorted(set(domain.not_places) - {*domain.factors, *domain.groups}):
+        raise ValueError(f"not_places: unknown factor {unknown[0]!r}")
+    for name in sorted((*domain.factors, *domain.groups), key=lambda name: name.upper() != "STATE"):
         (levels,) = domain.grouping((name,)).levels
-        if uncharged := sorted(set(levels) - set(domain.states)):
+        if name.upper() == "STATE":
+            if uncharged := sorted(set(levels) - set(domain.states)):
+                raise ValueError(
+                    f"{name} has levels that are not in states, the FIPS codes charged: {', '.join(uncharged)}"
+                )
+        elif name not in domain.not_places and (uncharged := sorted(states_of(levels) - set(domain.states))):
             raise ValueError(
-                f"{name} has levels that are not in states, the FIPS codes charged: {', '.join(uncharged)}"
+                f"the levels of {name} look like places in states that are not charged: {', '.join(uncharged)}; "
+                f"add them to states, or {name} to not_places"
             )
+
+
+def _check_weight(weight: Weight | None) -> None:
+    """Refuse weights whose sums could pass the numbers that counts are held in."""
+    if weight and weight.grid > weight.most:
+        raise ValueError("weight: grid is above most")
+    if weight and max(weight.most, weight.most / weight.grid) > MOST_STEPS:
+        raise ValueError(f"weight: most is above {MOST_STEPS:,}, as such or in steps of grid")
 
 
 def _whole_numbers(raw: Any) -> Any:
@@ -258,4 +319,6 @@ def _steps(text: str, grid: Fraction, line: int) -> int:
         raise ValueError(f"line {line}: {text[:20]!r} {error}") from None
     if steps < 0 or steps.denominator != 1:
         raise ValueError(f"line {line}: a total is not negative and a multiple of the grid, {grid}; not {text}")
+    if steps > LARGEST_TOTAL:
+        raise ValueError(f"line {line}: a total is at most {LARGEST_TOTAL:,} steps of the grid")
     return int(steps)

@@ -115,7 +115,9 @@ def _table(
 
 def _in_units(plan: Plan, steps: NDArray[np.int64]) -> NDArray[Any]:
     grid = plan.domain.grid
-    return steps * int(grid) if grid.denominator == 1 else steps * grid.numerator / grid.denominator
+    if grid.denominator == 1:
+        return steps * int(grid)
+    return steps.astype(np.float64) * grid.numerator / grid.denominator  # rounded once, up to products of 2^53
 
 
 def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:

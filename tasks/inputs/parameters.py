@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from privacy.accounting.composition import query_budgets
 from privacy.noise.laws import law
-from privacy.noise.sampler import check_width
+from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Configuration, budget_key, parse_configuration
 from tasks.inputs.files import digest_file, read_bytes, unchanged
 from tasks.inputs.findings import Finding, has_errors
@@ -70,7 +70,7 @@ def _check_levels(configuration: Configuration, iterations: Iterations) -> list[
         budgets = query_budgets(configuration.budget(level), configuration.stage_1_fraction)
         try:
             for budget in (budgets.total_only, budgets.stage_1, budgets.stage_2):
-                check_width(law(configuration.privacy_defn, budget, stability))
+                check_law(law(configuration.privacy_defn, budget, stability))
         except ValueError as error:
             found.append(Finding("config.json", f"{level}: {error}", budget_key(level)))
     return found

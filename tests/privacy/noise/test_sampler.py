@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric
+from privacy.noise.margins import margin_of_error, suppression_threshold
 from privacy.noise.randomness import Keystream
-from privacy.noise.sampler import BLOCK, Sampler, settle
+from privacy.noise.sampler import BLOCK, LONGEST_TABLE, Sampler, check_law, settle
 from privacy.noise.sampler import boundaries as make_boundaries
 
 SMALL = [DiscreteGaussian(Fraction(1, 20)), DiscreteGaussian(Fraction(21, 10)), TwoSidedGeometric(Fraction(1, 3))]
@@ -177,3 +178,28 @@ def test_tables_are_made_once_and_cannot_be_changed():
     assert first._boundaries is second._boundaries
     with pytest.raises(ValueError, match="read-only"):
         first._boundaries[0] = 1
+
+
+@pytest.mark.parametrize("exponent", [-90, -30, -9, -6, -5, 5, 6, 9, 90])
+@pytest.mark.parametrize("kind", [DiscreteGaussian, TwoSidedGeometric])
+def test_a_law_is_refused_at_once_or_can_be_drawn_from(kind, exponent):
+    """Whatever the budget: no long arithmetic, and no law that passes here and fails when the noise is drawn."""
+    law = kind(Fraction(10) ** exponent)
+    if kind is TwoSidedGeometric or exponent not in (5, 6, 9):
+        with pytest.raises(ValueError, match="the noise is too " + ("wide" if exponent > 0 else "narrow")):
+            check_law(law)
+        return
+    check_law(law)
+    assert len(boundaries(law)) <= LONGEST_TABLE
+    assert margin_of_error(law) > 0
+
+
+@pytest.mark.parametrize(
+    "law", [DiscreteGaussian(Fraction(1, (1 << 15) - 1)), TwoSidedGeometric(Fraction(1, (1 << 14) - 1))]
+)
+def test_the_narrowest_laws_can_be_drawn_from(law):
+    check_law(law)
+    draws = Sampler(law).sample(np.array([0, 1, 1 << 63, FULL], np.uint64), lambda position, round: 1 << 63)
+    assert draws[1:3].tolist() == [0, 0]
+    assert [margin_of_error(law, cells) for cells in (1, 2, 1000)] == [0, 0, 0]
+    assert suppression_threshold(law, Fraction(99, 100)) == 0

@@ -21,7 +21,7 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.bottom_up import measure as bottom_up_measure
 from tasks.bottom_up import tabulate as bottom_up_tabulate
-from tasks.bottom_up.domain import Domain, read_domain, read_totals
+from tasks.bottom_up.domain import Domain, check_margins, read_domain, read_totals
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
     CASES,
@@ -128,13 +128,62 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
         ({"weight": {"column": "W", "most": 1, "grid": 2}}, "grid is above most"),
         ({"weight": {"column": "W", "most": -1}}, "weight/most"),
         ({"delimiter": "and"}, "delimiter"),
+        ({"factors": {"A/B": ["x"]}}, "'A/B' is no name"),
+        ({"factors": {"A" * 300: ["x"]}}, "is no name"),
+        ({"factors": {"\u00d1": ["x"]}}, "is no name"),
+        ({"factors": {"a": ["x"], "A": ["x"]}}, "distinct, also in small letters"),
+        ({"factors": {"COUNT": ["x"]}}, "'COUNT' cannot be"),
+        ({"factors": {"Moe": ["x"]}}, "'Moe' cannot be"),
+        ({"factors": {"TOTAL": ["x"]}}, "'TOTAL' cannot be"),
+        ({"factors": {"case": ["x"]}}, "'case' cannot be"),
+        ({"groups": {"county": {"of": "COUNTY", "first": 2}}}, "distinct"),
+        ({"factors": {"A": ["x|y"]}}, "characters that no release can hold"),
+        ({"factors": {"A": ['x"y']}}, "characters that no release can hold"),
+        ({"factors": {"A": ["x\ny"]}}, "characters that no release can hold"),
+        ({"factors": {"A": ["\ud800"]}}, "characters that no release can hold"),
+        ({"factors": {"STATEFP": ["44", "02"]}}, "STATEFP look like places in states that are not charged: 02"),
+        ({"factors": {"PLACE": ["0212340", "4412340", "9999999"]}}, "not charged: 02"),
+        ({"factors": {"GEO": ["0500000US02001", "0500000US44001"]}}, "not charged: 02"),
+        ({"factors": {"HOME": ["RI", "AK"]}}, "not charged: 02"),
+        ({"factors": {"AGE": ["01", "02"]}, "not_places": ["AG"]}, "unknown factor 'AG'"),
+        ({"weight": {"column": "W", "most": 3e9}}, "weight: most is above"),
+        ({"weight": {"column": "W", "most": 1, "grid": 1e-10}}, "weight: most is above"),
     ],
     ids=str,
 )
 def test_bad_domains_are_refused_in_one_line(tmp_path, changes, message):
+    if "factors" in changes:
+        changes = {"groups": {}, "structural_zeros": [], **changes}
     with pytest.raises(Refused, match=message) as refused:
         read_domain(write_domain(tmp_path, **changes))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("levels", [["01", "02", "03"], ["1", "2"], ["02", "44", "other"], ["0", "101"], ["44", "99"]])
+def test_levels_that_are_no_places_are_left_alone(tmp_path, levels):
+    write_domain(tmp_path, factors={"A": levels}, groups={}, structural_zeros=[])
+    assert read_domain(tmp_path / "domain.json").histogram.cells == len(levels)
+
+
+def test_a_factor_that_only_looks_like_places_is_named(tmp_path):
+    changes = {"groups": {}, "structural_zeros": [], "not_places": ["AGE"]}
+    assert read_domain(write_domain(tmp_path, factors={"AGE": ["01", "02"]}, **changes)).not_places == ("AGE",)
+
+
+@pytest.mark.parametrize(
+    ("margins", "message"),
+    [
+        ([["SEX"], ["SEX"]], "twice"),
+        ([["SEX", "SEX"]], "twice"),
+        ([["TOWN"]], "TOWN"),
+        ([[f"{letter * 60}" for letter in "ABCD"]], "longer than"),
+    ],
+)
+def test_margins_that_no_file_could_hold_are_refused(tmp_path, margins, message):
+    factors = {letter * 60: ["x"] for letter in "ABCD"} | {"SEX": ["1", "2"]}
+    domain = read_domain(write_domain(tmp_path, factors=factors, groups={}, structural_zeros=[]))
+    with pytest.raises(ValueError, match=message):
+        check_margins(domain, margins)
 
 
 def test_domains_that_cannot_be_read_are_refused(tmp_path):
