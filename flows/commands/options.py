@@ -75,6 +75,9 @@ class RunOptions(ClusterOptions):
     """What a command takes that runs a flow under a run id, whatever the flow computes."""
 
     account: Annotated[str | None, typer.Option(help="The account that is charged; none for synthetic data.")] = None
+    second_account: Annotated[
+        bool, typer.Option("--second-account", help="Charge persons whom another account was charged for: it is meant.")
+    ] = False
     run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr for each region.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Go on with a run that stopped.")] = None
     ledger: LedgerFile = None
@@ -104,6 +107,7 @@ class RunOptions(ClusterOptions):
         """The settings that a new run of any system has, but where its release goes."""
         return {
             "account": self.account,
+            "second_account": self.second_account,
             "ledger": str(self.ledger_file),
             "state": str(self.home),
             "run_id": run_id,

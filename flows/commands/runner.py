@@ -98,7 +98,7 @@ class Outcome(Generic[S]):
 
     def told(self) -> dict[str, Any]:
         """Return what --json says of every run."""
-        from flows.reports.curator import findings_data, other_data
+        from flows.reports.curator import findings_data, other_data, together
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         skipped = "skipped: no block, or switched off"
@@ -107,6 +107,7 @@ class Outcome(Generic[S]):
             "state": "released" if self.release else "not released" if self.problem else skipped,
             "problem": str(self.problem) if self.problem else None,
             "other_data": other_data(ledger, run_id),
+            "accounts_together": together(ledger, run_id),
         }
         if self.findings:
             told["findings"] = findings_data(self.findings)
@@ -124,13 +125,15 @@ class Outcome(Generic[S]):
 
 def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
     """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
-    from flows.reports.curator import other_data_warning
+    from flows.reports.curator import other_data_warning, together_warning
 
     lines = [f"[bold]{name}[/] {told['state']} (run {told['run']})"]
     if spent := told.get("spent"):
         charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
         lines.append(f"   spent    {spent['unit']} {spent['unbounded']['decimal']:g}{charged}")
         lines.append(f"   release  {told['release']}")
+    if told["accounts_together"]:
+        lines.append(together_warning(told["accounts_together"]))
     if told["other_data"]:
         lines.append(other_data_warning(told["run"], told["other_data"]))
     return lines

@@ -70,6 +70,7 @@ class RunSettings(BaseModel, ABC):
 
     out: Folder = Field(description="Where the release goes, to a folder in OUT; {run} in it is the run id.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
+    second_account: bool = Field(default=False, description="Charge persons whom another account was charged for.")
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
     state: Location = Field(default_factory=lambda: str(state_home()), description="Confidential run directories.")
     run_id: str | None = Field(default=None, pattern=rf"^{RUN_ID}$")
@@ -87,7 +88,7 @@ class RunSettings(BaseModel, ABC):
     @property
     def charging(self) -> Charging:
         """Where the spend is charged."""
-        return Charging(self.account, Path(self.ledger))
+        return Charging(self.account, Path(self.ledger), self.second_account)
 
     @property
     def runs(self) -> Path:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
-from privacy.accounting.ledger import Ledger, LedgerError
+from privacy.accounting.ledger import Ledger, LedgerError, shown
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.manifest import DELTA
 from tasks.lifecycle.run_directory import RunDirectory
@@ -71,6 +71,26 @@ def other_data_warning(run_id: str, others: Sequence[str]) -> str:
     return (
         f"[yellow]warning:[/] the data of run {run_id} is not that of {', '.join(others)}, "
         "charged to the same account and states"
+    )
+
+
+def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
+    """What all accounts that were charged for a run's persons have spent on them; None where there is one account."""
+    try:
+        found = Ledger(ledger).together(run_id)
+    except LedgerError:
+        return None
+    if found is None:
+        return None
+    unit = "rho" if found.definition == "zcdp" else "epsilon"
+    return {"accounts": found.accounts, "unit": unit, "amount": found.amount}
+
+
+def together_warning(told: dict[str, Any]) -> str:
+    """What a curator must hear of persons that several accounts were charged for."""
+    return (
+        f"[yellow]warning:[/] the same persons were charged to {', '.join(told['accounts'])}: together they have spent "
+        f"{told['unit']} {shown(told['amount'])} in the state charged most, and that is what bounds them"
     )
 
 

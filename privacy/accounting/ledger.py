@@ -89,7 +89,8 @@ class Request:
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
     `input_digest` is of all that was read, `records_digest` of the file of records alone: the same persons under
-    another geography, or counted by another system, are the same persons.
+    another geography, or counted by another system, are the same persons. `second_account` says that the curator means
+    to charge persons that another account was charged for: neither total bounds the two, only their sum does.
     """
 
     run: str
@@ -101,6 +102,7 @@ class Request:
     configuration_digest: str
     noise_scheme: int
     records_digest: str
+    second_account: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -124,6 +126,18 @@ class Row:
     state: State
     release_digest: str | None
     reserved: str
+
+
+@dataclass(frozen=True)
+class Together:
+    """Accounts that were charged for the same persons, and what they have spent together in the state charged most.
+
+    Runs compose, whatever account they are charged to: epsilon where all accounts are kept in it, else rho.
+    """
+
+    accounts: tuple[str, ...]
+    definition: Definition
+    amount: Fraction
 
 
 class Ledger:
@@ -168,12 +182,14 @@ class Ledger:
         Raises
         ------
         LedgerError
-            where the account is missing, would be passed or has another currency, or the run has a row already.
+            where the account is missing, would be passed or has another currency, or the run has a row already; where
+            the data was run as synthetic, or charged to another account and the request does not say that it is meant.
         """
         with self._transaction() as database:
             if _row(database, request.run):
                 raise LedgerError(f"run {request.run} has its reservation already")
             _check_confidential(database, request.input_digest, request.records_digest)
+            _check_account(database, request)
             amount = _charge(database, request)
             values = (
                 request.run,
@@ -239,6 +255,24 @@ class Ledger:
         """The earlier runs of a run's account that covered some of its states with data of another digest."""
         row = self.row(run)
         return on_other_data(row, self.rows(row.account)) if row else []
+
+    def together(self, run: str) -> Together | None:
+        """What all accounts that were charged for a run's data have spent on it; None where its own is the only one."""
+        with self._transaction() as database:
+            row = _row(database, run)
+            found = _accounts_of(database, row.input_digest, _records(database, run), row.states) if row else []
+            accounts = [account for name in sorted(found) if (account := _account(database, name))]
+            if row is None or len(accounts) < 2:
+                return None
+            pure = all(account.definition == "puredp" for account in accounts)
+            sums = dict.fromkeys(row.states, Fraction(0))
+            for account in accounts:
+                for state, amount in _spent(database, account.name).items():
+                    if state in sums:
+                        as_rho = account.definition == "puredp" and not pure
+                        sums[state] += pure_to_rho(amount) if as_rho else amount
+            names = tuple(account.name for account in accounts)
+            return Together(names, "puredp" if pure else "zcdp", max(sums.values()))
 
     def seal(self, run: str, release_digest: str) -> None:
         """Note the digest of the release that a run will give, and no other from now on."""
@@ -343,6 +377,35 @@ def _seen(database: sqlite3.Connection, input_digest: str, records_digest: str, 
     if found is None and not synthetic:  # of a das-flows that entered no digest of the records alone
         found = database.execute("SELECT 1 FROM run WHERE input_digest = ?", (input_digest,)).fetchone()
     return found is not None
+
+
+def _records(database: sqlite3.Connection, run: str) -> str:
+    """The digest of a run's records, empty for one of a das-flows that entered none."""
+    found = database.execute("SELECT records_digest FROM data WHERE run = ?", (run,)).fetchone()
+    return str(found[0]) if found else ""
+
+
+def _accounts_of(
+    database: sqlite3.Connection, input_digest: str, records_digest: str, states: Sequence[str]
+) -> set[str]:
+    """The accounts in which one of these states was charged for this input or these records."""
+    found = database.execute(
+        "SELECT DISTINCT account, us_state FROM run JOIN charge ON charge.run = run.id "
+        "LEFT JOIN data ON data.run = run.id WHERE run.input_digest = ? OR data.records_digest = ?",
+        (input_digest, records_digest),
+    )
+    return {account for account, state in found if state in states}
+
+
+def _check_account(database: sqlite3.Connection, request: Request) -> None:
+    if request.second_account:
+        return
+    others = _accounts_of(database, request.input_digest, request.records_digest, request.states) - {request.account}
+    if others:
+        raise LedgerError(
+            f"this data was charged to another account before, {', '.join(sorted(others))}: neither total would "
+            "bound what is known of its persons; --second-account says that this is meant"
+        )
 
 
 def _check_confidential(database: sqlite3.Connection, input_digest: str, records_digest: str) -> None:

@@ -97,6 +97,7 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
         configuration_digest=plan.digest(),
         noise_scheme=NOISE_SCHEME_VERSION,
         records_digest=tabulated.records_digest,
+        second_account=charging.second_account,
     )
     authorize(run, charging, request, synthetic=tabulated.synthetic)
 

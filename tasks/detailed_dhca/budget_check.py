@@ -71,6 +71,7 @@ def _request(
         configuration_digest=configuration,
         noise_scheme=NOISE_SCHEME_VERSION,
         records_digest=validated.records_digest if validated else "",
+        second_account=charging.second_account,
     )
 
 

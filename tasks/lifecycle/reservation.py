@@ -25,10 +25,14 @@ from tasks.lifecycle.run_directory import RunDirectory
 
 @dataclass(frozen=True)
 class Charging:
-    """Where a run's spend is charged. Public: a name and a path; None for synthetic data, which is exempt."""
+    """Where a run's spend is charged. Public: a name and a path; None for synthetic data, which is exempt.
+
+    `second_account` says that charging persons whom another account was charged for is meant.
+    """
 
     account: str | None
     ledger: Path
+    second_account: bool = False
 
 
 def foresee(run: RunDirectory, charging: Charging, request: Request) -> None:

@@ -11,7 +11,7 @@ from flows.commands.options import LedgerFile
 from flows.reports.terminal import Json, refusing, show
 
 if TYPE_CHECKING:
-    from privacy.accounting.ledger import Row
+    from privacy.accounting.ledger import Ledger, Row
 
 
 def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
@@ -35,7 +35,7 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
                 "definition": account.definition,
                 "total": account.total,
                 "spent": book.spent(account.name),
-                "runs": _runs(book.rows(account.name)),
+                "runs": _runs(book, book.rows(account.name)),
             }
             for account in book.accounts()
         ]
@@ -44,8 +44,9 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     show(told, lambda: _tables(told), as_json=as_json)
 
 
-def _runs(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The runs of an account. Its data, of which no digest is shown, is numbered as it came."""
+    from flows.reports.curator import together
     from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
@@ -58,6 +59,7 @@ def _runs(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "at": row.reserved,
             "data": data.index(row.input_digest) + 1,
             "other_data": on_other_data(row, rows),
+            "accounts_together": together(book.path, row.run),
         }
         for row in rows
     ]
@@ -66,9 +68,10 @@ def _runs(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _tables(told: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
+    from flows.reports.curator import together_warning
     from privacy.accounting.ledger import shown
 
-    tables = []
+    tables: list[RenderableType] = []
     for account in told:
         if account["account"] is None:
             table = Table("run", "entered", title="Runs on synthetic data, not charged", title_justify="left")
@@ -89,4 +92,6 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
             data = f"{run['data']}{' [yellow]changed[/]' * bool(run['other_data'])}"
             table.add_row(run["run"], shown(run["amount"]), listed, data, run["state"], run["at"])
         tables.append(table)
+        sums = {each["accounts"]: each for run in account["runs"] if (each := run["accounts_together"])}
+        tables += [together_warning(each) for each in sums.values()]
     return Group(*tables) if tables else "no account is open"

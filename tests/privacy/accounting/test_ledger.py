@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accounting.ledger import Account, Ledger, LedgerError, LedgerUnusable, Request
+from privacy.accounting.ledger import Account, Ledger, LedgerError, LedgerUnusable, Request, Together
 
 TWO = ("01", "02")
 
@@ -82,7 +82,7 @@ def test_a_total_is_positive(ledger: Ledger, total: int) -> None:
 
 def test_without_an_account_or_a_ledger_nothing_is_reserved(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="there is no account acs: open it first"):
-        ledger.reserve(request(account="acs"), never)
+        ledger.reserve(request(account="acs", input_digest="9" * 64, records_digest="9" * 64), never)
     with pytest.raises(LedgerError, match="there is no ledger"):
         Ledger(tmp_path / "other.sqlite").reserve(request(), never)
     assert not (tmp_path / "other.sqlite").exists()
@@ -166,7 +166,9 @@ def test_changed_data_under_the_same_name_is_charged(ledger: Ledger) -> None:
 
 def test_changed_data_under_the_same_name_is_said(ledger: Ledger) -> None:
     ledger.open_account(Account("acs", "zcdp", Fraction(1)))
-    ledger.reserve(request("elsewhere", amount="1/2", account="acs"), secret)
+    ledger.reserve(
+        request("elsewhere", amount="1/2", account="acs", input_digest="9" * 64, records_digest="9" * 64), secret
+    )
     ledger.reserve(request("a", amount="1/2"), secret)
     ledger.reserve(request("a again", amount="1/2"), secret)
     ledger.reserve(request("pr", amount="1/2", states=("72",), input_digest="5" * 64), secret)
@@ -293,6 +295,29 @@ def test_the_file_itself_gives_nothing_back(ledger: Ledger, statement: str) -> N
     ):
         database.execute(statement)
     assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(1))
+
+
+@pytest.mark.parametrize("changes", [{}, {"input_digest": "8" * 64}, {"records_digest": "8" * 64}], ids=str)
+def test_the_same_persons_under_a_second_account_are_meant_or_refused(ledger: Ledger, changes: dict[str, Any]) -> None:
+    ledger.open_account(Account("long-form", "puredp", Fraction(4)))
+    ledger.reserve(request("a", "1"), secret)
+    second = {"account": "long-form", "definition": "puredp"} | changes
+    with pytest.raises(LedgerError, match="charged to another account before, census"):
+        ledger.reserve(request("b", "2", **second), never)
+    assert ledger.spent("long-form") == {}
+    ledger.reserve(request("b", "2", second_account=True, **second), secret)
+    assert ledger.together("a") == ledger.together("b") == Together(("census", "long-form"), "zcdp", Fraction(3))
+    ledger.reserve(request("c", "1", states=("44",), **second), secret)  # other states are other persons
+    assert ledger.together("c") is None
+    ledger.reserve(request("d", "1", input_digest="d", records_digest="e", **{"account": "census"}), secret)
+    assert ledger.together("d") is None
+
+
+def test_accounts_in_epsilon_add_up_in_epsilon(ledger: Ledger) -> None:
+    for name, run in (("one", "a"), ("two", "b")):
+        ledger.open_account(Account(name, "puredp", Fraction(4)))
+        ledger.reserve(request(run, "1.5", account=name, definition="puredp", second_account=True), secret)
+    assert ledger.together("b") == Together(("one", "two"), "puredp", Fraction(3))
 
 
 def test_a_ledger_of_an_earlier_version_is_taken_over(ledger: Ledger) -> None:
