@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.allocations import Allocation
-from spine.hierarchy import Spine, common_denominator
+from spine.geography import IntArray
+from spine.hierarchy import Spine
 
 
 class Noise(NamedTuple):
@@ -57,20 +58,23 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
     and no replacement costs more than one inside the dearest block. (A coordinate that loses one record and gains the
     other, such as a total, does not change: an actual replacement may cost less.)
     """
-    each: list[Fraction] = []
-    where: list[tuple[int, int]] = []
+    paths, path = [Fraction(0)], np.zeros(1, np.int64)  # the distinct costs down to a level; which each geounit has
     for level, name in enumerate(spine.levels):
-        for n in np.unique(spine.shares[level]).tolist():
-            rows = noise(allocation, {name: [Fraction(n, spine.denominator)]})
-            each.append(record_cost(allocation, [row.parameter for row in rows]))
-            where.append((level, n))
-    numerators, denominator = common_denominator(each)
-    path = np.zeros(spine.blocks, np.int64)
-    for level in range(len(spine.levels)):
         distinct, kind = np.unique(spine.shares[level], return_inverse=True)
-        cost = np.array([numerators[where.index((level, n))] for n in distinct.tolist()], np.int64)
-        path += cost[kind][spine.geounit_of_block(level)]
-    return Fraction(int(path.max()), denominator)
+        rows = [noise(allocation, {name: [Fraction(n, spine.denominator)]}) for n in distinct.tolist()]
+        costs = [record_cost(allocation, [row.parameter for row in each]) for each in rows]
+        above = path[spine.parents[level]] if level else np.zeros(len(kind), np.int64)
+        pairs, path = np.unique(above * len(costs) + kind, return_inverse=True)
+        paths = [paths[pair // len(costs)] + costs[pair % len(costs)] for pair in pairs.tolist()]
+        paths, again = _distinct(paths)
+        path = again[path]
+    return max(paths)
+
+
+def _distinct(values: list[Fraction]) -> tuple[list[Fraction], IntArray]:
+    """The distinct values, and the place of each among them; exact, whatever their denominators are."""
+    place = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return list(place), np.array([place[value] for value in values], np.int64)
 
 
 def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:
