@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: setup run test test-slow lint docs lock clean
+.PHONY: setup run test test-slow lint docs lock vendor clean
 
 setup: .venv/.installed
 
@@ -37,6 +37,13 @@ docs: setup
 lock:
 	uv pip compile --quiet --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-annotate \
 	  --no-header pyproject.toml build-requirements.txt --output-file requirements.lock
+
+# The browser libraries that are shipped (hyparquet, nunjucks) and the one that tests use (axe-core), at the versions and
+# hashes of package-lock.json. Needs npm.
+VENDOR := flows/reports/show/static/vendor
+vendor:
+	npm ci --prefix $(VENDOR)
+	cd $(VENDOR) && npm run vendor
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 
@@ -19,9 +20,11 @@ from flows.commands.compare import compare
 from flows.commands.demo import demo
 from flows.commands.ledger.open import open_account
 from flows.commands.ledger.show import show_ledger
+from flows.commands.options import with_local_paths
 from flows.commands.run import run
 from flows.commands.runs.discard import discard
 from flows.commands.runs.list import list_runs
+from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.truth import truth
@@ -33,6 +36,18 @@ from tasks.lifecycle.core_dumps import no_core_dumps
 from tasks.lifecycle.errors import Failed, Refused
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
+OF_A_PATH = (  # errors that say of a path that was given that it cannot be what it is given as
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EINVAL,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+)
 
 app = typer.Typer(
     name="das",
@@ -42,15 +57,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (demo, validate, run, truth, accuracy, synth, spine, compare, tune):
-    app.command()(_command)
+for _command in (demo, validate, run, show, truth, accuracy, synth, spine, compare, tune):
+    app.command()(with_local_paths(_command))
 
 
 def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
     """Add the commands `das NAME COMMAND`."""
     group = typer.Typer(help=about, no_args_is_help=True)
     for command, function in commands.items():
-        group.command(command.replace("_", "-"))(function)
+        group.command(command.replace("_", "-"))(with_local_paths(function))
     app.add_typer(group, name=name)
 
 
@@ -91,6 +106,8 @@ def main() -> None:
     except Failed as failed:
         _say("stopped", failed, 3)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in OF_A_PATH:
+            _say("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
         _say("stopped", unforeseen(error), 3)
 
 

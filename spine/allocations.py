@@ -51,7 +51,7 @@ class Allocation:
         return replace(self, levels=levels, queries={**self.queries, "Tract_Group": self.queries["Tract"]})
 
     def on(self, levels: tuple[str, ...]) -> Allocation:
-        """The allocation for a spine with other levels: the shares of the tract-like levels go to its tracts.
+        """Return the allocation for a spine with other levels: the shares of the tract-like levels go to its tracts.
 
         Conventional and AIAN spines have one level, Tract, where the DHC spine has three; it asks the query groups of
         the tract subsets. The total is the same, so that spines can be compared.

@@ -65,7 +65,7 @@ _TABLES: dict[tuple[str, Region], str] = {
 
 
 def allocation(product: str, region: Region) -> Allocation:
-    """The allocation of `dhc-persons` or `dhc-units`, US or Puerto Rico."""
+    """Return the allocation of `dhc-persons` or `dhc-units`, US or Puerto Rico."""
     rows = [line.split() for line in _TABLES[product, region].strip().splitlines()]
     levels = _LEVELS if region == "us" else _LEVELS[1:]
     rho = {level: {row[-1]: Fraction(int(row[i]), 10000) for row in rows} for i, level in enumerate(levels)}

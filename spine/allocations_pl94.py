@@ -59,7 +59,7 @@ detailed  1            1             1             1              1
 
 
 def allocation(product: str, region: Region) -> Allocation:
-    """The allocation of `pl94-persons` or `pl94-units`, US or Puerto Rico."""
+    """Return the allocation of `pl94-persons` or `pl94-units`, US or Puerto Rico."""
     header, beta, *queries = (line.split() for line in _TABLES[product, region].strip().splitlines())
     names = header[1:]
     return Allocation(

@@ -11,7 +11,7 @@ from spine.hierarchy import changes
 
 
 def size_cap(members: IntArray, fanout_cutoff: int, extra: int) -> IntArray:
-    """How many children a group may have in a parent of n members: floor(sqrt(n)) + cutoff + extra.
+    """Return how many children a group may have in a parent of n members: floor(sqrt(n)) + cutoff + extra.
 
     The paper's bound is sqrt(n) + cutoff (extra = 0); the production programs close a group one later (extra = 1).
     """
@@ -21,7 +21,7 @@ def size_cap(members: IntArray, fanout_cutoff: int, extra: int) -> IntArray:
 def group_starts(
     parent: IntArray, classes: tuple[IntArray, ...], cap: IntArray, division: Literal["runs", "even"] = "runs"
 ) -> BoolArray:
-    """Where groups begin: consecutive members of one parent and one class, at most `cap` of them.
+    """Return where groups begin: consecutive members of one parent and one class, at most `cap` of them.
 
     parent: (members,) parent of each member, in order; classes: (members,) codes, equal ones neighbours inside a
     parent; cap: (members,) the largest size in the member's parent. "runs" fills groups one after the other, the last

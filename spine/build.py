@@ -16,20 +16,20 @@ CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
 
 
 def conventional(geography: Geography, settings: SpineSettings) -> Spine:
-    """US (or PR), state, county, tract, tabulation block group, block."""
+    """Return the spine of US (or PR), state, county, tract, tabulation block group, block."""
     levels = CONVENTIONAL if settings.region == "us" else CONVENTIONAL[1:]
     return _tabulation(geography, levels, np.zeros(len(geography), bool))
 
 
 def aian(geography: Geography, settings: SpineSettings) -> Spine:
-    """The conventional spine with every geounit from the state down cut into its AIAN part and the rest."""
+    """Return the conventional spine with every geounit from the state down cut into its AIAN part and the rest."""
     if not settings.aian_split:
         return conventional(geography, settings)
     return _tabulation(geography, CONVENTIONAL, in_aian(geography, settings), settings)
 
 
 def optimized(geography: Geography, settings: SpineSettings) -> Spine:
-    """The spine that Algorithm 2 makes of the AIAN spine: before any bypass, without shares.
+    """Return the spine that Algorithm 2 makes of the AIAN spine: before any bypass, without shares.
 
     Raises ValueError where the settings name a column that the geography lacks.
     """
@@ -56,14 +56,14 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
 
 
 def _keys(geography: Geography, settings: SpineSettings) -> list[str]:
-    """The families that keep optimized block groups apart; GQ types only where the geography knows them."""
+    """Return the families that keep optimized block groups apart; GQ types only where the geography knows them."""
     return [name for name in settings.entities if name != "gq" or geography.gq is not None]
 
 
 def _by_prim(
     geography: Geography, settings: SpineSettings, part: BoolArray, county: IntArray, entities: list[IntArray]
 ) -> Spine:
-    """The DHC spine: county, prim, tract subset group, tract subset, optimized block group."""
+    """Return the DHC spine: county, prim, tract subset group, tract subset, optimized block group."""
     prim = _required(geography.prim, "prim")
     area = block_group_key(geography, "aian", settings)
     assert area is not None
@@ -84,7 +84,10 @@ def _by_prim(
 
 
 def _subset_groups(begins: dict[str, BoolArray], area: IntArray, settings: SpineSettings) -> BoolArray:
-    """Tract subset groups: runs of tract subsets inside a prim (and, in the paper, inside an AIAN OSE)."""
+    """Return where tract subset groups begin.
+
+    Runs of tract subsets inside a prim (and, in the paper, inside an AIAN OSE).
+    """
     subsets = np.flatnonzero(begins["Tract_Subset"])
     prim = (np.cumsum(begins["Prim"]) - 1)[subsets]
     cap = size_cap(np.bincount(prim), settings.fanout_cutoff, settings.cap_extra)[prim]
@@ -124,7 +127,10 @@ def _top(order: IntArray, levels: tuple[str, ...]) -> dict[str, tuple[IntArray, 
 
 
 def _nested(keys: dict[str, tuple[IntArray | BoolArray, ...]]) -> dict[str, BoolArray]:
-    """Where the geounits of each level begin, from the keys that tell a level's geounits apart inside their parent."""
+    """Return where the geounits of each level begin.
+
+    keys: for each level what tells its geounits apart inside their parent.
+    """
     begins: dict[str, BoolArray] = {}
     above: BoolArray | None = None
     for level, key in keys.items():

@@ -13,7 +13,9 @@ from spine.settings import SpineSettings
 
 
 def bypass(spine: Spine, settings: SpineSettings) -> Spine:
-    """The spine that Algorithm 3 makes: bottom-up over the levels, path sums of shares unchanged to the last digit.
+    """Return the spine that Algorithm 3 makes.
+
+    Bottom-up over the levels, path sums of shares unchanged to the last digit.
 
     A bypassed parent gives way to one new geounit a child, at the parent's own level, with the parent's share plus the
     child's; the child keeps its place below with share 0. The root is never split: there would be several
@@ -28,7 +30,7 @@ def bypass(spine: Spine, settings: SpineSettings) -> Spine:
 
 
 def _chosen(spine: Spine, level: int, settings: SpineSettings) -> BoolArray:
-    """Which geounits of `level` Algorithm 3 bypasses."""
+    """Return which geounits of `level` Algorithm 3 bypasses."""
     children = spine.children(level)
     only_child: BoolArray = children == 1
     passes: BoolArray
@@ -41,7 +43,8 @@ def _chosen(spine: Spine, level: int, settings: SpineSettings) -> BoolArray:
 
 
 def minimum_rule(spine: Spine, level: int) -> BoolArray:
-    """Theorem 2 as Algorithm 3 uses it: the least share of c children is at least (c - 1) / 2 times the parent's."""
+    """Return which parents pass Theorem 2 as Algorithm 3 uses it: the least share of their c children is at least
+    (c - 1) / 2 times their own."""
     first_child = np.searchsorted(spine.parents[level + 1], np.arange(len(spine.starts[level])))
     least: IntArray = np.minimum.reduceat(spine.shares[level + 1], first_child)
     passes: BoolArray = 2 * least >= (spine.children(level) - 1) * spine.shares[level]
@@ -49,7 +52,8 @@ def minimum_rule(spine: Spine, level: int) -> BoolArray:
 
 
 def exact_rule(spine: Spine, level: int) -> BoolArray:
-    """For unequal shares: no variance rises iff sum over the children of 1 / (1 + 2 gamma_v / gamma_p) <= 1.
+    """Return which parents pass the exact rule for unequal shares: no variance rises if and only if the sum of
+    1 / (1 + 2 gamma_v / gamma_p) over the children is at most 1.
 
     docs/spec/spine.md#bypass says why. Exact: geounits of a level have few distinct shares, so a family is a few
     counts, compared in rational numbers.
@@ -74,7 +78,7 @@ def _no_variance_rises(parent: np.int64, counts: IntArray, shares: IntArray) -> 
 
 
 def _within_cutoff(grandparent: IntArray, children: IntArray, wanted: BoolArray, cutoff: int) -> BoolArray:
-    """Of the parents that pass, in order, those whose bypass leaves siblings + own children within the cutoff."""
+    """Return which of the wanted parents, taken in order, leave siblings and own children within the cutoff."""
     fanout = np.bincount(grandparent)
     accepted = np.zeros(len(wanted), bool)
     waiting = np.flatnonzero(wanted)

@@ -42,7 +42,7 @@ OUTSIDE = -1
 
 
 def entities(geography: Geography, name: str, settings: SpineSettings) -> Entities | None:
-    """The family `name`, or None where the geography lacks its column."""
+    """Return the family `name`, or None where the geography lacks its column."""
     code = _codes(geography, name, settings)
     if code is None:
         return None
@@ -81,7 +81,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
 
 
 def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
-    """Whether each block lies in an AIAN area of a chosen class (docs/spec/spine.md#aian-areas)."""
+    """Return whether each block lies in an AIAN area of a chosen class (docs/spec/spine.md#aian-areas)."""
     chosen = np.zeros(NO_AIANNH + 1, bool)
     for lower, upper, name in AIAN_CLASSES:
         chosen[lower : upper + 1] = name in settings.aian_classes
@@ -89,12 +89,12 @@ def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
 
 
 def is_strong_mcd(geography: Geography, settings: SpineSettings) -> BoolArray:
-    """Whether each block lies in a strong-MCD state."""
+    """Return whether each block lies in a strong-MCD state."""
     return np.isin(geography.state, np.array(settings.strong_mcd_states))
 
 
 def block_group_key(geography: Geography, name: str, settings: SpineSettings) -> IntArray | None:
-    """The code by which optimized block groups are kept apart inside a tract: as the programs write it.
+    """Return the code by which optimized block groups are kept apart inside a tract: as the programs write it.
 
     It differs from `entities` in the number that stands for "none": 99999, which sorts last.
     """
@@ -115,7 +115,7 @@ _PRIM_PLACES = ((22, 36255), (11, 50000), (15, 71550), (20, 71450))
 def prims(
     geography: Geography, cousub_status: IntArray | None = None, place_status: IntArray | None = None
 ) -> IntArray:
-    """The prim of each block where there is no crosswalk (docs/spec/spine.md#entities): 15 digits.
+    """Return the prim of each block where there is no crosswalk (docs/spec/spine.md#entities): 15 digits.
 
     cousub_status, place_status: FUNCSTAT of the block's county subdivision and place as character codes. Only Puerto
     Rico does without them: there a prim is a county.

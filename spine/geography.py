@@ -81,30 +81,33 @@ class Geography:
         return self.geocode // 10**4
 
     def take(self, rows: IntArray | BoolArray) -> Geography:
-        """The blocks at `rows` (positions or a mask), in that order."""
+        """Return the blocks at `rows` (positions or a mask), in that order."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
         return replace(self, **{name: c[rows] for name, c in columns.items() if c is not None})
 
 
 def geocode16(state: IntArray, county: IntArray, tract: IntArray, block: IntArray) -> IntArray:
-    """The 16-digit geocode; its block-group digit is the first digit of the block."""
+    """Return the 16-digit geocode; its block-group digit is the first digit of the block."""
     return (((state * 1000 + county) * 10**6 + tract) * 10 + block // 1000) * 10**4 + block
 
 
 def gq_pattern(present: Sequence[BoolArray]) -> npt.NDArray[np.uint8]:
-    """The `gq` column from whether each block holds each of the seven major types."""
+    """Return the `gq` column from whether each block holds each of the seven major types."""
     pattern: npt.NDArray[np.uint8] = np.packbits(np.column_stack(present), axis=1)[:, 0] >> np.uint8(1)
     return pattern
 
 
 def geoid15(geocode: int) -> str:
-    """A block as people write it: the 15 digits of state, county, tract and block."""
+    """Return a block as people write it: the 15 digits of state, county, tract and block."""
     digits = f"{geocode:016d}"
     return digits[:11] + digits[12:]
 
 
 def checked(geography: Geography) -> Geography:
-    """The geography sorted by geocode. BadGeography if a block comes twice or an AIANNH code belongs to no class."""
+    """Return the geography sorted by geocode.
+
+    BadGeography if a block comes twice or an AIANNH code belongs to no class.
+    """
     if not len(geography):
         raise BadGeography("the geography has no blocks")
     if (geography.geocode[1:] <= geography.geocode[:-1]).any():
@@ -127,7 +130,7 @@ def checked(geography: Geography) -> Geography:
 
 
 def concatenate(parts: list[Geography]) -> Geography:
-    """Several files' blocks as one geography. BadGeography if a state is in more than one file."""
+    """Return several files' blocks as one geography. BadGeography if a state is in more than one file."""
     seen: set[int] = set()
     for part in parts:
         states, first = np.unique(part.state, return_index=True)

@@ -39,7 +39,7 @@ class Spine:
         return len(self.order)
 
     def ends(self, level: int) -> IntArray:
-        """Where each geounit of a level ends in spine order (exclusive)."""
+        """Return where each geounit of a level ends in spine order (exclusive)."""
         return np.append(self.starts[level][1:], self.blocks)
 
     @cached_property
@@ -51,38 +51,41 @@ class Spine:
         return (np.zeros(len(self.starts[0]), np.int64), *above)
 
     def children(self, level: int) -> IntArray:
-        """The fan-out of each geounit of a level (not the lowest)."""
+        """Return the fan-out of each geounit of a level (not the lowest)."""
         return np.bincount(self.parents[level + 1], minlength=len(self.starts[level]))
 
     def geounit_of_block(self, level: int) -> IntArray:
-        """For every block in spine order, the geounit of `level` that it lies in."""
+        """Return for every block in spine order, the geounit of `level` that it lies in."""
         sizes = np.diff(np.append(self.starts[level], self.blocks))
         return np.repeat(np.arange(len(sizes)), sizes)
 
     def share(self, level: int, geounit: int) -> Fraction:
-        """The exact share gamma of one geounit."""
+        """Return the exact share gamma of one geounit."""
         return Fraction(int(self.shares[level][geounit]), self.denominator)
 
     def path_sums(self) -> IntArray:
-        """For every block in spine order, the sum of shares from the top down to it (numerators)."""
+        """Return for every block in spine order, the sum of shares from the top down to it (numerators)."""
         total = np.zeros(self.blocks, np.int64)
         for level in range(len(self.levels)):
             total += self.shares[level][self.geounit_of_block(level)]
         return total
 
     def without_root(self) -> Spine:
-        """The forest below the root: a state's own geounits, to stand beside those of other states."""
+        """Return the forest below the root: a state's own geounits, to stand beside those of other states."""
         return replace(self, levels=self.levels[1:], starts=self.starts[1:], shares=self.shares[1:])
 
     def with_shares(self, shares: dict[str, Fraction]) -> Spine:
-        """The same geounits, those of each level with that level's share beta."""
+        """Return the same geounits, those of each level with that level's share beta."""
         numerators, denominator = common_denominator([shares[name] for name in self.levels])
         given = tuple(np.full(len(s), n, np.int64) for s, n in zip(self.starts, numerators, strict=True))
         return replace(self, shares=given, denominator=denominator)
 
 
 def common_denominator(shares: list[Fraction]) -> tuple[list[int], int]:
-    """Fractions as integer numerators over one denominator; ValueError where 64-bit integers would not hold them."""
+    """Return fractions as integer numerators over one denominator.
+
+    ValueError where 64-bit integers would not hold them.
+    """
     denominator = lcm(*(share.denominator for share in shares))
     if denominator >= 2**40:  # sums over levels and products with fan-outs stay far inside 64 bits
         raise ValueError(f"the geolevel shares have the common denominator {denominator}: write them with fewer digits")
@@ -90,7 +93,7 @@ def common_denominator(shares: list[Fraction]) -> tuple[list[int], int]:
 
 
 def changes(*keys: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Where a run of equal keys begins: True at 0 and wherever some key differs from the one before."""
+    """Return where a run of equal keys begins: True at 0 and wherever some key differs from the one before."""
     begins = np.ones(len(keys[0]), bool)
     begins[1:] = False
     for key in keys:

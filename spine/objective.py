@@ -1,4 +1,32 @@
-"""What Algorithm 2 compares when it merges tract groups: the OSEDs of a county's entities, largest first."""
+"""What Algorithm 2 compares when it merges tract groups: the OSEDs of a county's entities, largest first.
+
+A county with the tracts A, B, C, D, an entity P made of A and C, and an entity Q made of B and D:
+
+    tract   cost x of P   cost y of its complement   cost x of Q   cost y of its complement
+    A, C    1             0                          0             1
+    B, D    0             1                          1             0
+
+Before any merge P is A + C, two tracts, and so is Q: both OSEDs are 2. Say that A and C are merged. Then P is one
+group, and Q is still B + D. To merge B into the group of A and C would make P cost 2 again (B must be subtracted), so
+it is refused. To merge B and D makes Q one group as well.
+
+>>> in_p = np.array([1, 0, 1, 0])
+>>> x = np.column_stack([in_p, 1 - in_p])
+>>> county = Objective(x, y=1 - x, met=x > 0, ids=np.arange(2), above=[])
+>>> county.start([np.array([tract]) for tract in range(4)])
+>>> county.distances
+array([2, 2])
+>>> county.merge(0, 2)  # A and C; the groups are now AC, B, D
+>>> county.distances
+array([2, 1])
+>>> county.no_larger(0, np.array([1, 2]))  # AC with B? AC with D?
+array([False, False])
+>>> county.no_larger(1, np.array([2]))  # B with D?
+array([ True])
+>>> county.merge(1, 2)
+>>> county.distances
+array([1, 1])
+"""
 
 from __future__ import annotations
 
@@ -10,7 +38,7 @@ import numpy as np
 from spine.entities import Entities
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
-from spine.osed import climb, shorter
+from spine.osed import cheaper, costs_by_level
 from spine.overlap import overlap
 from spine.settings import SpineSettings
 
@@ -28,6 +56,7 @@ class Objective:
 
     tracts: how many there are. met: (tracts, codes) whether a tract has blocks of an entity's code; the codes of
     what lies outside of all entities are among them, be they in the objective or not.
+    distances: (entities,) the OSEDs with the groups as they are now, largest first.
     """
 
     def __init__(
@@ -36,8 +65,9 @@ class Objective:
         self.tracts, self.met = len(x), met
         self._tract_x, self._tract_y, self._ids, self._above = x, y, ids, above
         self._kept = np.arange(len(ids))
-        self._before = shorter(x.sum(0), y.sum(0))
+        self._before = cheaper(x.sum(0), y.sum(0))
         self._x, self._y = x, y
+        self.distances: IntArray
 
     @property
     def entities(self) -> int:
@@ -49,7 +79,7 @@ class Objective:
 
         docs/spec/spine.md#tract-groups, point 4.
         """
-        self._kept = np.flatnonzero(self._measure(*self._before, np.arange(len(self._ids))) > threshold)
+        self._kept = np.flatnonzero(self._osed_if(*self._before, np.arange(len(self._ids))) > threshold)
 
     def start(self, groups: Sequence[IntArray]) -> None:
         """Begin with these groups of tracts."""
@@ -58,19 +88,22 @@ class Objective:
         self._total()
 
     def _total(self) -> None:
-        x, y = shorter(self._x, self._y)
+        x, y = cheaper(self._x, self._y)
         self._county_x, self._county_y = x.sum(0), y.sum(0)
-        now = self._measure(*shorter(self._county_x, self._county_y), self._kept)
-        self._sorted = np.sort(now)[::-1]
+        now = self._osed_if(*cheaper(self._county_x, self._county_y), self._kept)
+        self.distances = np.sort(now)[::-1]
 
     def no_larger(self, u: int, others: IntArray) -> BoolArray:
-        """For each of `others`: would merging it with group u leave the descending OSEDs lexicographically <= now?"""
-        ux, uy = shorter(self._x[u], self._y[u])
-        vx, vy = shorter(self._x[others], self._y[others])
-        wx, wy = shorter(self._x[u] + self._x[others], self._y[u] + self._y[others])
-        county = shorter(self._county_x - ux - vx + wx, self._county_y - uy - vy + wy)
-        merged = np.sort(self._measure(*county, self._kept), axis=1)[:, ::-1]
-        return lexicographically_no_larger(merged, self._sorted)
+        """Return for each of `others` whether merging it with group u leaves the sorted OSEDs no larger.
+
+        OSEDs are sorted descending and compared lexicographically.
+        """
+        ux, uy = cheaper(self._x[u], self._y[u])
+        vx, vy = cheaper(self._x[others], self._y[others])
+        wx, wy = cheaper(self._x[u] + self._x[others], self._y[u] + self._y[others])
+        county = cheaper(self._county_x - ux - vx + wx, self._county_y - uy - vy + wy)
+        merged = np.sort(self._osed_if(*county, self._kept), axis=1)[:, ::-1]
+        return lexicographically_no_larger(merged, self.distances)
 
     def merge(self, u: int, v: int) -> None:
         """Merge group v into group u; later groups move up one place."""
@@ -79,7 +112,7 @@ class Objective:
         self._x, self._y = np.delete(self._x, v, axis=0), np.delete(self._y, v, axis=0)
         self._total()
 
-    def settle(self, group_of_tract: IntArray) -> None:
+    def finish_county(self, group_of_tract: IntArray) -> None:
         """Take the county's final groups into the sums above it, for the counties still to come."""
         if not self._above:
             return
@@ -88,14 +121,14 @@ class Objective:
         y = np.zeros_like(x)
         np.add.at(x, groups, self._tract_x)
         np.add.at(y, groups, self._tract_y)
-        x, y = shorter(x, y)
-        self._climb(*shorter(x.sum(0), y.sum(0)), np.arange(len(self._ids)), keep=True)
+        x, y = cheaper(x, y)
+        self._osed_at_top(*cheaper(x.sum(0), y.sum(0)), np.arange(len(self._ids)), keep=True)
 
-    def _measure(self, x: IntArray, y: IntArray, which: IntArray) -> IntArray:
-        return self._climb(x, y, which, keep=False)
+    def _osed_if(self, x: IntArray, y: IntArray, which: IntArray) -> IntArray:
+        return self._osed_at_top(x, y, which, keep=False)
 
-    def _climb(self, x: IntArray, y: IntArray, which: IntArray, *, keep: bool) -> IntArray:
-        """OSED at the top of the spine when the county's own (c, c') become (x, y)."""
+    def _osed_at_top(self, x: IntArray, y: IntArray, which: IntArray, *, keep: bool) -> IntArray:
+        """Return the OSED at the top of the spine when the county's own (c, c') become (x, y)."""
         old_x, old_y = self._before[0][which], self._before[1][which]
         ids = self._ids[which]
         for above, geounit in self._above:
@@ -103,13 +136,17 @@ class Objective:
             new_x, new_y = had_x - old_x + x, had_y - old_y + y
             if keep:
                 above.x[geounit, ids], above.y[geounit, ids] = new_x, new_y
-            old_x, old_y = shorter(had_x, had_y)
-            x, y = shorter(new_x, new_y)
+            old_x, old_y = cheaper(had_x, had_y)
+            x, y = cheaper(new_x, new_y)
         return x
 
 
 def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> BoolArray:
-    """For each row of candidates (both sorted descending): equal to `current`, or smaller where they first differ."""
+    """Return which candidates are lexicographically no larger than `current`.
+
+    Each row of candidates is sorted descending, and so is `current`: a row passes if it is equal, or smaller at the
+    first difference.
+    """
     difference = candidates - current
     first = np.argmax(difference != 0, axis=1)
     no_larger: BoolArray = difference[np.arange(len(difference)), first] <= 0
@@ -117,7 +154,9 @@ def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> Bool
 
 
 def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Iterator[Objective]:
-    """The objective of each county of a spine without tract groups, in order; settle one before asking for the next.
+    """Yield the objective of each county of a spine without tract groups, in order.
+
+    Settle one before asking for the next.
 
     At the root, entities of several states are measured with what the spine at hand holds of them.
     """
@@ -128,7 +167,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
     offset = 0
     for family in families:
         pairs = overlap(spine, family.of_block, len(family.codes))
-        values = climb(spine, family, pairs)
+        values = costs_by_level(spine, family, pairs)
         kept = ~family.outside | settings.objective_outside
         here, (x, y) = pairs[county_level + 1], values[county_level + 1]
         use = kept[here.entity]
@@ -180,7 +219,7 @@ def _empty(spine: Spine, level: int, families: Sequence[Entities]) -> _Above:
 def _ancestors(
     spine: Spine, county_level: int, county: int, above: list[_Above], settings: SpineSettings
 ) -> list[tuple[_Above, int]]:
-    """The sums of the geounits above a county, nearest first; none where the OSED is measured at the county."""
+    """Return the sums of the geounits above a county, nearest first; none where the OSED is measured at the county."""
     if settings.objective_at == "county":
         return []
     chain, geounit = [], county

@@ -25,8 +25,8 @@ class Costs:
     met: IntArray
 
 
-def climb(spine: Spine, family: Entities, pairs: tuple[Pairs, ...]) -> tuple[tuple[IntArray, IntArray], ...]:
-    """c[k, l, u] and c[k', l, u] of equations 20-23 for the pairs of every level, top first."""
+def costs_by_level(spine: Spine, family: Entities, pairs: tuple[Pairs, ...]) -> tuple[tuple[IntArray, IntArray], ...]:
+    """Return c[k, l, u] and c[k', l, u] of equations 20-23 for the pairs of every level, top first."""
     inside, outside = np.ones(spine.blocks, np.int64), np.zeros(spine.blocks, np.int64)
     levels = [(inside, outside)]
     for level in range(len(spine.levels) - 1, 0, -1):
@@ -35,35 +35,44 @@ def climb(spine: Spine, family: Entities, pairs: tuple[Pairs, ...]) -> tuple[tup
         met = np.bincount(below.parent, minlength=len(here.geounit))
         # A child that the entity does not meet costs its complement 1, the child itself.
         y = _sum(below.parent, outside, len(here.geounit)) + spine.children(level - 1)[here.geounit] - met
-        inside, outside = shorter(x, y)
+        inside, outside = cheaper(x, y)
         levels.append((inside, outside))
     return tuple(reversed(levels))
 
 
-def shorter(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
-    """Equations 22 and 23: add up the pieces, or subtract the rest from the whole; for entity and complement."""
+def cheaper(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the cheaper of two ways (equations 22, 23), for entity and complement.
+
+    Add up pieces, or subtract the rest.
+    """
     return np.minimum(x, y + 1), np.minimum(y, x + 1)
 
 
-def costs(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None = None) -> Costs:
-    """What each entity costs at the top level of `spine`, summed over the geounits there."""
+def costs_at_top(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None = None) -> Costs:
+    """Return what each entity costs at the top level of `spine`, summed over the geounits there."""
     number = len(family.codes)
     pairs = pairs or overlap(spine, family.of_block, number)
-    inside, outside = climb(spine, family, pairs)[0]
+    inside, outside = costs_by_level(spine, family, pairs)[0]
     top = pairs[0].entity
     return Costs(_sum(top, inside, number), _sum(top, outside, number), np.bincount(top, minlength=number))
 
 
 def at_root(total: Costs, tops: int) -> IntArray:
-    """OSED of each entity at a root above `tops` geounits (equation 22 once more); a single top is the root itself."""
+    """Return the OSED of each entity at a root above `tops` geounits (equation 22 once more).
+
+    A single top is the root itself.
+    """
     if tops == 1:
         return total.inside
-    return shorter(total.inside, total.outside + tops - total.met)[0]
+    return cheaper(total.inside, total.outside + tops - total.met)[0]
 
 
 def osed(spine: Spine, family: Entities) -> IntArray:
-    """The OSED of each entity: the least number of geounits to add and subtract to make it, (entities,) integers."""
-    return at_root(costs(spine, family), len(spine.starts[0]))
+    """Return the OSED of each entity.
+
+    The least number of geounits to add and subtract to make it, (entities,) integers.
+    """
+    return at_root(costs_at_top(spine, family), len(spine.starts[0]))
 
 
 def _sum(group: IntArray, values: IntArray, groups: int) -> IntArray:

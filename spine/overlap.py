@@ -28,7 +28,7 @@ class Pairs:
 
 
 def overlap(spine: Spine, of_block: IntArray, number: int) -> tuple[Pairs, ...]:
-    """Pairs of every level of `spine`, top first.
+    """Return pairs of every level of `spine`, top first.
 
     of_block: (blocks,) entity index of the rows of the geography; number: how many entities there are.
     """

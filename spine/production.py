@@ -11,7 +11,7 @@ from spine.settings import SpineSettings
 
 
 def allocation_for(settings: SpineSettings, budget: Fraction | None = None) -> Allocation:
-    """The allocation of the settings' 2020 production run, with tract groups where they are asked for.
+    """Return the allocation of the settings' 2020 production run, with tract groups where they are asked for.
 
     budget: another rho; under pure DP, which no production run used, the epsilon (ValueError without one).
     """

@@ -88,17 +88,17 @@ class SpineSettings:
 
     @classmethod
     def sources(cls) -> dict[str, str]:
-        """Where the value of each field comes from, for reports."""
+        """Return where the value of each field comes from, for reports."""
         hints = get_type_hints(cls, include_extras=True)
         return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
     def covers(self, state: int) -> bool:
-        """Whether a state belongs to this run's region."""
+        """Return whether a state belongs to this run's region."""
         return (state == PUERTO_RICO) == (self.region == "pr")
 
 
 def settings_for(product: str, region: Region = "us", variant: Variant = "production", **changes: Any) -> SpineSettings:
-    """The settings of one run of section 6; keyword arguments change single fields.
+    """Return the settings of one run of section 6; keyword arguments change single fields.
 
     ValueError for an unknown product, region or variant, and for values with which no spine can be built.
     """
@@ -128,7 +128,7 @@ def settings_for(product: str, region: Region = "us", variant: Variant = "produc
 
 
 def _check(settings: SpineSettings, dhc: bool) -> None:
-    """ValueError for what no spine can be built with."""
+    """Raise ValueError for settings with which no spine can be built."""
     for name in ("fanout_cutoff", "cap_extra", "tract_group_cap_extra", "entity_threshold"):
         if getattr(settings, name) < 0:
             raise ValueError(f"{name} is {getattr(settings, name)}, below 0")
@@ -167,7 +167,10 @@ def _levels(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
 
 
 def _split(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
-    """Levels that a pure-DP bypass may split: paper all but the root; redistricting county and below; DHC below."""
+    """Return levels that a pure-DP bypass may split: paper all but the root.
+
+    Redistricting county and below; DHC below.
+    """
     below_top = settings.levels[1:-1]
     if settings.variant == "paper":
         return below_top

@@ -17,7 +17,10 @@ from spine.settings import SpineSettings
 
 
 def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Spine:
-    """`spine` with the level Tract_Group between County and Tract; blocks are put in a new order, shares are zero."""
+    """Return `spine` with the level Tract_Group between County and Tract.
+
+    Its blocks stand in a new order, its shares are zero.
+    """
     tract_level = spine.levels.index("Tract")
     county_of_tract = spine.parents[tract_level]
     group = np.empty(len(county_of_tract), np.int64)
@@ -25,12 +28,12 @@ def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: Spin
     for (first, last), objective in zip(pairwise(bounds.tolist()), objectives(spine, families, settings), strict=True):
         for members in county_groups(objective, settings):
             group[first + members] = first + members.min()
-        objective.settle(group[first:last] - first)
+        objective.finish_county(group[first:last] - first)
     return _insert(spine, tract_level, group)
 
 
 def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArray]:
-    """The tracts of one county as groups (arrays of positions), in the order of their first tract."""
+    """Return the tracts of one county as groups (arrays of positions), in the order of their first tract."""
     tracts = objective.tracts
     cap = int(size_cap(np.array(tracts), settings.fanout_cutoff, settings.tract_group_cap_extra))
     groups = [np.array([t]) for t in range(tracts)]
@@ -42,12 +45,15 @@ def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArra
             [np.concatenate(groups[i : i + cap]) for i in range(0, len(groups), cap)] if settings.premerge else groups
         )
     objective.start(groups)
-    merge = _finalizing if settings.premerge else _sweeps
+    merge = _merge_one_by_one if settings.premerge else _merge_in_sweeps
     return merge(objective, groups, cap)
 
 
-def _sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
-    """The paper: every sibling pair in turn, merged unless the sorted OSEDs grow; sweeps until nothing changes."""
+def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+    """Try every sibling pair in turn, in sweeps until nothing changes: the paper's way.
+
+    A pair is merged unless the sorted OSEDs grow.
+    """
     changed = True
     while changed:
         changed = False
@@ -62,8 +68,8 @@ def _sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntA
     return groups
 
 
-def _finalizing(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
-    """The programs: start over after every merge; a group that finds no partner is final.
+def _merge_one_by_one(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+    """Start over after every merge; a group that finds no partner is final (production programs).
 
     docs/spec/spine.md#tract-groups, point 5.
     """
@@ -78,7 +84,7 @@ def _finalizing(objective: Objective, groups: list[IntArray], cap: int) -> list[
 
 
 def _partner(objective: Objective, groups: list[IntArray], u: int, start: int, cap: int) -> int | None:
-    """The first group from `start` on that fits under the cap with u and leaves the sorted OSEDs no larger."""
+    """Return the first group from `start` on that fits under the cap with u and leaves the sorted OSEDs no larger."""
     sizes = np.array([len(g) for g in groups[start:]], np.int64)
     candidates = start + np.flatnonzero(sizes + len(groups[u]) <= cap)
     begin, size = 0, 8  # the first candidates are often accepted: try few, then ever more of them, at once
@@ -97,7 +103,7 @@ def _merge(objective: Objective, groups: list[IntArray], u: int, v: int) -> None
 
 
 def _premerged(objective: Objective, cap: int) -> list[IntArray]:
-    """Tracts with equal sets of OSEs, in chunks of the cap (docs/spec/spine.md#tract-groups, point 3)."""
+    """Return tracts with equal sets of OSEs, in chunks of the cap (docs/spec/spine.md#tract-groups, point 3)."""
     alike: dict[bytes, list[int]] = {}
     for tract, met in enumerate(objective.met):
         alike.setdefault(np.packbits(met).tobytes(), []).append(tract)
@@ -106,7 +112,7 @@ def _premerged(objective: Objective, cap: int) -> list[IntArray]:
 
 
 def _insert(spine: Spine, tract_level: int, group: IntArray) -> Spine:
-    """The spine with its tracts put together by group: a group is named by its first tract."""
+    """Return the spine with its tracts put together by group: a group is named by its first tract."""
     tracts = np.lexsort((np.arange(len(group)), group, spine.parents[tract_level]))
     begins, ends = spine.starts[tract_level], spine.ends(tract_level)
     moved = np.argsort(np.argsort(tracts, kind="stable")[spine.geounit_of_block(tract_level)], kind="stable")

@@ -23,16 +23,19 @@ from spine.workload import FloatArray, Part
 class Upward:
     """What the subtrees say, per level above the blocks.
 
-    below: (geounits, d, d) information on a geounit from its children. all: with its own measurement.
-    variance: (geounits, d, d) inverse of `all`; 0 for an only child, which says nothing that its parent does not know.
-    only: (geounits,) whether it is an only child. kinds: (k,) distinct block shares; counts: (parents, k) blocks of
-    each kind; kind_information, kind_variance: (k, d, d), the variance 0 where a block has no share.
+    from_children: (geounits, d, d) information on a geounit from its children's subtrees.
+    from_subtree: the same with the geounit's own measurement added.
+    variance: (geounits, d, d) inverse of `from_subtree`; 0 for an only child, which says nothing that its parent does
+        not know.
+    only_child: (geounits,) whether it is an only child.
+    counts: (parents, k) blocks of each of the k distinct shares; kind_of_block: (blocks,) which of these it has.
+    kind_information, kind_variance: (k, d, d) of a block with such a share; the variance is 0 where the share is 0.
     """
 
-    below: tuple[FloatArray, ...]
-    all: tuple[FloatArray, ...]
+    from_children: tuple[FloatArray, ...]
+    from_subtree: tuple[FloatArray, ...]
     variance: tuple[FloatArray, ...]
-    only: tuple[BoolArray, ...]
+    only_child: tuple[BoolArray, ...]
     counts: IntArray
     kind_of_block: IntArray
     kind_information: FloatArray
@@ -40,7 +43,7 @@ class Upward:
 
 
 def upward(spine: Spine, part: Part, power: int) -> Upward:
-    """The pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (docs/spec/spine.md#noise).
+    """Return the pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (docs/spec/spine.md#noise).
 
     ValueError where some block with siblings is not measured: then nothing tells it from them.
     """
@@ -57,31 +60,31 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
         raise ValueError("a block with siblings has no share: its count cannot be estimated")
     below = _inverse(np.einsum("pk,kij->pij", counts, kind_variance), single)
     below[single] = kind_information[counts[single].argmax(1)]
-    belows, alls = [below], [below + own[-1]]
+    from_children, from_subtree = [below], [below + own[-1]]
     variances: list[FloatArray] = []
-    onlys: list[BoolArray] = []
+    only_children: list[BoolArray] = []
     for level in range(last - 1, 0, -1):
         parent = spine.parents[level]
-        only = (spine.children(level - 1) == 1)[parent]
-        variance = _inverse(alls[-1], only)
+        only_child = (spine.children(level - 1) == 1)[parent]
+        variance = _inverse(from_subtree[-1], only_child)
         first = np.searchsorted(parent, np.arange(len(spine.starts[level - 1])))
-        lonely = only[first]
-        below = _inverse(np.add.reduceat(variance, first, axis=0), lonely)
-        below[lonely] = alls[-1][first[lonely]]
+        one_child = only_child[first]
+        below = _inverse(np.add.reduceat(variance, first, axis=0), one_child)
+        below[one_child] = from_subtree[-1][first[one_child]]
         variances.append(variance)
-        onlys.append(only)
-        belows.append(below)
-        alls.append(below + own[level - 1])
+        only_children.append(only_child)
+        from_children.append(below)
+        from_subtree.append(below + own[level - 1])
     silent: BoolArray = np.array(
-        ~alls[-1].any(axis=(1, 2)), bool
+        ~from_subtree[-1].any(axis=(1, 2)), bool
     )  # a lone top that gave its share to the root, above a line of only children
-    variances.append(_inverse(alls[-1], silent))
-    onlys.append(silent)
+    variances.append(_inverse(from_subtree[-1], silent))
+    only_children.append(silent)
     return Upward(
-        tuple(reversed(belows)),
-        tuple(reversed(alls)),
+        tuple(reversed(from_children)),
+        tuple(reversed(from_subtree)),
         tuple(reversed(variances)),
-        tuple(reversed(onlys)),
+        tuple(reversed(only_children)),
         counts,
         kind_of_block,
         kind_information,
@@ -90,34 +93,36 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
 
 
 def downward(spine: Spine, up: Upward, outside: FloatArray) -> tuple[FloatArray, ...]:
-    """The (geounits, d, d) variance of the estimate of every geounit, per level; the lowest is (parents, k, d, d).
+    """Return the (geounits, d, d) variance of the estimate of every geounit, per level.
+
+    The lowest is (parents, k, d, d).
 
     outside: (tops, d, d) information on each top geounit from outside its subtree (`Root.outside`; 0 for a lone root).
     Blocks of one parent and one kind of share have one variance: the last entry holds it, by parent and kind.
     """
     identity = np.eye(outside.shape[-1])
-    found: list[FloatArray] = [np.linalg.inv(up.all[0] + outside)]
+    variances: list[FloatArray] = [np.linalg.inv(up.from_subtree[0] + outside)]
     # What is known of a geounit but from its children: from above, and by its own measurement.
-    known = outside + up.all[0] - up.below[0]
+    known = outside + up.from_subtree[0] - up.from_children[0]
     for level in range(1, len(spine.levels) - 1):
         parent = spine.parents[level]
         rest = _total_below(up, level - 1)[parent] - up.variance[level]
-        rest[up.only[level]] = 0
+        rest[up.only_child[level]] = 0
         above = known[parent]
         from_above = np.linalg.solve(identity + above @ rest, above)
-        found.append(np.linalg.inv(up.all[level] + from_above))
-        known = from_above + up.all[level] - up.below[level]
+        variances.append(np.linalg.inv(up.from_subtree[level] + from_above))
+        known = from_above + up.from_subtree[level] - up.from_children[level]
     rest = _total_below(up, len(spine.levels) - 2)[:, None] - up.kind_variance[None]
     rest[up.counts.sum(1) == 1] = 0
     above = known[:, None]
     blocks = up.kind_information[None] + np.linalg.solve(identity + above @ rest, np.broadcast_to(above, rest.shape))
     blocks[up.counts == 0] = identity
-    return (*found, np.linalg.inv(blocks))
+    return (*variances, np.linalg.inv(blocks))
 
 
 def _total_below(up: Upward, level: int) -> FloatArray:
-    """The variance of the sum of the children's own estimates; any value where there is one child."""
-    information = up.below[level].copy()
+    """Return the variance of the sum of the children's own estimates; any value where there is one child."""
+    information = up.from_children[level].copy()
     information[~information.any(axis=(1, 2))] = np.eye(information.shape[-1])
     total: FloatArray = np.linalg.inv(information)
     return total
@@ -148,7 +153,7 @@ def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pair
     ).reshape(len(here.geounit), -1)
     single = up.counts.sum(1)[here.geounit] == 1
     part = np.einsum("pk,kij->pij", cells, up.kind_variance)
-    weight = np.where(single[:, None, None], np.eye(d), part @ up.below[last - 1][here.geounit])
+    weight = np.where(single[:, None, None], np.eye(d), part @ up.from_children[last - 1][here.geounit])
     rest = np.where(single[:, None, None], 0.0, part - weight @ part)
     for level in range(last - 1, 0, -1):
         below, here = pairs[level], pairs[level - 1]
@@ -156,9 +161,11 @@ def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pair
         gather = _gather(below.parent, len(here.geounit))
         covariance = gather(weighted)
         squared = gather(rest + weighted @ weight.swapaxes(1, 2))
-        lonely = (spine.children(level - 1) == 1)[here.geounit]
-        weight = np.where(lonely[:, None, None], gather(weight), covariance @ up.below[level - 1][here.geounit])
-        rest = squared - np.where(lonely[:, None, None], 0.0, weight @ covariance.swapaxes(1, 2))
+        one_child = (spine.children(level - 1) == 1)[here.geounit]
+        weight = np.where(
+            one_child[:, None, None], gather(weight), covariance @ up.from_children[level - 1][here.geounit]
+        )
+        rest = squared - np.where(one_child[:, None, None], 0.0, weight @ covariance.swapaxes(1, 2))
     gather = _gather(here.entity, len(family.codes))
     weighted = weight @ up.variance[0][here.geounit]
     return Sums(gather(weighted), gather(weight), gather(rest + weighted @ weight.swapaxes(1, 2)), gather(rest))
@@ -183,14 +190,14 @@ class Root:
         return variance
 
     def outside(self, variance: FloatArray) -> FloatArray:
-        """What every top geounit, of own variance (tops, d, d), learns from the root and from the other tops."""
+        """Return what every top geounit, of own variance (tops, d, d), learns from the root and from the other tops."""
         rest = np.linalg.inv(self.below) - variance if self.tops > 1 else np.zeros_like(variance)
         own = np.broadcast_to(self.own, rest.shape)
         outside: FloatArray = np.linalg.solve(np.eye(self.own.shape[-1]) + own @ rest, own)
         return outside
 
     def entities(self, sums: Sums) -> FloatArray:
-        """The (entities, d, d) variance of each entity's estimate."""
+        """Return the (entities, d, d) variance of each entity's estimate."""
         if self.tops == 1:
             weight, rest = sums.weight, sums.rest
         else:
@@ -201,14 +208,17 @@ class Root:
 
 
 def root_of(spine: Spine, up: Upward, own: FloatArray | None = None) -> Root:
-    """The root above all top geounits of one spine; a spine with one top is its own root (`own` is then nothing)."""
+    """Return the root above all top geounits of one spine.
+
+    A spine with one top is its own root (`own` is then nothing).
+    """
     tops = len(spine.starts[0])
-    below: FloatArray = up.all[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
+    below: FloatArray = up.from_subtree[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
     return Root(np.zeros_like(below) if own is None else own, below, tops)
 
 
 def cell_variance(part: Part, variance: FloatArray) -> FloatArray:
-    """What this part adds to the variance of the marginal's cell: trace(C' V C) for each V of (..., d, d)."""
+    """Return what this part adds to the variance of the marginal's cell: trace(C' V C) for each V of (..., d, d)."""
     added: FloatArray = np.einsum("ik,...ij,jk->...", part.cell, variance, part.cell)
     return added
 
@@ -222,7 +232,7 @@ def _scaled(shares: IntArray, denominator: int, power: int, information: FloatAr
 
 
 def _inverse(matrices: FloatArray, skipped: BoolArray) -> FloatArray:
-    """Inverses of a stack of matrices, 0 for those that are skipped."""
+    """Return inverses of a stack of matrices, 0 for those that are skipped."""
     inverse = np.zeros_like(matrices)
     try:
         inverse[~skipped] = np.linalg.inv(matrices[~skipped])

@@ -32,7 +32,10 @@ class Workload:
     grouping: str = ""
 
     def keeps(self, query: str) -> tuple[frozenset[str], bool]:
-        """The axes that a query group does not sum over, and whether it asks the grouped levels; else ValueError."""
+        """Return the axes that a query group does not sum over, and whether it asks the grouped levels.
+
+        Else ValueError.
+        """
         if query == "total":
             return frozenset(), False
         if query == "detailed":
@@ -68,7 +71,7 @@ class Part:
 
 
 def marginal_parts(marginal: str, workload: Workload | None, allocation: Allocation) -> list[Part]:
-    """The parts that make up one cell of a marginal (on the grouped axis: the mean over its cells).
+    """Return the parts that make up one cell of a marginal (on the grouped axis: the mean over its cells).
 
     Without a workload (DHC: its recodes do not nest) the marginal must be a query group of the allocation, and is
     estimated from that query group alone: an upper bound of the variance.
@@ -98,7 +101,7 @@ def marginal_parts(marginal: str, workload: Workload | None, allocation: Allocat
 
 
 def _grouped_cell(workload: Workload, kept: bool, between: bool) -> FloatArray | None:
-    """The grouped axis of a cell, between the groups (in the basis of their unit indicators) or within them."""
+    """Return the grouped axis of a cell, between the groups (in the basis of their unit indicators) or within them."""
     if workload.grouped is None:
         return np.ones((1, 1)) if between else None
     sizes, size = np.array(workload.groups, float), workload.axes[workload.grouped]
@@ -110,7 +113,10 @@ def _grouped_cell(workload: Workload, kept: bool, between: bool) -> FloatArray |
 def _information(
     workload: Workload, allocation: Allocation, residual: tuple[str, ...], between: bool
 ) -> dict[str, FloatArray]:
-    """The information of each level in one part: a sum over its query groups of weight times Kronecker eigenvalue."""
+    """Return the information of each level in one part.
+
+    A sum over its query groups of weight times Kronecker eigenvalue.
+    """
     sizes = np.array(workload.groups or (1,), float)
     identity = np.eye(len(sizes)) if between else np.ones((1, 1))
     ones = np.outer(np.sqrt(sizes), np.sqrt(sizes)) if between else np.zeros((1, 1))
@@ -132,6 +138,9 @@ def _information(
 
 
 def _weight(allocation: Allocation, alpha: float) -> float:
-    """1 / variance of a coordinate at share 1: rho alpha under zCDP, (epsilon alpha)^2 / 8 under pure DP (2 b^2)."""
+    """Return 1 / variance of a coordinate at share 1.
+
+    rho alpha under zCDP, (epsilon alpha)^2 / 8 under pure DP (2 b^2).
+    """
     budget = float(allocation.budget)
     return budget * alpha if allocation.mechanism == "zcdp" else (budget * alpha) ** 2 / 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,16 +44,16 @@ def compare(
     """
     from flows.reports.comparison import of_targets
     from flows.reports.comparison_of_setting import of_setting
-    from flows.reports.figures import fraction
+    from flows.reports.figures import delta_of, share
     from tasks.inputs.level_budgets import read_settings
 
-    at = fraction(delta, "delta", below=Fraction(1))
+    at = delta_of(delta)
     if source is None:
-        share = fraction(gamma or "0.1", "gamma", below=Fraction(1))
+        gamma_of = share("0.1" if gamma is None else gamma, "gamma")
         groups = 9 if stability is None else stability
         if groups < 1:
             raise Refused(f"stability is a whole number, 1 or more, not {groups}")
-        data, tables = of_targets(_targets(target, paper), share, groups, at)
+        data, tables = of_targets(_targets(target, paper), gamma_of, groups, at)
     else:
         if target or paper or gamma is not None or stability is not None:
             raise Refused("a configuration has its own budgets, gamma and stability: give either it or targets")

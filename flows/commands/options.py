@@ -19,12 +19,34 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.execution.cluster import ClusterSettings
 
+Command = TypeVar("Command", bound=Callable[..., None])
+
 
 def folder(path: Path | None) -> Path | None:
     """Refuse a URL where a folder is asked for, as an argument's callback: it would name a folder `s3:` here."""
-    if path is not None and re.fullmatch(r"[A-Za-z][\w+.-]*:", next(iter(path.parts), "")):
-        raise Refused(f"{path} is a URL; a release goes to a folder, on this machine or on a file system it mounts")
+    if path is not None and (url := _url(path)):
+        raise Refused(f"{url} is a URL; a release goes to a folder, on this machine or on a file system it mounts")
     return path
+
+
+def _url(path: Path) -> str | None:
+    """Return the URL that was typed where a path is asked for, None where a path was."""
+    is_url = re.fullmatch(r"[A-Za-z][\w+.-]*:", next(iter(path.parts), ""))
+    return str(path).replace(":/", "://", 1) if is_url else None
+
+
+def with_local_paths(command: Command) -> Command:
+    """Have a command refuse a URL for each of its parameters that is a path: `s3:` would be a folder here."""
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        for value in values.values():
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, Path) and (url := _url(path)):
+                    raise Refused(f"{url} is a URL; give a path, on this machine or on a file system that it mounts")
+        command(**values)
+
+    return called  # type: ignore[return-value]
 
 
 def _memory_limit(limit: str) -> str:
@@ -113,9 +135,6 @@ class RunOptions(ClusterOptions):
             "run_id": run_id,
             "cluster": self.cluster,
         }
-
-
-Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def with_run_options(command: Command) -> Command:

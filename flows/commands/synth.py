@@ -114,7 +114,7 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     from importlib.metadata import version
 
     from tasks.inputs.synthetic_mark import MARK_FILE, data_files, write_mark
-    from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.errors import Refused
 
     names = data_files(data)
     if not yes:
@@ -122,7 +122,7 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     try:
         mark = write_mark(data, generator="declared by its owner", version=version("das-flows"), seed=None)
     except OSError as error:
-        raise Failed(f"{data / MARK_FILE} cannot be written: {error.strerror or error}") from error
+        raise Refused(f"{data / MARK_FILE} cannot be written: {error.strerror or error}") from error
     files = ", ".join(mark.digests)
     show(asdict(mark), lambda: f"{data / MARK_FILE} declares {files} synthetic", as_json=as_json)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -47,15 +46,15 @@ def tune(
     """
     from dataclasses import replace
 
-    from flows.reports.figures import fraction
+    from flows.reports.figures import delta_of, fraction, share
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
     from flows.reports.tuning.tables import tables
     from flows.reports.tuning.tuning import answers
 
     plan = targeted(first_plan(source, level, definition, region), margin, relative_error)
-    plan = replace(plan, delta=fraction(delta, "delta", below=Fraction(1)))
+    plan = replace(plan, delta=delta_of(delta))
     if gamma is not None:
-        plan = replace(plan, gamma=fraction(gamma, "gamma", below=Fraction(1)))
+        plan = replace(plan, gamma=share(gamma, "gamma"))
     if chance is not None:
         plan = replace(plan, chance=chance_of_zeros(chance))
     if race_codes is not None:

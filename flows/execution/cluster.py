@@ -75,7 +75,7 @@ class ClusterSettings(BaseModel):
 
 
 def fit(settings: ClusterSettings) -> tuple[int, int]:
-    """How many worker processes the memory limit allows for, and the bytes of each.
+    """Return how many worker processes the memory limit allows for, and the bytes of each.
 
     A piece of any stage fits a worker of WORKER bytes, whatever the size of the country: with less memory fewer pieces
     run at once, and the run gets slower, not larger.
@@ -133,7 +133,7 @@ def open_cluster_if(settings: ClusterSettings | None, scratch: Path) -> Iterator
 
 
 def _is_closed(address: str) -> bool:
-    """True for an address that only this machine or the holder of a certificate reaches."""
+    """Return whether this is an address that only this machine or the holder of a certificate reaches."""
     scheme, place = parse_address(address)
     if scheme != "tcp":
         return scheme in ("tls", "inproc")
@@ -148,7 +148,7 @@ def check_memory_limit(limit: str) -> None:
     """Refuse a limit that is no size, or one that a run could not keep."""
     try:
         enough = limit == "auto" or parse_bytes(limit) >= COORDINATOR + WORKER
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
     if not enough:
         least = format_bytes(COORDINATOR + WORKER)
@@ -169,7 +169,7 @@ def _ignoring_interrupts() -> Iterator[None]:
 
 
 def _security(settings: ClusterSettings) -> Security | None:
-    """One set of certificates for all who speak: client, scheduler and workers."""
+    """Return the certificates that client, scheduler and workers share."""
     if not settings.tls_ca:
         return None
     roles = ("client", "scheduler", "worker")

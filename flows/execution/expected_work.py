@@ -25,7 +25,10 @@ PERSON_BYTES = 79  # a line of text
 
 
 def expected_work(run: DetailedRun, region: Region, spine: bool, estimates: bool) -> Expected | None:
-    """The core-seconds that each stage is expected to take, and its pieces; None before the geography is read."""
+    """Return the core-seconds that each stage is expected to take, and its pieces.
+
+    None before the geography is read.
+    """
     if not (run.geography_folder / "region_ids").exists():
         return None
     file: PersonFile = run.person_file
@@ -47,7 +50,7 @@ def expected_work(run: DetailedRun, region: Region, spine: bool, estimates: bool
 
 
 def _persons(file: PersonFile) -> float:
-    """About how many rows the person records have."""
+    """Return about how many rows the person records have."""
     filesystem, name = locate(file.path)
     if not file.parquet:
         return float(filesystem.size(name)) / PERSON_BYTES

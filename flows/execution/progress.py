@@ -96,17 +96,20 @@ class Bars:
                 self.display.update(self._whole, total=work, completed=sum(self._done(self._expected)))
 
     def finish(self) -> None:
-        """The run has come to a good end."""
+        """Note that the run has come to a good end."""
         if self._whole is not None and self._expected:
             self.display.update(self._whole, completed=sum(seconds for seconds, _ in self._expected.values()))
 
     def stop(self) -> None:
-        """The run has come to its end, well or not: nothing more is told of what is left."""
+        """Note that the run has ended, well or not, and show no more of what is left."""
         if self._whole is not None:
             self.display.stop_task(self._whole)
 
     def _done(self, expected: Expected) -> Iterator[float]:
-        """The expected core-seconds of what is done. A stage whose successor has begun without it was done before."""
+        """Yield the expected core-seconds of what is done.
+
+        A stage whose successor has begun without it was done before.
+        """
         order = list(expected)
         begun = max((order.index(stage) for stage in self._bars if stage in expected), default=-1)
         for place, (stage, (seconds, pieces)) in enumerate(expected.items()):
@@ -121,7 +124,7 @@ class _Pieces(MofNCompleteColumn):
     """Pieces done and in all; of the whole run, whose pieces are of unlike size, the share that is done."""
 
     def render(self, task: Task) -> Text:
-        """The column's text."""
+        """Return the column's text."""
         if task.description != WHOLE:
             return super().render(task)
         return Text(f"{task.percentage:.0f}%" if task.total else "", style="progress.percentage")
@@ -133,7 +136,7 @@ class _Left(ProgressColumn):
     max_refresh = 1.0
 
     def render(self, task: Task) -> Text:
-        """The column's text."""
+        """Return the column's text."""
         if task.description != WHOLE or task.stop_time is not None or task.time_remaining is None:
             return Text()
         minutes, seconds = divmod(int(task.time_remaining), 60)

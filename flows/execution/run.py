@@ -41,7 +41,7 @@ def stages_at_once(count: int) -> Any:
 
 
 async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> bool:
-    """A refusal stays one however often it is asked."""
+    """Return whether to try again: a refusal stays one however often it is asked."""
     return not isinstance(await state.aresult(raise_on_failure=False), Refused)
 
 

@@ -40,12 +40,12 @@ def run_directory(home: Path, run_id: str) -> RunDirectory:
 
 
 def _absolute(path: str) -> str:
-    """Workers have other working directories; a URL stays what it is."""
+    """Make paths absolute, for workers have other working directories; leave URLs as they are."""
     return path if "://" in path else str(Path(path).absolute())
 
 
 def _folder(path: str) -> str:
-    """A release is renamed into its place: that takes a file system."""
+    """Refuse a URL for the output: a release is renamed into its place, which takes a file system."""
     if "://" in path:
         raise ValueError("a URL; a release goes to a folder, on this machine or on a file system it mounts")
     return path

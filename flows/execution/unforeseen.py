@@ -16,8 +16,8 @@ _state: Path | None = None
 def given_state(state: Path | None) -> Path | None:
     """Remember the command's --state, as an option's callback: what goes wrong from now on is kept there."""
     global _state
-    _state = state
-    return state
+    _state = state.absolute() if state else None  # workers have other working directories
+    return _state
 
 
 def unforeseen(error: Exception) -> Failed:

@@ -31,7 +31,10 @@ Z = 1.96
 
 
 def draw_charts(report: Report) -> dict[str, str]:
-    """The charts of a report as SVG: errors, coverage, bias, workloads; gains and totals where there are estimates."""
+    """Return the charts of a report as SVG: errors, coverage, bias, workloads.
+
+    Gains and totals where there are estimates.
+    """
     counts = report.errors[report.errors["OF"] == OF[COUNT]]
     drawn: dict[str, Callable[[], Figure]] = {
         "errors": partial(_by_size, counts, "95% of errors within\n± (persons)", _draw_errors),
@@ -48,7 +51,7 @@ def draw_charts(report: Report) -> dict[str, str]:
 
 
 def _draw_gains(gains: pd.DataFrame) -> Figure:
-    """A line a kind of level and table: the error of its totals as counts, and as estimates."""
+    """Return a line a kind of level and table: the error of its totals as counts, and as estimates."""
     from matplotlib import pyplot as plt
 
     rows = _by_kind(gains)
@@ -75,7 +78,7 @@ def _draw_gains(gains: pd.DataFrame) -> Figure:
 
 
 def _by_kind(gains: pd.DataFrame) -> pd.DataFrame:
-    """The root mean square errors over the levels of a granularity and iteration level, by kind and table."""
+    """Return the root mean square errors over the levels of a granularity and iteration level, by kind and table."""
     rows = gains[gains["WORKLOAD"] != WORKLOADS[TOTAL_ONLY]]
     where = rows["REGION_TYPE"].isin(NATION_STATE).map({True: "Nation and state", False: "Below state"})
     tables = {name: "single totals" if name == WORKLOADS[TOTAL] else f"totals of {name}" for name in WORKLOADS}
@@ -105,7 +108,7 @@ def _draw_totals(axis: Axes, table: pd.DataFrame) -> None:
 
 
 def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:
-    """One panel a level: a row for each iteration level, a column for each summary level."""
+    """Draw one panel a level: a row for each iteration level, a column for each summary level."""
     from matplotlib import pyplot as plt
 
     table = table[table["SIZE"] != ALL]
@@ -150,7 +153,7 @@ def _short(number: int) -> str:
 
 
 def _measured(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, Any]]:
-    """(workload, its measured counts by size, where they stand); of several donors' noise the most frequent."""
+    """Return (workload, its measured counts by size, where they stand); of several donors' noise the most frequent."""
     table = (
         table[table["MEASURED"]].sort_values("COUNTS").drop_duplicates(["x", "WORKLOAD"], keep="last").sort_values("x")
     )
@@ -176,7 +179,7 @@ def _draw_coverage(axis: Axes, table: pd.DataFrame) -> None:
 
 
 def wilson(share: Any, number: Any) -> tuple[Any, Any]:
-    """Wilson's 95% interval of a share that was seen in so many independent counts."""
+    """Return Wilson's 95% interval of a share that was seen in so many independent counts."""
     centre = (share + Z**2 / (2 * number)) / (1 + Z**2 / number)
     half = Z / (1 + Z**2 / number) * np.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
     return centre - half, centre + half

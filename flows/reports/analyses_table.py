@@ -27,7 +27,10 @@ NO_PLD = f"No privacy-loss distributions: floating point needs delta >= {LEAST_D
 
 
 def analyses_table(title: str, sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str]) -> TextTable:
-    """A row an analysis: the printed figure, then per set of budgets, by name, one for each neighbour relation."""
+    """Return a row an analysis.
+
+    The printed figure, then per set of budgets, by name, one for each neighbour relation.
+    """
     prefixes = [f"{name}, " if name else "" for name in sets]
     columns = ["analysis", *(["printed"] if printed else [])]
     columns += [f"{prefix}{relation}" for prefix in prefixes for relation in ("unbounded", "bounded")]
@@ -45,7 +48,7 @@ def analyses_table(title: str, sets: Mapping[str, Sequence[Analysis]], printed: 
 
 
 def analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The same for `--json`."""
+    """Return the same for `--json`."""
     plain = []
     for same in _by_analysis(sets):
         one = next(iter(same.values()))
@@ -59,7 +62,7 @@ def analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, 
 
 
 def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analysis]]:
-    """For each analysis its figure of each set that has one."""
+    """Return for each analysis its figure of each set that has one."""
     rows: dict[tuple[str, str], dict[str, Analysis]] = {}
     for name, found in sets.items():
         for one in found:
@@ -68,7 +71,10 @@ def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analy
 
 
 def _saving(name: str, found: Sequence[Analysis]) -> str:
-    """How the mechanisms compare by the sharpest bound of each; of the two readings by PLD the larger is taken."""
+    """Return how the mechanisms compare by the sharpest bound of each.
+
+    Of the two readings by PLD the larger is taken.
+    """
     sharpest = {}
     for definition in MECHANISMS:
         rows = [one for one in found if one.definition == definition]

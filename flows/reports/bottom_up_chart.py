@@ -18,7 +18,7 @@ ClosedForm = Callable[[float], Errors | None]
 
 
 def draw_curve(points: Sequence[Point], closed: ClosedForm, unit: str) -> Figure:
-    """Two panels over epsilon (log): A1 and A2, floored at 0; L1 and L2 (log). Bars are two standard errors."""
+    """Draw two panels over epsilon (log): A1 and A2, floored at 0; L1 and L2 (log). Bars are two standard errors."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.2))

@@ -40,7 +40,7 @@ def save(draw: Callable[[], Figure], path: Path, *, dark: bool = False) -> None:
 
 
 def svg(draw: Callable[[], Figure]) -> str:
-    """The chart as an SVG without paper, in the text colour of whatever page it is on; alone, light or dark."""
+    """Return the chart as an SVG without paper, in the text colour of whatever page it is on; alone, light or dark."""
     text = io.StringIO()
     _drawn(draw, INK).savefig(text, format="svg", transparent=True, metadata={"Date": None})
     head, start, body = text.getvalue().replace(INK, "currentColor").partition("<defs>")

@@ -40,11 +40,11 @@ class Row:
     printed: Mapping[str, str]
 
     def cells(self, kinds: Mapping[str, Fraction]) -> list[str]:
-        """The row of a table: per kind of budget printed, recipe, least."""
+        """Return the row of a table: per kind of budget printed, recipe, least."""
         return [self.level, str(self.target), *_cells(self.printed, self.recipe, self.least, kinds), str(self.attained)]
 
     def json(self, kinds: Mapping[str, Fraction]) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the form that --json prints."""
         budgets = {
             kind: ({"printed": self.printed[kind]} if self.printed else {})
             | {"recipe": float(self.recipe * share), "least": float(self.least * share)}
@@ -56,7 +56,7 @@ class Row:
 def of_targets(
     table: PrintedTable, gamma: Fraction, stability: int, delta: Fraction
 ) -> tuple[dict[str, Any], list[TextTable]]:
-    """The data for `--json` and the tables: budgets of both mechanisms, and what those guarantee at delta."""
+    """Return the data for `--json` and the tables: budgets of both mechanisms, and what those guarantee at delta."""
     on_page = gamma == GAMMA and stability == STABILITY
     kinds = {"step 2": Fraction(1), "total": 1 / (1 - gamma)}
     if table.bounded:

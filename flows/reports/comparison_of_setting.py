@@ -38,19 +38,19 @@ class Row:
     other: LevelBudget
 
     def cells(self) -> list[str]:
-        """The row of a table."""
+        """Return the row of a table."""
         budgets = [near(self.measured.budget), str(self.measured.stability), near(self.step_2)]
         return [self.level, *budgets, *map(str, (self.recipe, self.margin, self.total_only)), digits(self.other.budget)]
 
     def json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the form that --json prints."""
         told = {"level": self.level, "budget": str(self.measured.budget), "stability": self.measured.stability}
         told |= {"margin_by_recipe": self.recipe, "margin": self.margin, "margin_total_only": self.total_only}
         return told | {"least_of_other": float(self.other.budget)}
 
 
 def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, Any], list[TextTable]]:
-    """The data for `--json` and the tables, region by region."""
+    """Return the data for `--json` and the tables, region by region."""
     tables, regions, spends = [], [], []
     for setting in settings:
         own, other = setting.definition, OTHER[setting.definition]

@@ -32,13 +32,13 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 
 def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The same for `--json`."""
+    """Return the same for `--json`."""
     names = ("file", "rule", "column", "rows", "first", "warning")
     return [{name: getattr(finding, name) for name in names} for finding in findings]
 
 
 def load_findings(run: RunDirectory) -> list[Finding]:
-    """The curator's report of a run, empty where it has none."""
+    """Return the curator's report of a run, empty where it has none."""
     path = run / "findings.json"
     return read_findings(path) if path.exists() else []
 
@@ -56,7 +56,9 @@ def spend_table(spends: dict[str, Spend]) -> Table:
 
 
 def other_data(ledger: Path, run_id: str) -> list[str]:
-    """The earlier runs of the run's account on the same states, but on other data; none where nothing was charged.
+    """Return the earlier runs of the run's account on the same states, but on other data.
+
+    None where nothing was charged.
 
     Whether data has changed is confidential: it is told on the terminal and by `das ledger show`, nowhere else.
     """
@@ -67,7 +69,7 @@ def other_data(ledger: Path, run_id: str) -> list[str]:
 
 
 def other_data_warning(run_id: str, others: Sequence[str]) -> str:
-    """What a curator must hear of changed data under the same account."""
+    """Return what a curator must hear of changed data under the same account."""
     return (
         f"[yellow]warning:[/] the data of run {run_id} is not that of {', '.join(others)}, "
         "charged to the same account and states"
@@ -75,7 +77,10 @@ def other_data_warning(run_id: str, others: Sequence[str]) -> str:
 
 
 def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
-    """What all accounts that were charged for a run's persons have spent on them; None where there is one account."""
+    """Return what all accounts that were charged for a run's persons have spent on them.
+
+    None where there is one account.
+    """
     try:
         found = Ledger(ledger).together(run_id)
     except LedgerError:
@@ -87,7 +92,7 @@ def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
 
 
 def together_warning(told: dict[str, Any]) -> str:
-    """What a curator must hear of persons that several accounts were charged for."""
+    """Return what a curator must hear of persons that several accounts were charged for."""
     return (
         f"[yellow]warning:[/] the same persons were charged to {', '.join(told['accounts'])}: together they have spent "
         f"{told['unit']} {shown(told['amount'])} in the state charged most, and that is what bounds them"
@@ -95,6 +100,6 @@ def together_warning(told: dict[str, Any]) -> str:
 
 
 def run_directories(state: Path) -> list[RunDirectory]:
-    """The confidential directories that earlier runs left."""
+    """Return the confidential directories that earlier runs left."""
     runs = state / "runs"
     return [RunDirectory(path) for path in sorted(runs.iterdir()) if path.is_dir()] if runs.is_dir() else []

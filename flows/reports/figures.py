@@ -8,9 +8,18 @@ from math import ceil, floor, log10
 from tasks.inputs.configuration import exact_number
 from tasks.lifecycle.errors import Refused
 
+LONGEST_SHOWN = 100  # characters of what was typed
 
-def fraction(text: str, name: str, *, below: Fraction | None = None) -> Fraction:
-    """The exact value of a positive number as typed, less than `below` where there is one.
+
+# What is nearer to 0 or 1, or larger, no float tells apart from it, and answers would take memory and time without end.
+SHARES = (Fraction("1e-6"), 1 - Fraction("1e-6"))
+DELTAS = (Fraction("1e-100"), 1 - Fraction("1e-6"))
+BUDGETS = (Fraction("1e-9"), Fraction("1e9"))
+Limits = tuple[Fraction, Fraction]
+
+
+def fraction(text: str, name: str, limits: Limits = BUDGETS, *, below: Fraction | None = None) -> Fraction:
+    """Return the exact value of a positive number as typed, within limits and less than `below` where there is one.
 
     Raises
     ------
@@ -21,14 +30,26 @@ def fraction(text: str, name: str, *, below: Fraction | None = None) -> Fraction
     try:
         value = exact_number(text)
     except ValueError:
-        raise Refused(f"{name} is {wanted}, not {text!r}") from None
+        raise Refused(f"{name} is {wanted}, not {text[:LONGEST_SHOWN]!r}") from None
     if value <= 0 or (below is not None and value >= below):
         raise Refused(f"{name} is {wanted}, not {text}")
+    if not limits[0] <= value <= limits[1]:
+        raise Refused(f"{name} is from {float(limits[0]):.7g} to {float(limits[1]):.7g}, not {text}")
     return value
 
 
+def share(text: str, name: str) -> Fraction:
+    """Return a share of a budget as typed. Raises Refused."""
+    return fraction(text, name, SHARES, below=Fraction(1))
+
+
+def delta_of(text: str) -> Fraction:
+    """Return the delta of (epsilon, delta)-DP as typed. Raises Refused."""
+    return fraction(text, "delta", DELTAS, below=Fraction(1))
+
+
 def pair(text: str, name: str) -> tuple[str, str]:
-    """The two sides of KEY=VALUE. Raises Refused where there is no `=`."""
+    """Return the two sides of KEY=VALUE. Raises Refused where there is no `=`."""
     key, equals, value = text.rpartition("=")
     if not equals:
         raise Refused(f"{name} is LEVEL=NUMBER, not {text!r}")
@@ -36,17 +57,17 @@ def pair(text: str, name: str) -> tuple[str, str]:
 
 
 def up(x: float | Fraction, places: int = 3) -> str:
-    """A guarantee at so many decimal places, never below its value (a float is taken as its shortest decimal)."""
+    """Return a guarantee at so many decimal places, rounded up; a float is taken as its shortest decimal."""
     exact = x if isinstance(x, Fraction) else Fraction(repr(x))
     return f"{ceil(exact * 10**places) / 10**places:.{places}f}"
 
 
 def digits(x: Fraction, count: int = 6) -> str:
-    """A budget at so many significant digits, rounded up."""
+    """Return a budget at so many significant digits, rounded up."""
     places = count - 1 - floor(log10(x))
     return up(x, max(places, 0))
 
 
 def near(x: float | Fraction, count: int = 5) -> str:
-    """A figure that guarantees nothing, at so many significant digits."""
+    """Return a figure that guarantees nothing, at so many significant digits."""
     return f"{float(x):.{count}g}"

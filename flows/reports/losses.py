@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from flows.reports.figures import delta_of
 from tasks.lifecycle.errors import Refused
 
 
@@ -25,7 +26,7 @@ class Scale:
         return f"epsilon of bounded (epsilon, delta)-DP at delta = {float(self.delta):g}"
 
     def number(self, loss: Fraction) -> Fraction:
-        """The loss in this unit."""
+        """Return the loss in this unit."""
         if self.delta is None:
             return loss
         from privacy.accounting.conversions import epsilon
@@ -33,18 +34,18 @@ class Scale:
         return Fraction(epsilon(loss, self.delta))
 
     def text(self, loss: Fraction) -> str:
-        """The loss as a table prints it."""
+        """Return the loss as a table prints it."""
         tenths = 10**self.places
         return f"{int(self.number(loss) * tenths + Fraction(1, 2)) / tenths:.{self.places}f}"
 
     def json(self, loss: Fraction) -> dict[str, Any]:
-        """The loss as a number, and exactly where it is rational."""
+        """Return the loss as a number, and exactly where it is rational."""
         exact = {} if self.delta else {"exact": str(loss)}
         return {"loss": float(self.number(loss)), **exact}
 
 
 def scale(definition: str, delta: str | None, places: int) -> Scale:
-    """The unit for losses of a privacy definition; `delta` as typed.
+    """Return the unit for losses of a privacy definition; `delta` as typed.
 
     Raises
     ------
@@ -55,10 +56,4 @@ def scale(definition: str, delta: str | None, places: int) -> Scale:
         return Scale(definition, None, places)
     if definition == "puredp":
         raise Refused("pure DP has no delta: its losses are epsilons already")
-    try:
-        value = Fraction(delta)
-    except (ValueError, ZeroDivisionError):
-        raise Refused(f"delta is a number strictly between 0 and 1, not {delta!r}") from None
-    if not 0 < value < 1:
-        raise Refused(f"delta is a number strictly between 0 and 1, not {delta}")
-    return Scale(definition, value, places)
+    return Scale(definition, delta_of(delta), places)

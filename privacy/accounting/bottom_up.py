@@ -29,9 +29,9 @@ class BottomUp:
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0:
-            raise ValueError("epsilon must be positive")
+            raise ValueError(f"epsilon must be positive, not {self.epsilon}")
         if not 0 < self.grid <= self.most:
-            raise ValueError("weights need 0 < grid <= most")
+            raise ValueError(f"weights need 0 < grid <= most; grid is {self.grid}, most is {self.most}")
 
     @property
     def sensitivity(self) -> int:

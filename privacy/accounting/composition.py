@@ -21,9 +21,9 @@ class LevelBudget:
 
     def __post_init__(self) -> None:
         if self.budget <= 0:
-            raise ValueError("the privacy-loss budget of a level is positive")
+            raise ValueError(f"the budget of a level must be positive, not {self.budget}")
         if self.stability < 1:
-            raise ValueError("the stability of a level is 1 or more")
+            raise ValueError(f"the stability of a level must be 1 or more, not {self.stability}")
 
     @property
     def of_a_group(self) -> float:
@@ -67,5 +67,5 @@ def disjoint(spends: Iterable[Spend]) -> Spend:
     which costs the unbounded spends of the two, at most twice the largest.
     """
     spends = list(spends)
-    largest = max(spends, key=lambda one: one.unbounded)
+    largest = max(spends, key=lambda run: run.unbounded)
     return Spend(largest.definition, largest.unbounded, 2 * largest.unbounded)

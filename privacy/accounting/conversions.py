@@ -4,7 +4,7 @@ zCDP -> (epsilon, delta) is the optimal conversion of Canonne, Kamath, Steinke (
 
     epsilon = alpha rho + ln(1 - 1/alpha) + ln(1/(alpha delta)) / (alpha - 1).
 
-Every alpha gives a true statement. So the best one is looked for in floats, and what is true at that alpha is then
+Every alpha gives a true statement. So the search for the best alpha uses floats; the statement at that alpha is then
 bounded in ball arithmetic and rounded to the safe side.
 """
 
@@ -18,17 +18,17 @@ from privacy.noise.balls import FIRST_PRECISION, ball, working_precision
 
 
 def pure_to_rho(epsilon: Fraction) -> Fraction:
-    """The rho of zCDP that epsilon-DP implies: epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4). Exact."""
+    """Return the rho of zCDP that epsilon-DP implies: epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4). Exact."""
     if epsilon < 0:
-        raise ValueError("epsilon must not be negative")
+        raise ValueError(f"epsilon must not be negative; it is {epsilon}")
     return epsilon * epsilon / 2
 
 
 def epsilon(rho: Fraction, delta: Fraction | float) -> float:
-    """The least epsilon for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded up."""
+    """Return the least epsilon for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded up."""
     logarithm = _log(delta)
     if rho < 0:
-        raise ValueError("rho must not be negative")
+        raise ValueError(f"rho must not be negative; it is {rho}")
     if rho == 0:
         return 0.0
     # d epsilon / d alpha = rho - ln(1/(alpha delta)) / (alpha-1)^2 changes sign once; excess = alpha - 1.
@@ -39,10 +39,10 @@ def epsilon(rho: Fraction, delta: Fraction | float) -> float:
 
 
 def rho(epsilon: Fraction | float, delta: Fraction | float) -> float:
-    """The largest rho for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded down."""
+    """Return the largest rho for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded down."""
     logarithm = _log(delta)
     if epsilon < 0:
-        raise ValueError("epsilon must not be negative")
+        raise ValueError(f"epsilon must not be negative; it is {epsilon}")
     # At the best alpha rho = ln(1/(alpha delta)) / (alpha-1)^2, with which epsilon falls in alpha.
     excess = _root(lambda x: float(epsilon) + (2 * x + 1) * (log1p(x) + logarithm) / x / x - log(x) + log1p(x))
     with working_precision(FIRST_PRECISION):
@@ -52,18 +52,18 @@ def rho(epsilon: Fraction | float, delta: Fraction | float) -> float:
 
 def _log(delta: Fraction | float) -> float:
     if not 0 < delta < 1:
-        raise ValueError("delta must lie strictly between 0 and 1")
+        raise ValueError(f"delta must lie strictly between 0 and 1, not at {delta}")
     numerator, denominator = Fraction(delta).as_integer_ratio()
     return log(numerator) - log(denominator)
 
 
 def _offset(alpha: arb, delta: Fraction | float) -> arb:
-    """What epsilon has beyond alpha rho."""
+    """Return what epsilon has beyond alpha rho."""
     return (1 - 1 / alpha).log() - (alpha * ball(Fraction(delta))).log() / (alpha - 1)
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """Where a function of x > 0 that changes sign from - to + once does so, to the last digits of a float."""
+    """Return where a function of x > 0 that changes sign from - to + once does so, to the last digits of a float."""
     low, high = 2.0**-500, 2.0**500
     while high / low > 1 + 2.0**-50:
         middle = low**0.5 * high**0.5
@@ -72,7 +72,7 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 def _rounded(x: arb, *, up: bool) -> float:
-    """A float next to the ball x that is surely above it, or below."""
+    """Return a float next to the ball x that is surely above it, or below."""
     candidate = float(x.upper() if up else x.lower())
     while not (ball(Fraction(candidate)) >= x if up else ball(Fraction(candidate)) <= x):
         candidate = nextafter(candidate, inf if up else -inf)
@@ -80,13 +80,15 @@ def _rounded(x: arb, *, up: bool) -> float:
 
 
 def secrecy_of_the_sample(epsilon: float, rate: float) -> float:
-    """Epsilon for the population from which each record was sampled with probability `rate`: ln(1 + q (e^eps - 1)).
+    """Return epsilon for the population from which each record was sampled with probability `rate`.
+
+    epsilon_q = ln(1 + q (e^eps - 1)).
 
     Holds where the sample is Poisson and nobody knows who is in it. The authors put it off to later work; no run is
     ever charged less by it here.
     """
     if not 0 < rate <= 1:
-        raise ValueError("a sampling rate lies above 0 and is at most 1")
+        raise ValueError(f"the sampling rate must be above 0 and at most 1, not {rate}")
     if not 0 < epsilon < 700:
-        raise ValueError("epsilon must lie strictly between 0 and 700")
+        raise ValueError(f"epsilon must lie strictly between 0 and 700, not at {epsilon}")
     return log1p(rate * expm1(epsilon))

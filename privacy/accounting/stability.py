@@ -41,9 +41,9 @@ def stability(counts: IterationCounts, max_race_codes: int) -> int:
     """
     most = max(counts.alone, counts.combination) * max(2, max_race_codes) + counts.ethnicity
     if most == 0:
-        raise ValueError("no code maps to an iteration of this level: its budget must be 0")
+        raise ValueError("no code maps to an iteration of this level: set its budget to 0")
     if (reach := record_reach(counts, max_race_codes)) > most:
-        raise ValueError(f"a possible record is in {reach} population groups, the stability formula allows for {most}")
+        raise ValueError(f"a possible record is in {reach} population groups, more than the stability formula's {most}")
     return most
 
 

@@ -25,14 +25,16 @@ def check_states(states: tuple[str, ...]) -> None:
     """
     if unknown := sorted(set(states) - {*STATES_US, *STATES_PR}):
         raise ValueError(
-            f"states are two-digit FIPS codes, as 44 for Rhode Island; not {', '.join(map(repr, unknown))}"
+            f"a state must be a two-digit FIPS code, as 44 for Rhode Island, not {', '.join(map(repr, unknown))}"
         )
     if twice := sorted({state for state in states if states.count(state) > 1}):
-        raise ValueError(f"states stand twice: {', '.join(twice)}")
+        raise ValueError(f"each state must be named once; twice: {', '.join(twice)}")
 
 
 def states_of(levels: Iterable[str]) -> set[str]:
-    """The states that levels lie in where all look like codes of states, counties, places, tracts or blocks, else none.
+    """Return the states that these levels lie in; none unless all look like codes of areas.
+
+    Areas are states, counties, places, tracts and blocks.
 
     Such codes are the FIPS code of a state with nothing or 3, 5, 9, 10, 13 or 14 digits behind it, perhaps after a
     prefix as 0500000US, or the state's postal code. Levels of 0s or 9s only, and empty ones, stand for nowhere.

@@ -31,12 +31,15 @@ Counts = NDArray[np.int64]
 
 
 def operating_system_words(count: int) -> Words:
-    """Uniform 64-bit words from the operating system."""
+    """Return uniform 64-bit words from the operating system."""
     return np.frombuffer(os.urandom(8 * count), np.uint64)
 
 
 def fresh_noise(law: Law, count: int, words: Callable[[int], Words] = operating_system_words) -> NDArray[np.int64]:
-    """Exact draws for simulations, which belong to no run: nothing can draw them again. Only tests give other words."""
+    """Return exact draws for simulations.
+
+    They belong to no run and nothing can draw them again; only tests give `words`.
+    """
     return Sampler(law).sample(words(count), lambda position, round: int(words(1)[0]))
 
 
@@ -52,13 +55,15 @@ class Errors:
 
 
 def errors(truth: Counts, released: Counts) -> Errors:
-    """The errors of released counts. Raises ValueError where no true count is positive."""
+    """Return the errors of released counts. Raises ValueError where no true count is positive."""
     distance = np.abs(released - truth).astype(np.float64)
     return _errors(truth, float(distance.sum()), float((distance**2).sum()))
 
 
 def expected(truth: Counts, e: float) -> Errors:
-    """The expected errors of n cells at e = epsilon / sensitivity, without calibration or clipping, in closed form.
+    """Return the expected errors of n cells at e = epsilon / sensitivity, in closed form.
+
+    Without calibration and clipping.
 
     E A1 = 1 - n E|N| / sum t, E A2 = 1 - n Var N / sum t^2.
     """
@@ -69,7 +74,7 @@ def expected(truth: Counts, e: float) -> Errors:
 def _errors(truth: Counts, absolute: float, squared: float) -> Errors:
     sizes = truth.astype(np.float64)
     if not sizes.sum() > 0:
-        raise ValueError("accuracy is relative to the true counts, and they sum to nothing")
+        raise ValueError("accuracy is relative to the true counts, and these sum to 0")
     n, by_sum, by_squares = len(truth), absolute / float(sizes.sum()), squared / float((sizes**2).sum())
     return Errors(absolute / n, squared / n, 1 - by_sum, 1 - by_squares, 1 - by_sum / 2)
 
@@ -101,7 +106,7 @@ class Simulation:
     words: Callable[[int], Words] = operating_system_words
 
     def calibrated(self, group: Counts, totals: Mapping[int, int], tolerance: Fraction = Fraction(0)) -> Simulation:
-        """The same with calibration, over the cells of those groups that are reported."""
+        """Return the same with calibration, over the cells of those groups that are reported."""
         exact = np.zeros(max(*totals, int(group.max())) + 1, np.int64)
         np.add.at(exact, group, self.truth)
         dropped = [number for number, total in totals.items() if abs(int(exact[number]) - total) > tolerance]
@@ -109,12 +114,12 @@ class Simulation:
         return replace(self, truth=self.truth[kept], group=group[kept], totals=totals)
 
     def expected(self, epsilon: float) -> Errors | None:
-        """The closed form at an epsilon; None where none holds: only for exact noise that nothing is done to."""
+        """Return the closed form at an epsilon; None where none holds: only for exact noise that nothing is done to."""
         plain = self.sampler == "exact" and self.group is None and not self.clip
         return expected(self.truth, epsilon / self.sensitivity) if plain else None
 
     def release(self, epsilon: Fraction) -> Counts:
-        """Counts released once at an epsilon."""
+        """Return counts released once at an epsilon."""
         law = TwoSidedGeometric(self.sensitivity / epsilon)
         if self.sampler == "exact":
             counts = self.truth + fresh_noise(law, len(self.truth), self.words)

@@ -96,6 +96,6 @@ EXCEPTIONS = {cell: RESULTS[cell] for cell in READINGS}
 
 
 def printed(value: Fraction, places: int = 3) -> Fraction:
-    """`value` as the slides print it: rounded once, half up, to three places. `value` is not negative."""
+    """Return `value` >= 0 as the slides print it: rounded once, half up, to three places."""
     unit = 10**places
     return Fraction(int(value * unit + Fraction(1, 2)), unit)

@@ -53,9 +53,13 @@ class GroupLevel:
 
     def __post_init__(self) -> None:
         if self.budget < 0:
-            raise ValueError(f"({self.region_type}, {self.iteration_level}): a privacy-loss budget is not negative")
+            raise ValueError(
+                f"({self.region_type}, {self.iteration_level}): the budget must not be negative; it is {self.budget}"
+            )
         if self.race_groups < 1 or self.ethnicity_groups < 0:
-            raise ValueError(f"({self.region_type}, {self.iteration_level}): a record is in at least one race group")
+            raise ValueError(
+                f"({self.region_type}, {self.iteration_level}): a record must be in at least one race group"
+            )
 
     @property
     def stability(self) -> int:
@@ -81,22 +85,24 @@ class Record:
 
     def __post_init__(self) -> None:
         if min(self.race_groups, self.ethnicity_groups) < 0:
-            raise ValueError(f"{self.name}: a person is not in a negative number of groups")
+            raise ValueError(f"{self.name}: a number of groups must not be negative")
         if not 0 <= self.total_only <= self.race_groups:
-            raise ValueError(f"{self.name}: {self.total_only} of {self.race_groups} race groups cannot be TotalOnly")
+            raise ValueError(
+                f"{self.name}: {self.total_only} TotalOnly groups are more than the {self.race_groups} race groups"
+            )
 
     def counted_in(self, region_type: str) -> bool:
-        """Whether the person's block lies in a region of this type."""
+        """Return whether the person's block lies in a region of this type."""
         return {"PLACE": self.place, "PR-PLACE": self.place, "AIANNH": self.aiannh}.get(region_type, True)
 
 
 def race_groups_of_codes(codes: int) -> int:
-    """The most race groups of a level that a person with this many race codes is in, where h = 1.
+    """Return the most race groups of a level that a person with this many race codes is in, where h = 1.
 
     One code: alone and in combination. More: one in-combination group each (two codes of one iteration: the same two).
     """
     if codes < 1:
-        raise ValueError(f"a person has at least one race code, not {codes}")
+        raise ValueError(f"a person must have at least one race code, not {codes}")
     return max(2, codes)
 
 
@@ -107,7 +113,7 @@ def loss(
     record: Record | None = None,
     crossed: frozenset[str] = CROSSED["anywhere"],
 ) -> Fraction:
-    """A-attribute loss at one level, bounded, exact; worst case over all records unless one is described.
+    """Return the A-attribute loss at one level, bounded, exact; worst case over all records unless one is described.
 
     `gamma` is the share of step 1 (stage_1_fraction); `crossed` the region types that a change of block can cross.
     """
@@ -129,7 +135,7 @@ def loss(
 def loss_of_crossing(
     left: Iterable[GroupLevel], entered: Iterable[GroupLevel], record: Record | None = None
 ) -> Fraction:
-    """Loss of a move between the United States and Puerto Rico, race and ethnicity kept, over both releases.
+    """Return the loss of a move between the United States and Puerto Rico, race and ethnicity kept, over both releases.
 
     Every group of the release that is left loses the person, nation included, and every group of the other gains one.
     """

@@ -67,11 +67,13 @@ class Person:
 
     def __post_init__(self) -> None:
         if self.relation not in RELATIONS:
-            raise ValueError(f"{self.name}: unknown relation {self.relation!r}; one of {', '.join(sorted(RELATIONS))}")
+            raise ValueError(
+                f"{self.name}: there is no relation {self.relation!r}: choose from {', '.join(sorted(RELATIONS))}"
+            )
         if not 0 <= self.age <= 115:
-            raise ValueError(f"{self.name}: age {self.age} is not in 0..115")
+            raise ValueError(f"{self.name}: the age must be from 0 to 115, not {self.age}")
         if self.size < 1:
-            raise ValueError(f"{self.name}: a household has at least one member, not {self.size}")
+            raise ValueError(f"{self.name}: a household must have at least one member, not {self.size}")
         if self.size == 1 and (self.relation != HOUSEHOLDER or self.family or self.own_children):
             raise ValueError(f"{self.name}: a person who lives alone is the householder, without family or children")
         if (self.relation in RELATIVES or self.own_children) and not self.family:
@@ -101,7 +103,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if self.join < 0 or self.unit < 0:
-            raise ValueError(f"{self.name}: a privacy-loss budget is not negative")
+            raise ValueError(f"{self.name}: a budget must not be negative")
         if self.join > 0 and (self.tau is None or self.tau < 1):
             raise ValueError(f"{self.name}: counts of persons need a truncation tau of at least 1")
 
@@ -125,7 +127,7 @@ class Effect(IntEnum):
 
 
 def affected(person: Person, attributes: frozenset[str]) -> dict[str, Effect]:
-    """Which tables a change of `attributes` can move, and how.
+    """Return which tables a change of `attributes` can move, and how.
 
     The rule reproduces the slides. Three lines go beyond them, none of which moves one of their figures; without them
     some zero would be too low on households that the slides do not show, as enumeration finds: a spouse or partner who
@@ -165,7 +167,7 @@ def affected(person: Person, attributes: frozenset[str]) -> dict[str, Effect]:
 def loss_by_table(
     person: Person, attributes: frozenset[str], tables: Iterable[Table], method: Method = "deck"
 ) -> dict[str, Fraction]:
-    """A-attribute loss of each table, bounded rho, exact.
+    """Return the A-attribute loss of each table, bounded rho, exact.
 
     `deck` scales the bounded rho of the person counts by ((m+1)/(tau+1))^2, m = min(size, tau): the squared ratio of
     the household's own stability 2m+2 to the stability 2tau+2 that the noise is set for; a move is charged in full, as
@@ -177,14 +179,14 @@ def loss_by_table(
     losses = {}
     for table in tables:
         if table.name not in effects:
-            raise ValueError(f"unknown table {table.name!r}; one of {', '.join(TABLES)}")
+            raise ValueError(f"there is no table {table.name!r}: choose from {', '.join(TABLES)}")
         effect = max(effects[table.name], _swap(person, attributes, table))
         losses[table.name] = compute(person, attributes, table, effect) if effect else Fraction(0)
     return losses
 
 
 def loss(person: Person, attributes: frozenset[str], tables: Iterable[Table], method: Method = "deck") -> Fraction:
-    """A-attribute loss of all tables together (composition: losses add over tables), bounded rho, exact."""
+    """Return the A-attribute loss of all tables together (composition: losses add over tables), bounded rho, exact."""
     return sum(loss_by_table(person, attributes, tables, method).values(), Fraction(0))
 
 

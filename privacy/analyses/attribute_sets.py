@@ -11,18 +11,21 @@ K = TypeVar("K")
 
 
 def attributes_of(names: Iterable[str], attributes: Collection[str]) -> frozenset[str]:
-    """The attributes with these names, in whatever case. Raises ValueError for a name that none has."""
+    """Return the attributes with these names, in whatever case. Raises ValueError for a name that none has."""
     known = {attribute.casefold(): attribute for attribute in attributes}
     chosen = set()
     for name in names:
         if name.casefold() not in known:
-            raise ValueError(f"unknown attribute {name!r}; one of {', '.join(attributes)}")
+            raise ValueError(f"there is no attribute {name!r}: choose from {', '.join(attributes)}")
         chosen.add(known[name.casefold()])
     return frozenset(chosen)
 
 
 def check_monotone(attributes: Mapping[K, frozenset[str]], losses: Mapping[K, Fraction]) -> list[tuple[K, K]]:
-    """Pairs of keys with attributes A < B whose losses contradict loss(A) <= loss(B), which every loss must obey."""
+    """Return the pairs of keys with attributes A < B that contradict loss(A) <= loss(B).
+
+    Every loss must obey this rule.
+    """
     return [
         (small, large)
         for small, large in permutations(losses, 2)

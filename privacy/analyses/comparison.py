@@ -54,11 +54,11 @@ class Analysis:
 
 
 def analyses(definition: Definition, levels: Sequence[LevelBudget], gamma: Fraction, delta: Fraction) -> list[Analysis]:
-    """All analyses of one mechanism; those by privacy-loss distributions within the range of floats."""
+    """Return every analysis of one mechanism; those by privacy-loss distributions within the range of floats."""
     if not 0 < delta < 1:
-        raise ValueError("delta must lie strictly between 0 and 1")
+        raise ValueError(f"delta must lie strictly between 0 and 1, not at {delta}")
     if not 0 < gamma < 1:
-        raise ValueError("gamma must lie strictly between 0 and 1")
+        raise ValueError(f"gamma must lie strictly between 0 and 1, not at {gamma}")
     if not levels:
         raise ValueError("no population group level has a budget")
     rows = _geometric(levels, gamma, delta) if definition == "puredp" else _gaussian(levels, delta)
@@ -69,7 +69,10 @@ def analyses(definition: Definition, levels: Sequence[LevelBudget], gamma: Fract
 
 
 def total(levels: Sequence[LevelBudget]) -> Fraction:
-    """The sum of the level budgets: rho or epsilon for unbounded neighbours; for bounded ones it is twice that."""
+    """Return the sum of the level budgets: rho or epsilon for unbounded neighbours.
+
+    For bounded ones it is twice that.
+    """
     return sum((level.budget for level in levels), Fraction(0))
 
 

@@ -8,12 +8,15 @@ from scipy.special import log_ndtr
 
 
 def zcdp_analytic(rho: float, delta: float) -> float:
-    """epsilon = rho + 2 sqrt(rho ln(1/delta)): Bun, Steinke (2016), Proposition 1.3. True, not tight."""
+    """Return epsilon = rho + 2 sqrt(rho ln(1/delta)): Bun, Steinke (2016), Proposition 1.3. True, not tight."""
     return rho + 2 * sqrt(rho * log(1 / delta))
 
 
 def gaussian_delta(rho: float, epsilon: float) -> float:
-    """The exact delta of the Gaussian mechanism with this rho (Balle, Wang 2018, Theorem 8), mu = sqrt(2 rho)."""
+    """Return the exact delta of the Gaussian mechanism with this rho.
+
+    Balle, Wang (2018), Theorem 8, with mu = sqrt(2 rho).
+    """
     mu = sqrt(2 * rho)
     above, below = float(log_ndtr(mu / 2 - epsilon / mu)), float(log_ndtr(-mu / 2 - epsilon / mu))
     gap = epsilon + below - above  # of logarithms; never positive
@@ -21,7 +24,7 @@ def gaussian_delta(rho: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(rho: float, delta: float) -> float:
-    """The exact epsilon at `delta` of Gaussian mechanisms whose rhos add up to `rho`, in any adaptive order.
+    """Return the exact epsilon at `delta` of Gaussian mechanisms whose rhos add up to `rho`, in any adaptive order.
 
     For the discrete Gaussian it is no bound; at SafeTab's scales the two differ by less than their printed digits.
     """

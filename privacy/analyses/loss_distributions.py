@@ -39,7 +39,7 @@ def pld_epsilon(
     bounded: bool,
     interval: float,
 ) -> float:
-    """An upper bound on epsilon at `delta` >= 1e-12, every group being TotalOnly or none.
+    """Return an upper bound on epsilon at `delta` >= 1e-12, every group being TotalOnly or none.
 
     `interval` is the width of the grid of privacy losses: 1/20 000 of the epsilon expected gives the accuracy above.
     """

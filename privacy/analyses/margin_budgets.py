@@ -21,20 +21,22 @@ HALF = Fraction(1, 2)
 
 
 def recipe_budget(definition: Definition, margin: int, stability: int) -> Fraction:
-    """The papers' budget for a margin of 1 count or more: 1.92 s / margin^2 (rho), s ln 20 / (margin + 1) (epsilon).
+    """Return the papers' budget for a margin of 1 count or more.
+
+    1.92 s / margin^2 (rho), s ln 20 / (margin + 1) (epsilon).
 
     That of the geometric law misses its target: the margin that it attains is margin + 1, as (35) rounds down where a
     margin has to be rounded up.
     """
     if margin < 1:
-        raise ValueError("a target margin of error is a whole number of counts, 1 or more")
+        raise ValueError(f"a target margin of error must be a whole number of counts, 1 or more, not {margin}")
     if definition == "zcdp":
         return stability * HALF_Z_SQUARED / margin**2
     return stability * LN_20 / (margin + 1)
 
 
 def recipe_margin(noise: Law) -> int:
-    """The papers' margin of a noise law: floor(1.96 sigma), or floor(b ln(40 / (1 + exp(1/b)))) (A, eq. 35)."""
+    """Return the papers' margin of a noise law: floor(1.96 sigma), or floor(b ln(40 / (1 + exp(1/b)))) (A, eq. 35)."""
     if isinstance(noise, DiscreteGaussian):
         return isqrt(floor(Fraction("1.96") ** 2 * noise.sigma_squared))
     scale = float(noise.scale)
@@ -43,12 +45,14 @@ def recipe_margin(noise: Law) -> int:
 
 @lru_cache(maxsize=1024)
 def least_budget(definition: Definition, margin: int, stability: int) -> Fraction:
-    """The least budget whose exact margin is at most `margin` >= 0 counts, rounded up near the sixth significant digit.
+    """Return the least budget whose exact margin is at most `margin` >= 0 counts.
+
+    Rounded up at about the sixth significant digit.
 
     Proved: this budget meets the target, and one less in the last digit does not.
     """
     if margin < 0:
-        raise ValueError("a target margin of error is a whole number of counts, 0 or more")
+        raise ValueError(f"a target margin of error must be a whole number of counts, 0 or more, not {margin}")
 
     def meets(budget: Fraction) -> bool:
         return margin_of_error(law(definition, budget, stability)) <= margin

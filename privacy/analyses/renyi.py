@@ -23,7 +23,7 @@ ORDERS: Floats = 1 + np.geomspace(1e-4, 1e6, 40_001)  # neighbours differ by 0.0
 
 
 def lemma_8(alpha: Floats, epsilon: float) -> Floats:
-    """The divergence of the geometric mechanism as Corollary 1 prints it. Not a bound.
+    """Return the divergence of the geometric mechanism as Corollary 1 prints it. Not a bound.
 
     Its proof integrates the density over the real line where the law has only integers, and so understates.
     """
@@ -34,7 +34,7 @@ def lemma_8(alpha: Floats, epsilon: float) -> Floats:
 
 
 def two_sided_geometric(alpha: Floats, epsilon: float) -> Floats:
-    """The divergence of the two-sided geometric law, P(k) ~ exp(-epsilon |k|), from itself moved by one; exact.
+    """Return the divergence of the two-sided geometric law, P(k) ~ exp(-epsilon |k|), from itself moved by one; exact.
 
     D_alpha = ln[(e^(alpha epsilon) + e^((1-alpha) epsilon)) / (1 + e^epsilon)] / (alpha - 1): its privacy loss is
     +epsilon with probability e^epsilon / (1 + e^epsilon) and else -epsilon, as that of randomized response.
@@ -44,7 +44,10 @@ def two_sided_geometric(alpha: Floats, epsilon: float) -> Floats:
 
 
 def composed(divergence: Divergence, alpha: Floats, levels: Iterable[LevelBudget], gamma: Fraction) -> Floats:
-    """f(alpha) of eq. (39): per level s times the larger of a two-stage group's divergence and a TotalOnly one's."""
+    """Return f(alpha) of eq. (39).
+
+    Per level s times the larger of a two-stage group's divergence and a TotalOnly one's.
+    """
     total = np.zeros_like(alpha)
     for level in levels:
         b, share = level.of_a_group, float(gamma)
@@ -54,7 +57,10 @@ def composed(divergence: Divergence, alpha: Floats, levels: Iterable[LevelBudget
 
 
 def epsilon_of(alpha: Floats, divergence: Floats, delta: float) -> tuple[float, float]:
-    """The least epsilon of eq. (40) over these orders, and the order it is at. Each order gives a true statement."""
+    """Return the least epsilon of eq. (40) over these orders, and its order.
+
+    Each order gives a true statement.
+    """
     epsilons = divergence + (log(1 / delta) + (alpha - 1) * np.log1p(-1 / alpha) - np.log(alpha)) / (alpha - 1)
     best = int(np.argmin(epsilons))
     return max(0.0, float(epsilons[best])), float(alpha[best])

@@ -24,7 +24,7 @@ from privacy.noise.sampler import Words
 
 
 def two_tailed(words: Words, e: float) -> NDArray[np.int64]:
-    """Noise by the inverse CDF of the two-tailed law, one draw a word.
+    """Return noise by the inverse CDF of the two-tailed law, one draw a word.
 
     k = ceil(ln(U (1+a)) / e) where U <= 1/(1+a), else ceil(-ln((1-U)(1+a)) / e) - 1.
     """
@@ -37,13 +37,16 @@ def two_tailed(words: Words, e: float) -> NDArray[np.int64]:
 
 
 def difference(words: Words, e: float) -> NDArray[np.int64]:
-    """Noise as X - Y of two geometric draws, one from each half of the words: "by taking their difference"."""
+    """Return noise as X - Y of two geometric draws, one from each half of the words: "by taking their difference"."""
     x, y = np.split(one_sided(words, e), 2)
     return x - y
 
 
 def one_sided(words: Words, e: float) -> NDArray[np.int64]:
-    """X on 1, 2, ... with P(X = x) = (1-p)^(x-1) p, p = 1 - exp(-e): max(1, ceil(-ln U / e)), one draw a word."""
+    """Return draws X = 1, 2, ... of a one-sided geometric law.
+
+    P(X = x) = (1-p)^(x-1) p, p = 1 - exp(-e): max(1, ceil(-ln U / e)), one draw a word.
+    """
     _check(e)
     u = ((words >> np.uint64(11)).astype(np.float64) + 1.0) / 2.0**53
     return np.maximum(1, np.ceil(-np.log(u) / e)).astype(np.int64)

@@ -14,12 +14,12 @@ from privacy.noise.laws import DiscreteGaussian, Law
 
 
 def suppression_probability(noise: Law, threshold: int, size: int) -> float:
-    """P(n + X <= T) for a group of true size n (Figure 1); exact, to the digits of a float."""
+    """Return P(n + X <= T) for a group of true size n (Figure 1); exact, to the digits of a float."""
     return float(noise.cdf(threshold - size))
 
 
 def published_bias(noise: Law, threshold: int, size: int) -> float:
-    """E[X | n + X > T] in counts (Figure 2), of the exact discrete law; to 1e-12 of it.
+    """Return E[X | n + X > T] in counts (Figure 2), of the exact discrete law; to 1e-12 of it.
 
     Terms of X beyond T - n that cancel in pairs are left out, so all that is added is positive.
     """
@@ -32,13 +32,16 @@ def published_bias(noise: Law, threshold: int, size: int) -> float:
 
 
 def continuous_bias(sigma: float, threshold: int, size: int) -> float:
-    """Eq. (13) as the paper prints it: sigma phi(u) / (1 - Phi(u)) at u = (T - n) / sigma, of the continuous law."""
+    """Return eq. (13) as the paper prints it.
+
+    sigma phi(u) / (1 - Phi(u)) at u = (T - n) / sigma, of the continuous law.
+    """
     u = (threshold - size) / sigma
     return sigma * exp(-u * u / 2 - float(log_ndtr(-u))) / sqrt(2 * pi)
 
 
 def _mean_beyond(noise: Law, k: int) -> float:
-    """E[X | X > k], k >= 0."""
+    """Return E[X | X > k], k >= 0."""
     if isinstance(noise, DiscreteGaussian):
         variance = float(noise.sigma_squared)
         steps = np.arange(int(9 * sqrt(variance)) + 2)  # exp(-81/2) of the first term is left out

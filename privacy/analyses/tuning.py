@@ -27,13 +27,15 @@ Name = TypeVar("Name")
 
 
 def multiplicity_stability(race_codes: int) -> int:
-    """The stability of every level where each code maps to one iteration of a kind: max(2, r) + 1.
+    """Return the stability of every level where each code maps to one iteration of a kind: max(2, r) + 1.
 
     With one race code a person is in its alone and its in-combination iteration, so the least is 3 (the paper's r + 1
     holds from r = 2 on).
     """
     if not 1 <= race_codes <= LARGEST_MULTIPLICITY:
-        raise ValueError(f"race multiplicity is a whole number from 1 to {LARGEST_MULTIPLICITY}, not {race_codes}")
+        raise ValueError(
+            f"the race multiplicity must be a whole number from 1 to {LARGEST_MULTIPLICITY}, not {race_codes}"
+        )
     one_each = IterationCounts(alone=1, combination=1, ethnicity=1, alone_reach=1, all_combination=LARGEST_MULTIPLICITY)
     return stability(one_each, race_codes)
 
@@ -48,7 +50,7 @@ class Laws:
 
 
 def level_laws(definition: Definition, level: LevelBudget, gamma: Fraction) -> Laws:
-    """The noise of a level's three queries (Algorithm 2)."""
+    """Return the noise of a level's three queries (Algorithm 2)."""
     budgets = query_budgets(level.budget, gamma)
     queries = (budgets.total_only, budgets.stage_1, budgets.stage_2)
     return Laws(*(law(definition, budget, level.stability) for budget in queries))
@@ -77,35 +79,37 @@ class Margins:
 
 
 def margins(laws: Laws) -> Margins:
-    """The margins of error of a level."""
+    """Return the margins of error of a level."""
     totals = {name: margin_of_error(laws.stage_2, cells) for name, cells in CELLS.items()}
     return Margins(margin_of_error(laws.total_only), margin_of_error(laws.stage_1), totals["total"], totals)
 
 
 def estimate_margins(laws: Laws) -> dict[str, int]:
-    """The margins of estimated totals (T1) at each detail, far from any threshold, pooled with full weight."""
+    """Return the margins of estimated totals (T1) at each detail, far from any threshold, pooled with full weight."""
     answers = {name: Answers(laws.stage_1, laws.stage_2, cells) for name, cells in CELLS.items()}
     return {name: make_estimator(of, None, None).margin for name, of in answers.items()}
 
 
 def sizes_for_relative_error(margin: int, target: Fraction) -> dict[str, int]:
-    """The population from which each statistic has a margin of at most `target` of its count.
+    """Return the population from which each statistic has a margin of at most `target` of its count.
 
     A statistic of c cells is taken at its average cell, n / c persons: n >= c margin / target. The group's total is
     then within the target as well, its margin growing as sqrt(c).
     """
     if target <= 0:
-        raise ValueError("a relative error is positive")
+        raise ValueError(f"a relative error must be positive, not {target}")
     return {name: ceil(cells * margin / target) for name, cells in CELLS.items()}
 
 
 def sizes_for_margin(margin: int, target: int) -> dict[str, int | None]:
-    """The population from which each statistic's counts have a margin of at most `target` counts: any (0), or none.
+    """Return the population from which each statistic's counts have a margin of at most `target` counts.
+
+    0 where any population will do, None where none does.
 
     All counts of step 2 have the same noise, whatever the detail and the size of the group.
     """
     if target < 0:
-        raise ValueError("a target margin is not negative")
+        raise ValueError(f"a target margin must not be negative; it is {target}")
     return dict.fromkeys(CELLS, 0 if margin <= target else None)
 
 
@@ -120,7 +124,7 @@ class Switch:
 
 
 def loss(definition: Definition, budgets: Sequence[Fraction], delta: Fraction) -> tuple[Fraction, float]:
-    """The sum of budgets, and the epsilon that it means at delta (for pure DP itself, at delta 0)."""
+    """Return the sum of budgets, and the epsilon that it means at delta (for pure DP itself, at delta 0)."""
     total = spend(definition, budgets).unbounded
     return total, epsilon(total, delta) if definition == "zcdp" else float(total)
 
@@ -128,7 +132,7 @@ def loss(definition: Definition, budgets: Sequence[Fraction], delta: Fraction) -
 def switches(
     definition: Definition, budgets: Mapping[Name, Fraction], on: Collection[Name], delta: Fraction
 ) -> dict[Name, Switch]:
-    """For each level, the privacy loss of the release with it and without it, the others staying as they are."""
+    """Return for each level the privacy loss of the release with it and without it, the others staying as they are."""
     found = {}
     for name in budgets:
         without = [budget for other, budget in budgets.items() if other in on and other != name]
@@ -141,5 +145,5 @@ def switches(
 def trade_off(
     definition: Definition, stability: int, gamma: Fraction, budgets: Sequence[Fraction]
 ) -> list[tuple[Fraction, Margins]]:
-    """The margins of a level over its budget: the trade-off curve."""
+    """Return the margins of a level over its budget: the trade-off curve."""
     return [(budget, margins(level_laws(definition, LevelBudget(budget, stability), gamma))) for budget in budgets]

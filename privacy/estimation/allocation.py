@@ -28,7 +28,7 @@ def allocate(change: NDArray[np.int64], turn: NDArray[np.int64], cells: int) -> 
 
 @lru_cache(maxsize=8)
 def ranks(cells: int) -> NDArray[np.int64]:
-    """The rank of each cell, for each turn: cells x cells."""
+    """Return the rank of each cell, for each turn: cells x cells."""
     ages = cells // 2
     turn, rank = np.arange(cells)[:, None], np.arange(cells)
     sex = (rank + turn) % 2
@@ -40,7 +40,7 @@ def ranks(cells: int) -> NDArray[np.int64]:
 
 
 def sex_margin(total: NDArray[np.int64], measured: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """The margin of one sex's sum, from those of the estimated and of the measured total: at most 1 too wide.
+    """Return the margin of one sex's sum, from those of the estimated and of the measured total: at most 1 too wide.
 
     Half of the estimated total's error and half of the difference of the measured sexes' are independent.
     """

@@ -16,7 +16,7 @@ FALSE_DROP = 0.00135  # P(X > 3 sd) of a normal law: the most with which a group
 
 
 def critical_value(group: Estimator, ancestor: Estimator) -> int:
-    """The smallest c with P(E_g - E_h > c) <= FALSE_DROP, E the errors away from thresholds; exact sums.
+    """Return the smallest c with P(E_g - E_h > c) <= FALSE_DROP, E the errors away from thresholds; exact sums.
 
     A group is dropped where U_g - U_h > c. As N_g <= N_h, that happens to one that is there with this chance at most.
     """

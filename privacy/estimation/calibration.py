@@ -30,29 +30,29 @@ Method = Literal["additive", "ratio", "nonnegative"]
 
 
 def additive(noisy: Counts, total: int) -> Counts:
-    """c_i = n_i + (T - R)/n, R the sum of the noisy counts: each cell's error variance falls to v (1 - 1/n)."""
+    """Return c_i = n_i + (T - R)/n, R the sum of the noisy counts: each cell's error variance falls to v (1 - 1/n)."""
     share, rest = divmod(total - int(noisy.sum()), len(noisy))
     return noisy + share + (np.arange(len(noisy)) < rest)
 
 
 def ratio(noisy: Counts, total: int) -> Counts:
-    """c_i = n_i T / R. Raises ValueError where R <= 0 or T < 0, or where a count would be too large."""
-    of = int(noisy.sum())
-    if of <= 0 or total < 0:
-        raise ValueError("ratio calibration needs a positive noisy sum and a total that is not negative")
+    """Return c_i = n_i T / R. Raises ValueError where R <= 0 or T < 0, or where a count would be too large."""
+    noisy_sum = int(noisy.sum())
+    if noisy_sum <= 0 or total < 0:
+        raise ValueError("ratio calibration needs a positive noisy sum and a total of at least 0")
     scaled = noisy.astype(object) * total  # exact: products may pass 2^63
-    if abs(scaled // of).max() >= 1 << 62:
+    if abs(scaled // noisy_sum).max() >= 1 << 62:
         raise ValueError("ratio calibration would give counts beyond 2^62")
-    return _whole(scaled // of, scaled % of, total)
+    return _whole(scaled // noisy_sum, scaled % noisy_sum, total)
 
 
 def nonnegative(noisy: Counts, total: int) -> Counts:
-    """The counts >= 0 with sum T nearest to the noisy ones by least squares. Raises ValueError where T < 0.
+    """Return the counts >= 0 with sum T nearest to the noisy ones by least squares. Raises ValueError where T < 0.
 
     max(n_i - h, 0) with one h for all: of the j largest, h = (their sum - T)/j, j the most for which none is negative.
     """
     if total < 0:
-        raise ValueError("counts that are not negative have no negative total")
+        raise ValueError(f"counts of at least 0 cannot sum to {total}")
     falling = np.sort(noisy)[::-1].astype(object)
     excess = np.cumsum(falling) - total
     kept = np.arange(1, len(noisy) + 1)
@@ -80,7 +80,7 @@ def _whole(floors: NDArray[np.object_], remainders: NDArray[np.object_], total: 
 def agree(
     noisy: Counts, group: Counts, published: Mapping[int, int], law: Law, tolerance: Fraction = Fraction(0)
 ) -> dict[int, bool]:
-    """Which published totals agree with the data, as far as the noisy counts tell.
+    """Return which published totals agree with the data, as far as the noisy counts tell.
 
     A total agrees where it is no further from its group's noisy sum than the margin that the sum's own noise exceeds
     with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, all

@@ -20,7 +20,7 @@ SMOOTH = 4  # sigma^2 from which a sum of discrete Gaussians is one: they differ
 
 
 def density(law: Law, cut: float = FAR) -> Density:
-    """P(-R) ... P(R), R the last k with P(k) > cut."""
+    """Return P(-R) ... P(R), R the last k with P(k) > cut."""
     reach = int(_reach(law, cut)) + 2
     k = np.arange(-reach, reach + 1)
     if isinstance(law, DiscreteGaussian):
@@ -32,7 +32,9 @@ def density(law: Law, cut: float = FAR) -> Density:
 
 
 def density_of_sum(law: Law, cells: int) -> Density:
-    """The law of the sum of `cells` independent draws, by direct convolution: a Fourier transform would lose the tails.
+    """Return the law of the sum of `cells` independent draws, by direct convolution.
+
+    A Fourier transform would lose the tails.
 
     At sigma >= 2 a sum of discrete Gaussians is a discrete Gaussian, but for 2 exp(-pi^2 sigma^2) of each probability.
     """
@@ -50,25 +52,25 @@ def density_of_sum(law: Law, cells: int) -> Density:
 
 
 def coarser(law: Law, scale: int) -> Law:
-    """The law of about X / scale."""
+    """Return the law of about X / scale."""
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(law.sigma_squared / scale**2)
     return TwoSidedGeometric(Fraction(law.scale, scale))
 
 
 def values(density: Density) -> NDArray[np.int64]:
-    """-R ... R."""
+    """Return -R ... R."""
     reach = len(density) // 2
     return np.arange(-reach, reach + 1)
 
 
 def moment(density: Density) -> float:
-    """The variance."""
+    """Return the variance."""
     return float((values(density) ** 2 * density).sum())
 
 
 def smallest_margin(density: Density, coverage: float = 0.95) -> int:
-    """The smallest m with P(|X| <= m) >= coverage.
+    """Return the smallest m with P(|X| <= m) >= coverage.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def smallest_margin(density: Density, coverage: float = 0.95) -> int:
 
 
 def margin_of_sizes(sizes: NDArray[np.int64], chances: Density, coverage: float = 0.95) -> int:
-    """The smallest m with P(size <= m) >= coverage; errors of these sizes have these chances, which sum to 1."""
+    """Return the smallest m with P(size <= m) >= coverage; errors of these sizes have these chances, which sum to 1."""
     within = np.cumsum(np.bincount(sizes, weights=chances))
     if np.abs(within - coverage).min() < 1e-9:
         raise ArithmeticError(f"a margin whose coverage is {coverage} to the ninth digit is not decided in floats")

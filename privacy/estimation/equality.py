@@ -14,7 +14,7 @@ from privacy.estimation.pooling import nearest
 
 
 def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
-    """The Regional iterations that are sums of Detailed ones, each with these.
+    """Return the Regional iterations that are sums of Detailed ones, each with these.
 
     regional, detailed : one per code of a single-valued attribute
         The iteration of that level that the code maps to, -1 for none.
@@ -30,7 +30,9 @@ def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) ->
 def combine(
     own: NDArray[np.int64], own_variance: NDArray[np.float64], parts: NDArray[np.int64], variance: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """The estimate from a group's own and from the sum of its parts, by inverse variance, to the nearest whole number.
+    """Return the estimate from a group's own value and the sum of its parts, weighted by inverse variance.
+
+    Rounded to the nearest whole number.
 
     The weights depend on the details only, so it is unbiased given them.
     """
@@ -38,10 +40,13 @@ def combine(
 
 
 def combined_variance(own: NDArray[np.float64], parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The variance of `combine`, with that of rounding."""
+    """Return the variance of `combine`, with that of rounding."""
     return own * parts / (own + parts) + 1 / 12
 
 
 def combined_margin(variance: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The 95% margin of a combined estimate, by the normal law; its standard deviation is 6 and more in production."""
+    """Return the 95% margin of a combined estimate, by the normal law.
+
+    Its standard deviation is 6 and more in production.
+    """
     return np.ceil(1.96 * np.sqrt(variance) - 0.5).astype(np.int64)

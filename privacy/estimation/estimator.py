@@ -90,7 +90,7 @@ class Estimator:
         return self.variance / cells**2 + self.answers.stage_2.variance() * (1 - 1 / cells)
 
     def error_law(self, scale: int = 1) -> Density:
-        """The law of the error away from thresholds, in units of `scale` counts."""
+        """Return the law of the error away from thresholds, in units of `scale` counts."""
         answers = self.answers.coarser(scale) if scale > 1 else self.answers
         return pool(answers, self.weight).far if self.weight else density_of_sum(answers.stage_2, answers.cells)
 
@@ -100,7 +100,7 @@ class Estimator:
         return self.edge.correction.reach if self.edge else 0
 
     def correction(self, total: NDArray[np.int64], measured: NDArray[np.int64]) -> NDArray[np.float64]:
-        """G of groups with these stage-1 totals T and measured totals S."""
+        """Return g of groups with these stage-1 totals T and measured totals S."""
         correction = np.zeros(len(total))
         if self.edge is None:
             return correction
@@ -114,14 +114,17 @@ class Estimator:
     def change(
         self, total: NDArray[np.int64], measured: NDArray[np.int64], uniform: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """e, what is added to S; `uniform` needs to be random only where the correction is not a whole number."""
+        """Return e, what is added to S.
+
+        `uniform` needs to be random only where the correction is not a whole number.
+        """
         if self.pooling is None:
             return np.zeros(len(total), np.int64)
         rounded = np.floor(self.correction(total, measured) + uniform).astype(np.int64)
         return rounded - self._pull(measured - total)
 
     def margins(self, estimate: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The margin of error of each estimate of a total."""
+        """Return the margin of error of each estimate of a total."""
         margins = np.full(len(estimate), self.margin)
         if self.edge is None:
             return margins
@@ -141,7 +144,7 @@ class Estimator:
         return nearest(self.pooling.pull)
 
     def _pull(self, d: NDArray[np.int64]) -> NDArray[np.int64]:
-        """rnd(w m(d))."""
+        """Return rnd(w m(d))."""
         assert self.pooling is not None
         reach, scale = self.pooling.reach, own_scale(self.answers)
         if scale == 1:
@@ -150,7 +153,7 @@ class Estimator:
 
 
 def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estimator:
-    """The estimator of a detail low <= T < high, low < high."""
+    """Return the estimator of a detail low <= T < high, low < high."""
     if low is not None and high is not None and low >= high:
         raise ValueError("the detail of an empty window has no estimate")
     scale = own_scale(answers)
@@ -174,7 +177,7 @@ def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estim
 
 
 def _edge(estimator: Estimator) -> Edge | None:
-    """The edge where, near it, neither error nor bias is too large; None where there is no such."""
+    """Return the edge where, near it, neither error nor bias is too large; None where there is no such."""
     answers, low, high = estimator.answers, estimator.low, estimator.high
     _, second = answers.deviations
     for ridge in RIDGES:

@@ -27,7 +27,7 @@ class Factor:
 
     def __post_init__(self) -> None:
         if not self.levels:
-            raise ValueError(f"factor {self.name} has no levels: declare them, they are never taken from the data")
+            raise ValueError(f"factor {self.name} has no levels: declare them, for they are never taken from the data")
         if len(set(self.levels)) < len(self.levels):
             raise ValueError(f"factor {self.name} has a level twice")
 
@@ -51,7 +51,7 @@ class Histogram:
     def __post_init__(self) -> None:
         names = self.names
         if not names or len(set(names)) < len(names):
-            raise ValueError("a histogram has at least one factor, and none twice")
+            raise ValueError(f"a histogram has at least one factor, and each once, not {', '.join(names) or 'none'}")
         if self.cells > MOST_CELLS:
             raise ValueError(f"the histogram has {self.cells:,} cells, more than {MOST_CELLS:,}")
         for cell in self.impossible:
@@ -75,22 +75,22 @@ class Histogram:
         return prod(self.shape)
 
     def factor(self, name: str) -> Factor:
-        """A factor by name. Raises ValueError where there is none."""
+        """Return a factor by name. Raises ValueError where there is none."""
         for factor in self.factors:
             if factor.name == name:
                 return factor
-        raise ValueError(f"unknown factor {name!r}; one of {', '.join(self.names)}")
+        raise ValueError(f"there is no factor {name!r}: choose from {', '.join(self.names)}")
 
     def cell(self, levels: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Cell numbers of records, given the number of their level in each factor."""
+        """Return cell numbers of records, given the number of their level in each factor."""
         return np.asarray(np.ravel_multi_index(tuple(levels), self.shape), dtype=np.int64)
 
     def levels(self, cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """The number of the level in each factor of these cells: the inverse of `cell`."""
+        """Return the number of the level in each factor of these cells: the inverse of `cell`."""
         return tuple(np.asarray(numbers, dtype=np.int64) for numbers in np.unravel_index(cells, self.shape))
 
     def possible(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these cells are not structural zeros."""
+        """Return which of these cells are not structural zeros."""
         free = np.ones(len(cells), dtype=np.bool_)
         if self.impossible:
             numbers = dict(zip(self.names, self.levels(cells), strict=True))

@@ -60,13 +60,13 @@ class Margins:
     values: NDArray[np.int64]
 
     def of(self, estimate: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The margin of each estimate, counted from the window's edge."""
+        """Return the margin of each estimate, counted from the window's edge."""
         margins: NDArray[np.int64] = self.values[np.clip(estimate - self.start, 0, len(self.values) - 1)]
         return margins
 
 
 def size_laws(correction: Correction, step: int | None = None, margin: int = 0) -> list[SizeLaw]:
-    """The law of the error at sizes with P(detail) >= COVERED, about the window, in steps of this many units.
+    """Return the law of the error at sizes with P(detail) >= COVERED, about the window, in steps of this many units.
 
     `margin` is one to be asked how often it covers.
     """
@@ -79,7 +79,7 @@ def size_laws(correction: Correction, step: int | None = None, margin: int = 0) 
 
 
 def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> Margins:
-    """The margins that these laws give, at least `far`; a size between two has the larger of their margins."""
+    """Return the margins that these laws give, at least `far`; a size between two has the larger of their margins."""
     sizes = np.array([law.size for law in laws])
     stars = np.maximum([law.margin for law in laws], far)
     if width is None:
@@ -95,7 +95,7 @@ def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> Margins:
 
 
 def _farthest(estimates: NDArray[np.int64], sizes: NDArray[np.int64], star: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The largest |u - N| <= m*(N) of each estimate u, -1 where there is none."""
+    """Return the largest |u - N| <= m*(N) of each estimate u, -1 where there is none."""
     upwards = np.maximum.accumulate(sizes + star)  # the first size that reaches u from below
     first = np.searchsorted(upwards, estimates)
     above = np.where(first < len(sizes), estimates - sizes[np.minimum(first, len(sizes) - 1)], -1)
@@ -127,7 +127,7 @@ class _Sums:
         self.beyond = [_tails(np.array([one[part] for one in single])) for part in range(3)]
 
     def law(self, size: int, margin: int) -> SizeLaw | None:
-        """The error at a true size in units; None where the detail cannot be."""
+        """Return the error at a true size in units; None where the detail cannot be."""
         rows = len(self.correction.values)
         t = size + self.a
         inside = np.flatnonzero((t >= 0) & (t < rows))
@@ -145,7 +145,10 @@ class _Sums:
     def _sums(
         self, error: NDArray[np.float64], correction: NDArray[np.float64], p: NDArray[np.float64]
     ) -> tuple[float, float, NDArray[np.float64]]:
-        """Mean, mean square (units) and the sizes' chances (counts) of errors, A by B; each B with its chance."""
+        """Return mean, mean square (units) and the sizes' chances (counts) of errors, A by B.
+
+        Each B with its chance.
+        """
         weight = p[:, None] * self.q
         if self.whole:  # rounded up with the probability of its fraction
             floor = np.floor(correction)
@@ -165,5 +168,5 @@ class _Sums:
 
 
 def _tails(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sums of the rows from each one on; the last, of none, is 0."""
+    """Return the sums of the rows from each one on; the last, of none, is 0."""
     return np.concatenate([np.cumsum(rows[::-1], axis=0)[::-1], np.zeros_like(rows[:1])])

@@ -38,7 +38,7 @@ class Answers:
     cells: int
 
     def coarser(self, scale: int) -> Answers:
-        """The same in units of `scale` counts, approximately: the noise is that many times narrower."""
+        """Return the same in units of `scale` counts, approximately: the noise is that many times narrower."""
         return replace(self, stage_1=coarser(self.stage_1, scale), stage_2=coarser(self.stage_2, scale))
 
     @property
@@ -99,17 +99,20 @@ class Pooling:
 
 
 def nearest(x: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The nearest integers, halves away from zero."""
+    """Return the nearest integers, halves away from zero."""
     return (np.sign(x) * np.floor(np.abs(x) + 0.5)).astype(np.int64)
 
 
 def own_scale(answers: Answers) -> int:
-    """The unit in which sums over the laws are taken: 1 count, but for noise far wider than any in production."""
+    """Return the unit in which sums over the laws are taken.
+
+    1 count, but for noise far wider than any in production.
+    """
     return scale_within(answers, WIDEST_STAGE_1, WIDEST_SUM)
 
 
 def scale_within(answers: Answers, widest: float, widest_sum: float, scale: int = 1) -> int:
-    """The least power of two, from `scale` on, in units of which A and B are not wider than this.
+    """Return the least power of two, from `scale` on, in units of which A and B are not wider than this.
 
     A wide B yields to a narrow A, of which a coarse unit would leave nothing.
     """
@@ -133,7 +136,7 @@ def pool(answers: Answers, weight: float = 1.0) -> Pooling:
 
 
 def _posterior_mean(p: Density, q: Density) -> NDArray[np.float64]:
-    """m(d), for every d."""
+    """Return m(d), for every d."""
     mean = np.convolve(values(q) * q, p) / np.convolve(q, p)
     odd: NDArray[np.float64] = (mean - mean[::-1]) / 2
     return odd

@@ -68,7 +68,7 @@ class Correction:
         return int(self.values.shape[1]) // 2
 
     def at(self, t: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """G(t, d) in counts; t is counted from the window's edge. Between units it is bilinear."""
+        """Return g(t, d) in counts; t is counted from the window's edge. Between units it is bilinear."""
         correction = np.zeros(len(t))
         near = np.flatnonzero(t < self.reach)
         row = np.clip((t[near] + 0.5) / self.scale - 0.5, 0, len(self.values) - 1)
@@ -78,7 +78,7 @@ class Correction:
 
 
 def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The table between its entries."""
+    """Return the table between its entries."""
     top, left = row.astype(np.int64), column.astype(np.int64)
     down, right = row - top, column - left
     below, beside = np.minimum(top + 1, len(table) - 1), np.minimum(left + 1, table.shape[1] - 1)
@@ -89,7 +89,7 @@ def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDAr
 
 
 def table_scale(answers: Answers) -> int:
-    """The unit of a correction's table, a power of two: fine enough, and small enough to be solved for."""
+    """Return the unit of a correction's table, a power of two: fine enough, and small enough to be solved for."""
     return scale_within(answers, WIDEST_TABLE, WIDEST_PARTNER, own_scale(answers))
 
 
@@ -110,14 +110,14 @@ def correct(answers: Answers, weight: float = 1.0, width: int | None = None, rid
 
 
 def _last_row(pooling: Pooling, table: NDArray[np.float64]) -> int:
-    """The last t at which a correction is seen; -1 for none."""
+    """Return the last t at which a correction is seen; -1 for none."""
     seen = pooling.difference > SEEN
     large = np.abs(table[:, seen]).max(axis=1) > SMALL * moment(pooling.second) ** 0.5
     return int(np.flatnonzero(large).max(initial=-1))
 
 
 def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) -> NDArray[np.float64]:
-    """G for t = 0, 1, ...: up to the window's end, or to where an upper end's lack no longer shows.
+    """Return g for t = 0, 1, ...: up to the window's end, or to where an upper end's lack no longer shows.
 
     Parameters
     ----------
@@ -159,20 +159,20 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
 
 
 def _second_given_first(pooling: Pooling) -> NDArray[np.float64]:
-    """q(d + x), x over the values of A by d over the values of D."""
+    """Return q(d + x), x over the values of A by d over the values of D."""
     padded = np.pad(pooling.second, 2 * (len(pooling.first) // 2))
     return sliding_window_view(padded, len(pooling.pull))
 
 
 def _between(weights: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The sums of weights[low:high], from the far end: the last ones are the smallest."""
+    """Return the sums of weights[low:high], from the far end: the last ones are the smallest."""
     tails = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
     between: NDArray[np.float64] = tails[low] - tails[high]
     return between
 
 
 def _diagonals(square: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The entries (x, x + j) of an n x n matrix, x by j = -(n - 1) ... n - 1; 0 outside of it."""
+    """Return the entries (x, x + j) of an n x n matrix, x by j = -(n - 1) ... n - 1; 0 outside of it."""
     n = len(square)
     sheared = np.zeros((n, 2 * n - 1))
     x = np.arange(n)[:, None]
@@ -181,6 +181,6 @@ def _diagonals(square: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _take(table: NDArray[np.float64], place: NDArray[np.int64]) -> NDArray[np.float64]:
-    """table[i, place[i, j]], 0 where there is no such place."""
+    """Return table[i, place[i, j]], 0 where there is no such place."""
     inside = (place >= 0) & (place < table.shape[1])
     return np.where(inside, np.take_along_axis(table, np.where(inside, place, 0), axis=1), 0.0)

@@ -17,20 +17,20 @@ T = TypeVar("T")
 FIRST_PRECISION = 128
 LAST_PRECISION = 1 << 15
 
-# The precision of python-flint is one global setting. Balls are right at any precision, but a thread that lowered it
-# for another could leave that one's decisions open for ever: so one computation at a time.
+# The precision of python-flint is one global setting. Balls are right at any precision, but a thread that lowers it
+# could leave another thread's decision open for ever. So only one thread computes at a time.
 _one_at_a_time = threading.RLock()
 
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
-    """Ball arithmetic in this block is done with `bits` bits, and by this thread alone."""
+    """Do the ball arithmetic of this block with `bits` bits, and let no other thread do any meanwhile."""
     with _one_at_a_time, ctx.workprec(bits):
         yield
 
 
 def decide(attempt: Callable[[int], T | None]) -> T:
-    """The first answer of `attempt(bits)` that is not None, the working precision being doubled until there is one.
+    """Double the working precision until `attempt(bits)` returns an answer that is not None; return it.
 
     Raises ArithmeticError past `LAST_PRECISION` bits: for a comparison of two numbers that are equal, which balls can
     never decide.
@@ -42,16 +42,16 @@ def decide(attempt: Callable[[int], T | None]) -> T:
         if answer is not None:
             return answer
         bits *= 2
-    raise ArithmeticError(f"not decided with {LAST_PRECISION} bits: the numbers compared seem to be equal")
+    raise ArithmeticError(f"the comparison is undecided at {LAST_PRECISION} bits: the two numbers seem to be equal")
 
 
 def ball(x: Fraction | int) -> arb:
-    """The rational x at the working precision."""
+    """Return the rational x at the working precision."""
     return arb(fmpq(x.numerator, x.denominator))
 
 
 def at_least(x: arb, y: arb) -> bool | None:
-    """Whether x >= y; None where the balls leave it open."""
+    """Return whether x >= y; None where the balls leave it open."""
     if x >= y:
         return True
     if x < y:

@@ -1,7 +1,7 @@
 """The two noise laws of SafeTab-P on the integers, exact: discrete Gaussian (zCDP), two-sided geometric (pure DP).
 
-Parameters are rationals and probabilities are balls (balls.py), so every quantile, table and margin that is
-derived here is proved, not rounded. Sources: Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential
+Parameters are rational numbers and probabilities are balls (balls.py). So every quantile, table and margin derived
+here is proved, not rounded. Sources: Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential
 Privacy"; Ghosh, Roughgarden, Sundararajan (2012) for the geometric mechanism; SafeTab-P, section on noise.
 """
 
@@ -24,9 +24,9 @@ WIDEST = 1 << 21  # counts: the largest standard deviation of which a quantile i
 class SymmetricLaw(ABC):
     """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
 
-    The methods without a precision are exact; `try_quantile` may say None. Methods that begin with an underscore work
-    at the caller's working precision. No law with a `parameter` outside of (narrowest, widest) can be drawn from: see
-    `privacy.noise.sampler.check_law`.
+    Methods without a precision are exact; `try_quantile` may return None. Methods whose name begins with an
+    underscore, `tails` and `tail_of_sum` work at the caller's working precision. No law with a `parameter` outside of
+    (narrowest, widest) can be drawn from: see `privacy.noise.sampler.check_law`.
     """
 
     narrowest: ClassVar[Fraction]
@@ -38,30 +38,33 @@ class SymmetricLaw(ABC):
         """The number that gives the law its width."""
 
     def pmf(self, k: int, precision: int = FIRST_PRECISION) -> arb:
-        """P(X = k), with a relative error near 2^-precision."""
+        """Return P(X = k), with a relative error near 2^-precision."""
         with working_precision(precision):
             return self._pmf(abs(k))
 
     def cdf(self, k: int, precision: int = FIRST_PRECISION) -> arb:
-        """P(X <= k), with an absolute error near 2^-precision."""
+        """Return P(X <= k), with an absolute error near 2^-precision."""
         with working_precision(precision):
             return 1 - self._tail(k) if k >= 0 else self._tail(-k - 1)
 
     def quantile(self, p: Fraction) -> int:
-        """The smallest k with P(X <= k) >= p, for 0 < p < 1: proved, at whatever precision that takes.
+        """Return the smallest k with P(X <= k) >= p, for 0 < p < 1: proved, at whatever precision that takes.
 
         p = P(X <= k) would never be decided (ArithmeticError). For the geometric law no rational p is of this kind:
         P(X <= k) is a rational function of exp(-1/scale) that is not constant, and exp of a rational other than zero
         is transcendental (Lindemann). For the discrete Gaussian nobody has met one.
         """
         if not 0 < p < 1:
-            raise ValueError("a quantile is asked for a probability strictly between 0 and 1")
+            raise ValueError(f"the probability {p} of a quantile must lie strictly between 0 and 1")
         if self.variance() > WIDEST**2:
-            raise ValueError("the noise is too wide: its standard deviation is more than 2^21")
+            raise ValueError("the noise is too wide: its standard deviation is above 2^21 counts; raise the budget")
         return decide(lambda _: self._quantile(p))
 
     def try_quantile(self, p: Fraction, precision: int) -> int | None:
-        """A k with P(X <= k - 1) <= p <= P(X <= k), if balls of this precision prove one; else None. 0 < p < 1."""
+        """Return a k with P(X <= k - 1) <= p <= P(X <= k), if balls of this precision prove one; else None.
+
+        0 < p < 1.
+        """
         with working_precision(precision):
             return self._quantile(p)
 
@@ -74,31 +77,31 @@ class SymmetricLaw(ABC):
 
     @abstractmethod
     def variance(self) -> float:
-        """Var X, to the last digits of a float."""
+        """Return Var X, to the last digits of a float."""
 
     @abstractmethod
     def _pmf(self, k: int) -> arb:
-        """P(X = k), k >= 0."""
+        """Return P(X = k), k >= 0."""
 
     @abstractmethod
     def _tail(self, k: int) -> arb:
-        """P(X > k), k >= 0."""
+        """Return P(X > k), k >= 0."""
 
     @abstractmethod
-    def _tails(self) -> Iterator[arb]:
-        """P(X > 0), P(X > 1), ...: each one step from the last."""
+    def tails(self) -> Iterator[arb]:
+        """Return P(X > 0), P(X > 1), ...: each one step from the last."""
 
     @abstractmethod
     def _upper_quantile(self, p: Fraction) -> int | None:
-        """The smallest k >= 0 with P(X <= k) >= p, for 1/2 <= p < 1; None where the balls leave it open."""
+        """Return the smallest k >= 0 with P(X <= k) >= p, for 1/2 <= p < 1; None where the balls leave it open."""
 
     @abstractmethod
-    def _characteristic(self, t: arb) -> arb:
-        """E cos(2 pi t X): positive, and falling in t from 0 to 1/2."""
+    def characteristic(self, t: arb) -> arb:
+        """Return E cos(2 pi t X): positive, and falling in t from 0 to 1/2."""
 
     @abstractmethod
-    def _tail_of_sum(self, cells: int, y: int) -> arb:
-        """A bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
+    def tail_of_sum(self, cells: int, y: int) -> arb:
+        """Return a bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,10 @@ class DiscreteGaussian(SymmetricLaw):
 
     def __post_init__(self) -> None:
         if self.sigma_squared <= 0:
-            raise ValueError("sigma_squared must be positive")
+            raise ValueError(f"sigma_squared must be positive, not {self.sigma_squared}")
 
     def variance(self) -> float:
-        """Var X: a little below sigma_squared (Canonne et al., Proposition 21)."""
+        """Return Var X: a little below sigma_squared (Canonne et al., Proposition 21)."""
         with working_precision(FIRST_PRECISION):
             # sum of k^2 q^(k^2) = -theta_3''(0) / (4 pi^2), the derivative being in z of cos(2 pi k z)
             second = acb.modular_theta(acb(0), self._tau(), 2)[2].real
@@ -138,12 +141,13 @@ class DiscreteGaussian(SymmetricLaw):
         return (-ball(k * k / (2 * self.sigma_squared))).exp() / self._theta(arb(0))
 
     def _tail(self, k: int) -> arb:
-        bound = self._tail_of_sum(1, k + 1)
+        bound = self.tail_of_sum(1, k + 1)
         if bound < arb(2) ** -(ctx.prec + 8):  # nothing but zeros at this precision: no need to add up k terms
             return bound.union(arb(0))
-        return next(islice(self._tails(), k, None))
+        return next(islice(self.tails(), k, None))
 
-    def _tails(self) -> Iterator[arb]:
+    def tails(self) -> Iterator[arb]:
+        """Yield P(X > 0), P(X > 1), ... from theta_3 and the partial sums of q^(k^2)."""
         scale = 1 / (2 * self._theta(arb(0)))
         ratio = (-ball(1 / (2 * self.sigma_squared))).exp()  # q^(2k+1)
         square = ratio * ratio
@@ -157,14 +161,16 @@ class DiscreteGaussian(SymmetricLaw):
 
     def _upper_quantile(self, p: Fraction) -> int | None:
         beyond = ball(1 - p)
-        steps = ((k, at_least(beyond, tail)) for k, tail in enumerate(self._tails()))
+        steps = ((k, at_least(beyond, tail)) for k, tail in enumerate(self.tails()))
         k, reached = next(step for step in steps if step[1] is not False)
         return k if reached else None
 
-    def _characteristic(self, t: arb) -> arb:
+    def characteristic(self, t: arb) -> arb:
+        """Return E cos(2 pi t X) = theta_3(t) / theta_3(0)."""
         return self._theta(t) / self._theta(arb(0))
 
-    def _tail_of_sum(self, cells: int, y: int) -> arb:
+    def tail_of_sum(self, cells: int, y: int) -> arb:
+        """Return Chernoff's bound with the law's sub-Gaussian moments."""
         # E exp(uX) <= exp(u^2 sigma^2 / 2): the sum over k of exp(-(k - c)^2 / (2 sigma^2)) is largest at c = 0, by
         # Poisson summation. At u = y / (cells sigma^2):
         return 2 * (-ball(y * y / (2 * cells * self.sigma_squared))).exp()
@@ -187,10 +193,10 @@ class TwoSidedGeometric(SymmetricLaw):
 
     def __post_init__(self) -> None:
         if self.scale <= 0:
-            raise ValueError("scale must be positive")
+            raise ValueError(f"scale must be positive, not {self.scale}")
 
     def variance(self) -> float:
-        """Var X = 2x / (1-x)^2."""
+        """Return Var X = 2x / (1-x)^2."""
         with working_precision(FIRST_PRECISION):
             return float(1 / (2 * ball(1 / (2 * self.scale)).sinh() ** 2))
 
@@ -203,7 +209,8 @@ class TwoSidedGeometric(SymmetricLaw):
     def _tail(self, k: int) -> arb:
         return self._power(k + 1) / (1 + self._power(1))
 
-    def _tails(self) -> Iterator[arb]:
+    def tails(self) -> Iterator[arb]:
+        """Yield x / (1 + x), then each x times the last."""
         x = self._power(1)
         tail = x / (1 + x)
         while True:
@@ -216,12 +223,14 @@ class TwoSidedGeometric(SymmetricLaw):
         least = reach.ceil().unique_fmpz()
         return None if least is None else int(least) - 1
 
-    def _characteristic(self, t: arb) -> arb:
+    def characteristic(self, t: arb) -> arb:
+        """Return (1-x)^2 / ((1-x)^2 + 4 x sin^2(pi t))."""
         x = self._power(1)
         gap = (1 - x) ** 2
         return gap / (gap + 4 * x * t.sin_pi() ** 2)
 
-    def _tail_of_sum(self, cells: int, y: int) -> arb:
+    def tail_of_sum(self, cells: int, y: int) -> arb:
+        """Return Chernoff's bound at u = 1 / (2 scale)."""
         # exp(-uy) E exp(uS) at u = 1/(2 scale), where E exp(uX) = (1-x)^2 / ((1-x e^u)(1-x e^-u))
         half, whole = self._power(Fraction(1, 2)), self._power(1)
         moment = (1 - whole) ** 2 / ((1 - half) * (1 - half * whole))
@@ -232,17 +241,17 @@ Law: TypeAlias = DiscreteGaussian | TwoSidedGeometric
 
 
 def law(definition: Definition, budget: Fraction, stability: int) -> Law:
-    """The noise of a query with this budget, where a record changes at most `stability` counts by one each.
+    """Return the noise of a query with this budget, where a record changes at most `stability` counts by one each.
 
     zcdp: budget is rho and sigma^2 = stability / (2 rho) (L2 sensitivity sqrt(stability)).
     puredp: budget is epsilon and scale = stability / epsilon (L1 sensitivity stability). SafeTab-P, Algorithm 1.
     """
     if budget <= 0:
-        raise ValueError("a noise law needs a positive budget")
+        raise ValueError(f"the budget of a noise law must be positive, not {budget}")
     if stability <= 0:
-        raise ValueError("a noise law needs a positive stability")
+        raise ValueError(f"the stability of a noise law must be positive, not {stability}")
     if definition == "zcdp":
         return DiscreteGaussian(Fraction(stability) / (2 * Fraction(budget)))
     if definition == "puredp":
         return TwoSidedGeometric(Fraction(stability) / Fraction(budget))
-    raise ValueError(f"unknown privacy definition {definition!r}: puredp or zcdp")
+    raise ValueError(f"the privacy definition must be puredp or zcdp, not {definition!r}")

@@ -1,32 +1,50 @@
 """Margins of error of noisy counts and the threshold of suppression: proved, for single counts and sums of cells."""
 
+from collections.abc import Mapping
 from fractions import Fraction
-from functools import lru_cache
-from math import isqrt
+from functools import lru_cache, reduce
+from math import isqrt, sqrt
+from operator import mul
 
 from flint import arb
 
 from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
 from privacy.noise.laws import Law
 
+Parts = tuple[tuple[Law, int], ...]
 
-@lru_cache(maxsize=4096)
+
 def margin_of_error(law: Law, cells: int = 1, alpha: Fraction = Fraction(1, 20)) -> int:
-    """The smallest m with P(|S| > m) <= alpha, S the sum of `cells` independent draws; in counts.
+    """Return the smallest m with P(|S| > m) <= alpha, S the sum of `cells` independent draws; in counts.
 
     Proved by balls, so exact. Unlike floor(1.96 sigma) it never falls short, and unlike ceil it is never too wide.
     """
+    return _margin(((law, cells),), alpha)
+
+
+def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -> int:
+    """Return the same of a sum of so many independent draws of each law; 0 without a draw.
+
+    Of a difference too: a draw and its negative have one law, every law here being symmetric.
+    """
+    parts = tuple(sorted(((law, number) for law, number in cells.items() if number), key=repr))
+    return _margin(parts, alpha) if parts else 0
+
+
+@lru_cache(maxsize=65536)
+def _margin(parts: Parts, alpha: Fraction) -> int:
     if not 0 < alpha < 1:
-        raise ValueError("alpha must lie strictly between 0 and 1")
+        raise ValueError(f"alpha must lie strictly between 0 and 1, not at {alpha}")
+    ((law, cells), *others) = parts
     if cells < 1:
-        raise ValueError("a sum has at least one cell")
-    if cells == 1:  # P(X > m) <= alpha / 2
+        raise ValueError(f"a sum has at least one cell, not {cells}")
+    if cells == 1 and not others:  # P(X > m) <= alpha / 2
         return law.quantile(1 - alpha / 2)
 
     def attempt(bits: int) -> int | None:
         if bits // 3 < alpha.denominator.bit_length() + 8:
             return None
-        total = _Sum(law, cells, bits // 3)
+        total = _Sum(parts, bits // 3)
         low, high = -1, total.reach  # P(|S| > reach) is below alpha / 2^8
         while high - low > 1:
             middle = (low + high) // 2
@@ -40,18 +58,20 @@ def margin_of_error(law: Law, cells: int = 1, alpha: Fraction = Fraction(1, 20))
 
 
 def coverage(law: Law, margin: int, cells: int = 1) -> arb:
-    """P(|S| <= margin), S the sum of `cells` independent draws: a ball of radius below 2^-60."""
+    """Return P(|S| <= margin), S the sum of `cells` independent draws: a ball of radius below 2^-60."""
     if margin < 0:
         return arb(0)
     with working_precision(FIRST_PRECISION):
         if cells == 1:
             return 2 * law.cdf(margin) - 1
-        total = _Sum(law, cells, FIRST_PRECISION // 2)
+        total = _Sum(((law, cells),), FIRST_PRECISION // 2)
         return total.within(margin) if margin < total.reach else (1 - total.beyond).union(arb(1))
 
 
 def suppression_threshold(law: Law, chance: Fraction) -> int:
-    """The smallest t with P(X <= t) >= chance: a count of an empty group exceeds it with probability <= 1 - chance.
+    """Return the smallest t with P(X <= t) >= chance.
+
+    A count of an empty group exceeds it with probability <= 1 - chance.
 
     SafeTab-P eq. (12), zero_suppression_chance; a count is kept if it is greater than t. 0 < chance < 1.
     """
@@ -59,32 +79,34 @@ def suppression_threshold(law: Law, chance: Fraction) -> int:
 
 
 class _Sum:
-    """S, the sum of `cells` independent draws: P(|S| <= m) by Fourier inversion, with every error in the ball.
+    """S, the sum of independent draws, so many of each law: P(|S| <= m) by Fourier inversion, every error in the ball.
 
-    With phi(t) = E cos(2 pi t X) and N odd, summing over the N-th roots of unity gives exactly
+    With phi(t) = E cos(2 pi t S), the product over the draws, and N odd, summing over the N-th roots of unity gives
 
-        sum over |k| <= m of P(S = k mod N) = (1/N) sum_{j=0}^{N-1} phi(j/N)^cells sin((2m+1) pi j/N) / sin(pi j/N).
+        sum over |k| <= m of P(S = k mod N) = (1/N) sum_{j=0}^{N-1} phi(j/N) sin((2m+1) pi j/N) / sin(pi j/N).
 
     * Folding: for m <= reach and N = 2 reach + 1 the left side exceeds P(|S| <= m) by at most P(|S| > reach), which
-      Chernoff's inequality bounds.
-    * Cutting after j = J (and N - J): as sin(pi j/N) >= 2j/N, a pair of terms left out is at most phi^cells / j, and
-      phi falls, so that together they are at most phi((J+1)/N)^cells ln(N / (2J)).
+      Chernoff's inequality bounds; where there are several laws, law by law, each at its share of reach.
+    * Cutting after j = J (and N - J): as sin(pi j/N) >= 2j/N, a pair of terms left out is at most phi / j, and phi
+      falls, as each law's does, so that together they are at most phi((J+1)/N) ln(N / (2J)).
 
     Both are made smaller than 2^-bits. At any scale J is a few dozen (Gaussian) or hundred (geometric, few cells). An
     object is made and used within one working precision.
     """
 
-    def __init__(self, law: Law, cells: int, bits: int) -> None:
+    def __init__(self, parts: Parts, bits: int) -> None:
         small = arb(2) ** -bits
-        self.reach = isqrt(int(cells * law.variance())) + 1
-        while not (beyond := law._tail_of_sum(cells, self.reach + 1)) <= small:
+        self.parts = parts
+        self.deviations = [max(sqrt(cells * law.variance()), 1e-9) for law, cells in parts]  # it may be below any float
+        self.reach = isqrt(int(sum(cells * law.variance() for law, cells in parts))) + 1
+        while not (beyond := self._tail(self.reach + 1)) <= small:
             self.reach += self.reach // 8 + 1
         self.beyond = beyond
         self.period = 2 * self.reach + 1
         self.weights: list[arb] = []
         self.cut = arb(0)
         for j in range(1, self.reach + 1):
-            power = law._characteristic(arb(j) / self.period) ** cells
+            power = self._characteristic(arb(j) / self.period)
             if j > 1:
                 cut = power * (arb(self.period) / (2 * (j - 1))).log()
                 if cut <= small:
@@ -92,11 +114,26 @@ class _Sum:
                     break
             self.weights.append(2 * power / (self.period * self._sine(j)))
 
+    def _characteristic(self, t: arb) -> arb:
+        """phi(t)."""
+        powers = (law._characteristic(t) ** cells for law, cells in self.parts)
+        return reduce(mul, powers)
+
+    def _tail(self, y: int) -> arb:
+        """A bound on P(|S| >= y): some law's part reaches its share of y, the shares going by standard deviation."""
+        shares = [max(1, int(y * deviation / sum(self.deviations))) for deviation in self.deviations]
+        if len(shares) == 1:
+            shares = [y]
+        if sum(shares) > y:
+            return arb(2)
+        tails = (law._tail_of_sum(cells, share) for (law, cells), share in zip(self.parts, shares, strict=True))
+        return sum(tails, arb(0))
+
     def _sine(self, j: int) -> arb:
         return (arb(j) / self.period).sin_pi()
 
     def within(self, margin: int) -> arb:
-        """P(|S| <= margin), for 0 <= margin <= reach."""
+        """Return P(|S| <= margin), for 0 <= margin <= reach."""
         width = 2 * margin + 1
         total = arb(width) / self.period
         for j, weight in enumerate(self.weights, 1):

@@ -30,7 +30,7 @@ class QueryNoise:
         )
 
     def draw(self, rows: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
-        """Noise int64[len(rows), width] of these rows of the domain, each with `width` cells; any order."""
+        """Return noise int64[len(rows), width] of these rows of the domain, each with `width` cells; any order."""
         stream, further = self._streams(width)
         noise = np.empty((len(rows), width), np.int64)
         step = max(1, CHUNK // width)
@@ -47,7 +47,7 @@ class QueryNoise:
         return noise
 
     def draw_run(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Noise int64[stop - start] of rows start, ..., stop - 1 of one cell each: `draw` of them, faster."""
+        """Return noise int64[stop - start] of rows start, ..., stop - 1 of one cell each: `draw` of them, faster."""
         stream, further = self._streams(1)
         noise = np.empty(stop - start, np.int64)
         for first in range(start, stop, CHUNK):
@@ -57,7 +57,7 @@ class QueryNoise:
         return noise
 
     def _streams(self, width: int) -> tuple[Keystream, Callable[[int], Keystream]]:
-        """The words of the query at this width, and the further words of the word at an address.
+        """Return the words of the query at this width, and the further words of the word at an address.
 
         These are a stream of their own under a second key, with the address as its nonce and the round as its word: no
         two of (row, cell, round) meet.

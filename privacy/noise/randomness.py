@@ -28,27 +28,32 @@ class RunSecret:
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
-            raise ValueError("a run secret has 32 bytes")
+            raise ValueError(f"a run secret has 32 bytes, not {len(key)}")
         self.__key = bytes(key)
 
     @classmethod
     def generate(cls) -> "RunSecret":
-        """A new one, from the operating system."""
+        """Return a new one, from the operating system."""
         return cls(os.urandom(KEY_BYTES))
 
     def expose(self) -> bytes:
-        """The 32 bytes, for the file in the confidential directory and for key derivation; never for anything else."""
+        """Return the 32 bytes, for the file in the confidential directory and for key derivation.
+
+        Never for anything else.
+        """
         return self.__key
 
     def digest(self) -> str:
-        """Hex SHA-256 of the secret under a label of its own: says which secret a ledger row had, and no more."""
+        """Return the hex SHA-256 of a label and the secret: it tells which secret a ledger row had, and no more."""
         return hashlib.sha256(_joined("das-flows", "run secret digest") + self.__key).hexdigest()
 
     def __repr__(self) -> str:
         return "RunSecret(hidden)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a run secret is never serialized: read it from the run's confidential directory")
+        raise TypeError(
+            "a run secret cannot be pickled: read it from the run's confidential directory where it is needed"
+        )
 
 
 def query_key(
@@ -61,7 +66,7 @@ def query_key(
     purpose: str = "noise",
     version: int = NOISE_SCHEME_VERSION,
 ) -> bytes:
-    """The 256-bit key of a query's stream, by HKDF-SHA256 from the run's secret.
+    """Return the 256-bit key of a query's stream, by HKDF-SHA256 from the run's secret.
 
     It is bound to the inputs, the configuration, the noise-scheme version, the query's name, the number of cells of a
     row (so that word width*i + j names one cell) and the purpose of the words: "noise", "refinement" or "estimates".
@@ -71,7 +76,7 @@ def query_key(
 
 
 def _joined(*fields: str) -> bytes:
-    """Fields one after another, each after its length in 8 bytes: no two lists of fields give the same bytes."""
+    """Return fields one after another, each after its length in 8 bytes: no two lists of fields give the same bytes."""
     encoded = [field.encode() for field in fields]
     return b"".join(len(field).to_bytes(8, "big") + field for field in encoded)
 
@@ -87,14 +92,14 @@ class Keystream:
 
     def __init__(self, key: bytes, nonce: int = 0) -> None:
         if len(key) != KEY_BYTES:
-            raise ValueError("a keystream's key has 32 bytes")
+            raise ValueError(f"a keystream's key has 32 bytes, not {len(key)}")
         if not 0 <= nonce < 1 << 64:
-            raise ValueError("a keystream's nonce has 64 bits")
+            raise ValueError("a keystream's nonce is a number from 0 to 2^64 - 1")
         self._aes = algorithms.AES(key)
         self._nonce = nonce.to_bytes(8, "big")
 
     def words(self, start: int, count: int) -> NDArray[np.uint64]:
-        """Words start, ..., start + count - 1."""
+        """Return words start, ..., start + count - 1."""
         if start < 0 or count < 0 or start + count > _LIMIT:
             raise ValueError("a keystream has words 0 to 2^63 - 1")
         block, offset = divmod(start, 2)
@@ -103,7 +108,10 @@ class Keystream:
         return _as_words(stream)[offset:]
 
     def rows(self, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
-        """uint64[len(rows), width]: words width*i + j, j = 0, ..., width - 1, for each row number i, in any order."""
+        """Return uint64[len(rows), width].
+
+        Words width*i + j, j = 0, ..., width - 1, for each row number i, in any order.
+        """
         if width < 1:
             raise ValueError("a row has at least one word")
         if len(rows) == 0:

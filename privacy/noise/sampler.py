@@ -1,8 +1,8 @@
 """Exact sampling: inverse CDF by comparison of uniform 64-bit words with certified boundaries. Proof: sampler.md.
 
-A word w stands for a uniform real U in [w, w+1) / 2^64, of which it gives the first 64 bits; the draw is the k with
-CDF(k-1) < U <= CDF(k). With the boundaries c_k = floor(2^64 CDF(k)), a word that equals no c_k settles it: k is the
-smallest with c_k > w. Another word is ambiguous, and further words give further bits of U until it is settled.
+A word w holds the first 64 bits of a uniform real number U: U lies in [w, w+1) / 2^64. The draw is the k with
+CDF(k-1) < U <= CDF(k). Let c_k = floor(2^64 CDF(k)) be the boundaries. If w equals no c_k, the draw is the smallest k
+with c_k > w. If w equals a c_k, it is ambiguous: further words give further bits of U until the draw is settled.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ WORD_BITS = 64
 LONGEST_TABLE = 1 << 22  # boundaries
 BLOCK = 1 << 14  # words handled at once: block, indices and draws together stay in a core's cache
 _GUIDE_BITS = range(12, 21, 2)
-_TOO_WIDE = "the noise is too wide for the sampler: its table would have more than 2^22 boundaries"
-_TOO_NARROW = "the noise is too narrow for the sampler: a budget this large leaves no noise"
+_TOO_WIDE = "the noise is too wide for the sampler: its table would pass 2^22 boundaries; raise the budget"
+_TOO_NARROW = "the noise is too narrow for the sampler: a budget this large leaves no noise; lower it"
 _SEARCH = np.iinfo(np.int32).min  # mark of a guide cell that holds a boundary
 
 
@@ -38,7 +38,7 @@ class Sampler:
         self._shift = np.uint64(WORD_BITS - (len(self._guide).bit_length() - 1))
 
     def sample(self, words: Words, refine: Refine) -> NDArray[np.int64]:
-        """One draw for each of the words (one dimension), in order.
+        """Return one draw for each of the words (one dimension), in order.
 
         `refine(position, round)` gives further uniform 64-bit words, round = 0, 1, ..., for the ambiguous word at that
         position: about one word in 2^64 / (number of boundaries) needs one.
@@ -49,22 +49,24 @@ class Sampler:
             block, out = words[start : start + BLOCK], draws[start : start + BLOCK]
             cell = cells[: len(block)]
             np.right_shift(block, self._shift, out=cell.view(np.uint64))
-            found = self._guide.take(cell)
-            out[:] = found
-            open_positions = np.flatnonzero(found == _SEARCH)
+            guided = self._guide.take(cell)
+            out[:] = guided
+            open_positions = np.flatnonzero(guided == _SEARCH)
             out[open_positions], ambiguous = self._search(block[open_positions])
             for position in start + open_positions[ambiguous]:
                 draws[position] = settle(self.law, int(words[position]), partial(refine, int(position)))
         return draws
 
     def _search(self, words: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The draws of these words by binary search, and which of the words are ambiguous."""
+        """Return the draws of these words by binary search, and which of the words are ambiguous."""
         above = np.searchsorted(self._boundaries, words, side="right")  # the first boundary beyond the word
         return above - len(self._boundaries) // 2, self._boundaries[above - 1] == words
 
 
 def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
-    """The draw of an ambiguous word: bits of U are added, 64 a round, until both ends of its interval give one k.
+    """Return the draw of an ambiguous word.
+
+    Bits of U are added, 64 a round, until both ends of its interval give one k.
 
     `more(round)` gives the bits of rounds 0, 1, .... A round is decided at one precision or left open, so it ends
     whatever the values of the CDF are. The number of rounds has no bound; a second one has a probability below 2^-40.
@@ -81,7 +83,7 @@ def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
 
 
 def boundaries(law: Law) -> Words:
-    """c_k = floor(2^64 CDF(k)) for k = -K-1, ..., K, sorted, where K is the first k with c_k = 2^64 - 1.
+    """Return c_k = floor(2^64 CDF(k)) for k = -K-1, ..., K, sorted, where K is the first k with c_k = 2^64 - 1.
 
     The first of these 2K + 2 words is 0 and the last 2^64 - 1: these two cells hold all further boundaries as well.
     ValueError if there are more than 2^22.
@@ -96,15 +98,15 @@ def boundaries(law: Law) -> Words:
 
 
 def check_law(law: Law) -> None:
-    """Raise ValueError where the noise of a law could not be drawn, before a budget is spent on it; within a second.
+    """Raise ValueError where the noise of a law could not be drawn. It takes less than a second.
 
-    Every release asks this of every law that it will draw from. Refused are a table of more than 2^22 boundaries and a
-    law so narrow that its tail could not be told from 0: `decide` ends at 2^15 bits. Both are seen from the parameter.
+    Call it for every law of a release before a budget is spent. It refuses a law whose table would pass 2^22
+    boundaries, and one so narrow that its tail cannot be told from 0 (`decide` ends at 2^15 bits).
     """
     if not law.narrowest < law.parameter < law.widest:
         raise ValueError(_TOO_WIDE if law.parameter >= law.widest else _TOO_NARROW)
     with working_precision(FIRST_PRECISION):
-        if law._tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
+        if law.tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
             return
         if not law._pmf(LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
             raise ValueError(_TOO_WIDE)
@@ -112,17 +114,17 @@ def check_law(law: Law) -> None:
 
 
 def _lower_boundaries(law: Law, most: int) -> list[int] | None:
-    """c_-1, c_-2, ... to the first that is 0; None if the balls leave a floor open."""
+    """Return c_-1, c_-2, ... to the first that is 0; None if the balls leave a floor open."""
     scale = 1 << WORD_BITS
-    found: list[int] = []
-    for tail in islice(law._tails(), most):
+    floors: list[int] = []
+    for tail in islice(law.tails(), most):
         scaled = tail * scale
         floor = scaled.floor().unique_fmpz()
         if floor is None or scaled.contains_integer():
             return None
-        found.append(int(floor))
-        if found[-1] == 0:
-            return found
+        floors.append(int(floor))
+        if floors[-1] == 0:
+            return floors
     raise ValueError(_TOO_WIDE)
 
 
@@ -135,7 +137,7 @@ def _tables(law: Law) -> tuple[Words, NDArray[np.int32]]:
 
 
 def _guide(table: Words) -> NDArray[np.int32]:
-    """The draw of every word with given leading bits, or `_SEARCH` where a boundary lies among these words.
+    """Return the draw of every word with given leading bits, or `_SEARCH` where a boundary lies among these words.
 
     Enough leading bits that all but a few words in a hundred need no search, as far as a cache allows.
     """

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from privacy.analyses.attribute_loss_s_dhc import OWN_CHILD, RELATIVES, Person
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 
 
 def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, str]]:
-    """The keys and values of every person described: first those of the command line, then those of the file.
+    """Yield the keys and values of every person described: first those of the command line, then those of the file.
 
     Raises
     ------
@@ -32,17 +33,20 @@ def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, 
     if file is None:
         return
     try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            for row in csv.DictReader(lines, skipinitialspace=True):
-                if None in row or None in row.values():
-                    raise Refused(f"{file}: a row does not have as many values as the header has names")
-                yield {key.strip().casefold(): value.strip() for key, value in row.items()}
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+        for row in csv.DictReader(read_text(file).splitlines(keepends=True), skipinitialspace=True):
+            if None in row or None in row.values():
+                raise Refused(f"{file}: a row does not have as many values as the header has names")
+            yield {key.strip().casefold(): value.strip() for key, value in row.items()}
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {why(error)}") from None
+    except csv.Error as error:
+        raise Refused(f"{file} is not a CSV table: {error}") from None
 
 
 def person(values: Mapping[str, str]) -> Person:
-    """A person for the S-DHC: name, age, relation, size; family and own_children where the relation leaves them open.
+    """Return a person for the S-DHC: name, age, relation, size.
+
+    Family and own_children where the relation leaves them open.
 
     Raises
     ------
@@ -70,7 +74,7 @@ def check_keys(values: Mapping[str, str], required: Iterable[str], optional: Ite
 
 
 def whole(values: Mapping[str, str], key: str) -> int:
-    """The whole number under a key."""
+    """Return the whole number under a key."""
     try:
         return int(values[key])
     except ValueError:
@@ -78,7 +82,7 @@ def whole(values: Mapping[str, str], key: str) -> int:
 
 
 def flag(values: Mapping[str, str], key: str, default: bool) -> bool:
-    """The yes or no under a key."""
+    """Return the yes or no under a key."""
     if not values.get(key):
         return default
     if values[key].casefold() not in _TRUTHS:

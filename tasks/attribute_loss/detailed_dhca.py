@@ -36,7 +36,9 @@ class Parameters:
         }
 
     def record(self, values: Mapping[str, str], level: Level) -> Record:
-        """A described person at one level: `races` counts the race codes, or `codes` and `ethnicity` name all of them.
+        """Return a described person at one level.
+
+        `races` counts the race codes, or `codes` and `ethnicity` name all of them.
 
         Raises
         ------

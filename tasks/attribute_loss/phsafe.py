@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from privacy.analyses.attribute_loss_s_dhc import Table
+from tasks.inputs.configuration import exact_number
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
 # Published table -> (its person counts, its unit counts); the numerators of PH5 and PH8 are made from PH4 and PH7.
@@ -24,7 +26,7 @@ TABULATIONS = {
 
 
 def read_phsafe_budgets(path: Path) -> tuple[Table, ...]:
-    """Bounded rho of each table: twice the summed budgets of its person counts, once that of its unit counts.
+    """Return bounded rho of each table: twice the summed budgets of its person counts, once that of its unit counts.
 
     A unit count's stability of 2 covers the old and the new unit row already, so its budget is not doubled.
 
@@ -34,9 +36,9 @@ def read_phsafe_budgets(path: Path) -> tuple[Table, ...]:
         where the file cannot be read, lacks a key, is not zCDP, or holds a budget that is not a number >= 0.
     """
     try:
-        config = json.loads(path.read_text(encoding="utf-8"), parse_float=Fraction, parse_int=Fraction)
+        config = json.loads(read_text(path), parse_float=exact_number, parse_int=exact_number)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON: {error}") from None
     if (definition := _key(config, path, "privacy_defn")) != "zcdp":

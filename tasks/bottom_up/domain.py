@@ -41,6 +41,7 @@ from privacy.accounting.bottom_up import BottomUp
 from privacy.accounting.states import check_states, states_of
 from privacy.estimation.histogram import Factor, Histogram
 from tasks.inputs.configuration import exact_number
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
 NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
@@ -182,7 +183,7 @@ class Grouping:
 def read_domain(path: Path) -> Domain:
     """Read a declared domain. Raises Refused with the first fault, in one line."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=exact_number, parse_int=exact_number)
+        raw = json.loads(read_text(path), parse_float=exact_number, parse_int=exact_number)
         domain = Domain.model_validate(_whole_numbers(raw))
         histogram = domain.histogram
         for name, group in domain.groups.items():
@@ -194,7 +195,7 @@ def read_domain(path: Path) -> Domain:
         _check_covered(domain)
         _check_weight(domain.weight)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = "/".join(map(str, first["loc"]))
@@ -290,8 +291,7 @@ def read_totals(path: Path, domain: Domain) -> Totals:
         of the weights' grid.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            rows = list(csv.reader(lines, delimiter=domain.delimiter))
+        rows = list(csv.reader(read_text(path).splitlines(keepends=True), delimiter=domain.delimiter))
         if not rows or "TOTAL" not in rows[0]:
             raise ValueError("needs a header with the column TOTAL")
         at = rows[0].index("TOTAL")
@@ -306,7 +306,7 @@ def read_totals(path: Path, domain: Domain) -> Totals:
             if row[at].strip():
                 published[number] = _steps(row[at], domain.grid, line)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except (ValueError, csv.Error) as error:
         raise Refused(f"{path}: {error}") from None
     return Totals(grouping, published)

@@ -14,7 +14,6 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +21,10 @@ from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.configuration import exact_number
-from tasks.inputs.files import digest_file, read_bytes, read_lines, unchanged
-from tasks.inputs.findings import SHOWN_VALUES, Finding, gather, has_errors, write_findings
-from tasks.inputs.synthetic_mark import MARK_FILE, Mark, parse_mark
+from tasks.inputs.files import digest_file, locate_file, open_file, read_bytes, read_lines, unchanged, why
+from tasks.inputs.findings import Finding, gather, has_errors, kept, write_findings
+from tasks.inputs.parquet import NOT_PARQUET, read_row_group
+from tasks.inputs.synthetic_mark import MARK_FILE, Mark, read_mark_file
 from tasks.inputs.tables import STRAY_RETURN, Column, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 from tasks.lifecycle.errors import Refused
@@ -116,15 +116,17 @@ def _findings(reports: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
 def _open(table: str, domain: Domain) -> Source:
     try:
         if table.endswith(".parquet"):
-            with fsspec.open(table) as stream:
+            with open_file(table) as stream:
                 header = tuple(pq.read_schema(stream).names)
         else:
             first = read_bytes(table, 0, 1 << 20).partition(b"\n")[0]
             header = tuple(split_header(first, domain.delimiter))
     except OSError as error:
-        raise Refused(f"{table} cannot be read: {error.strerror or type(error).__name__}") from None
-    except pa.ArrowInvalid:
-        raise Refused(f"{table} is not a Parquet file") from None
+        if error.errno is None:  # Arrow's, of what it has read
+            raise Refused(f"{table} {NOT_PARQUET}") from None
+        raise Refused(f"{table} cannot be read: {why(error)}") from None
+    except pa.ArrowException:
+        raise Refused(f"{table} {NOT_PARQUET}") from None
     if any("\r" in name for name in header):
         raise Refused(f"{table}: {STRAY_RETURN}")
     if missing := [name for name in domain.columns if name not in header]:
@@ -135,10 +137,10 @@ def _open(table: str, domain: Domain) -> Source:
 
 
 def _partitions(source: Source) -> int:
-    filesystem, name = fsspec.url_to_fs(source.path)
     if source.parquet:
-        with filesystem.open(name) as stream:
+        with open_file(source.path) as stream:
             return int(pq.ParquetFile(stream).num_row_groups)
+    filesystem, name = locate_file(source.path)
     return max(1, -(-int(filesystem.size(name)) // CHUNK_BYTES))
 
 
@@ -149,10 +151,7 @@ def _mark_path(table: str) -> str:
 
 
 def _read_mark(table: str) -> Mark | None:
-    try:
-        return parse_mark(read_bytes(_mark_path(table)).decode("utf-8", "replace"))
-    except FileNotFoundError:
-        return None
+    return read_mark_file(_mark_path(table))
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:
@@ -179,7 +178,7 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
 
     def fault(rule: str, column: str, bad: NDArray[np.bool_], values: Sequence[str]) -> None:
         if bad.any():
-            found.append(Finding(source.name, rule, column, int(bad.sum()), None, tuple(sorted(values))[:SHOWN_VALUES]))
+            found.append(Finding(source.name, rule, column, int(bad.sum()), None, kept(sorted(values))))
             np.logical_and(good, ~bad, out=good)
 
     levels = []
@@ -241,7 +240,6 @@ def _read_text(source: Source, number: int) -> Read:
 
 
 def _read_row_group(source: Source, number: int) -> Read:
-    with fsspec.open(source.path) as stream:
-        table = pq.ParquetFile(stream).read_row_group(number, columns=list(source.domain.columns))
-    text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in table.column_names}
-    return Read(pa.table(text), [])
+    with open_file(source.path) as stream:
+        table, found = read_row_group(pq.ParquetFile(stream), number, source.name, source.domain.columns)
+    return Read(table, found)

@@ -74,7 +74,7 @@ def describe_release(
         "configuration_digest": configuration_digest(parameters.digests, options),
         **made_by(),
     }
-    write_report(out, manifest)
+    write_report(run, out, manifest)
     write_manifest(out, manifest)
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.files import locate, read_bytes, read_lines
+from tasks.inputs.files import locate, locate_file, open_file, read_bytes, read_lines, why
 from tasks.inputs.findings import Finding
 from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, GRF_FILE
+from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.synthetic_mark import PERSON_FILES
 from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
@@ -79,23 +79,25 @@ def missing_data(data: str) -> bool:
 
 def read_person_header(data: str) -> tuple[str, list[str], list[Finding]]:
     """The path of the person records and their columns; the rest is void where there are findings."""
+    name = PERSON_FILES[0]
     try:
         path = find_person_file(data)
         name = path.rsplit("/", 1)[-1]
         header = _header(path)
     except FileNotFoundError:
-        return "", [], [Finding(PERSON_FILES[0], "the file does not exist")]
+        return "", [], [Finding(name, "the file does not exist")]
     except OSError as error:
-        return "", [], [Finding(PERSON_FILES[0], f"the file cannot be read: {error.strerror}")]
+        told = NOT_PARQUET if error.errno is None else f"the file cannot be read: {why(error)}"  # None: Arrow's own
+        return "", [], [Finding(name, told)]
     except pa.ArrowException:
-        return "", [], [Finding(name, "is not a Parquet file")]
+        return "", [], [Finding(name, NOT_PARQUET)]
     return path, header, check_header(name, header, COLUMNS, show=False) if header else [empty(name)]
 
 
 def _header(path: str) -> list[str]:
     """The column names of the person records; none where the file holds no byte."""
     if path.endswith(".parquet"):
-        with fsspec.open(path) as stream:
+        with open_file(path) as stream:
             return list(pq.read_schema(stream).names)
     start = read_bytes(path, 0, 65536)
     return split_header(start.partition(b"\n")[0]) if start else []
@@ -120,10 +122,10 @@ class Chunk:
 
 def chunk_count(file: PersonFile) -> int:
     """The number of chunks of the person records."""
-    filesystem, name = locate(file.path)
     if file.parquet:
-        with filesystem.open(name) as stream:
+        with open_file(file.path) as stream:
             return int(pq.ParquetFile(stream).num_row_groups)
+    filesystem, name = locate_file(file.path)
     return max(1, -(-int(filesystem.size(name)) // CHUNK_BYTES))
 
 
@@ -160,19 +162,13 @@ def _all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
 
 def _read_row_group(file: PersonFile, number: int) -> Chunk:
     place = lambda row: row + 1  # noqa: E731
-    with fsspec.open(file.path) as stream:
-        group = pq.ParquetFile(stream)
-        try:
-            states = group.read_row_group(number, columns=["TABBLKST"])["TABBLKST"].cast(pa.string()).fill_null("")
-            if _all_outside(file, states):
-                return Chunk(None, len(states), "", place, [], outside=len(states))
-            table = group.read_row_group(number, columns=list(COLUMNS))
-            text = {name: table[name].cast(pa.string()).fill_null("").dictionary_encode() for name in COLUMNS}
-        except pa.ArrowException:
-            rows = group.metadata.row_group(number).num_rows
-            found = [Finding(file.name, "a column holds neither text nor numbers", rows=rows)]
-            return Chunk(None, rows, "", place, found)
-    return Chunk(pa.table(text), len(table), "", place, [])
+    with open_file(file.path) as stream:
+        groups = pq.ParquetFile(stream)
+        states, found = read_row_group(groups, number, file.name, ["TABBLKST"])
+        if states is not None and _all_outside(file, states["TABBLKST"]):
+            return Chunk(None, len(states), "", place, [], outside=len(states))
+        table, found = read_row_group(groups, number, file.name, COLUMNS) if states is not None else (None, found)
+        return Chunk(table, groups.metadata.row_group(number).num_rows, "", place, found)
 
 
 def malformed(column: str) -> Callable[[str], bool]:

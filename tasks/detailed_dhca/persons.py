@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tasks.detailed_dhca.person_file import COLUMNS, PATTERNS, RACE_COLUMNS, PersonFile, malformed, read_chunk
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.findings import SHOWN_VALUES, Finding
+from tasks.inputs.findings import Finding, kept
 from tasks.inputs.geography import BLOCK_COLUMNS, block_numbers
 from tasks.inputs.tables import Column
 from tasks.lifecycle.files import once, save_arrays, whole
@@ -100,8 +100,8 @@ def check_and_encode(
     def fault(rule: str, name: str, bad: NDArray[np.bool_]) -> None:
         if bad.any():
             column = columns[name]
-            values = tuple(sorted({column.values[number] for number in np.unique(column.numbers[bad])}))[:SHOWN_VALUES]
-            found.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), values))
+            values = sorted({column.values[number] for number in np.unique(column.numbers[bad])})
+            found.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), kept(values)))
             np.logical_and(good, ~bad, out=good)
 
     for name in PATTERNS:

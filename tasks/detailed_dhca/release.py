@@ -25,6 +25,7 @@ from tasks.detailed_dhca.domain import (
 from tasks.detailed_dhca.manifest import describe_release
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
+from tasks.detailed_dhca.tabulated import write_tabulated
 from tasks.inputs.configuration import Level, Region
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafted, drafts, staging
@@ -34,7 +35,7 @@ from tasks.lifecycle.workers import Workers
 def stage_release(
     run: DetailedRun, workers: Workers, region: Region, out: Path, options: Mapping[str, object], spine: str
 ) -> None:
-    """Write the whole release into its staging folder: the tables of every level, then report and manifest.
+    """Write the whole release into its staging folder: every level's tables, what is tabulated, report and manifest.
 
     `spine` is the line that the manifest says of the spine branch; where it ends in SEE_SPINE, the branch's files lie
     in the folder already. Everything else there is of an earlier try and goes.
@@ -46,6 +47,7 @@ def stage_release(
         for folder in (staged, drafts(staged)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     published = workers.map("release", run, write_level, [(level, staged) for level in levels])
+    write_tabulated(run, region, staged)
     estimated = None
     if options.get("estimates"):
         dropped = workers.map("release of estimates", run, write_estimates, [(level, staged) for level in levels])

@@ -1,44 +1,200 @@
-"""report.html: the manifest as a page that a review board can read. Nothing in it that the manifest does not hold."""
+"""report.html: a release on a page that a review board can read, with its pictures; one file, offline.
+
+It holds what the manifest holds and, as examples, a few of the published tables: nothing that is not in the release.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, log10
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from jinja2 import Environment, PackageLoader, select_autoescape
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS, Queries, load_queries
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.inputs.configuration import Level, Region
+from tasks.lifecycle.pages import end_of_axis, environment, style
 
 REPORT = "report.html"
+SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
+RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
+DRAWN = Fraction(1, 10)  # of them, the one in the picture
+LEFT, RIGHT = 160, 740  # where the logarithmic axis of a picture runs
+MOST = 10**12  # that a picture draws; an infinite threshold is larger
+MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
+SHAPE_WORDS = {"total": "total", "age4": "4 ages", "age9": "9 ages", "age23": "23 ages"}
+REGION_WORDS = {"USA": "nation", "AIANNH": "AIANNH area"}
+LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 
-def write_report(out: Path, manifest: dict[str, Any]) -> None:
-    """Write OUT/report.html from the manifest's content."""
-    environment = Environment(
-        loader=PackageLoader("tasks.detailed_dhca", "."), autoescape=select_autoescape(), trim_blocks=True
-    )
-    page = environment.get_template(REPORT).render(manifest=manifest, rows=_rows(manifest))
-    (out / REPORT).write_text(page)
-
-
-def _rows(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row a population group level: its groups, its noise, what was published."""
-    rows = []
-    for name, level in manifest["levels"].items():
-        published = level["groups_published"]
-        queries = level.get("queries", {})
-        rows.append(
-            {
-                "level": name,
-                "regions": level["regions"],
-                "iterations": level["iterations"],
-                "groups": level["groups"],
-                "published": sum(published.values()),
-                "by_detail": published,
-                "suppressed_up_to": level["suppressed_up_to"],
-                "thresholds": level["thresholds"],
-                "budget": queries["total_only"]["budget"] if queries else None,
-                "stability": level.get("stability"),
-                "estimates": manifest.get("estimates", {}).get(name),
-                "deviation": {query: told["variance"] ** 0.5 for query, told in queries.items()},
-            }
+def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
+    """Write OUT/report.html from the manifest's content, and from the tables that lie in OUT."""
+    region: Region = "pr" if manifest["region"] == "PR" else "us"
+    levels = run.parameters.configuration.levels(region)
+    truth = "NOT_PRIVATE" in manifest
+    rows = [
+        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level))
+        | {"estimates": manifest.get("estimates", {}).get(str(level))}
+        for level in levels
+    ]
+    page = environment("tasks.detailed_dhca", ".").get_template(REPORT)
+    (out / REPORT).write_text(
+        page.render(
+            manifest=manifest,
+            rows=rows,
+            style=style(),
+            shapes=SHAPE_WORDS,
+            noise=None if truth else noise_chart(rows),
+            sizes=None if truth else size_chart(rows),
+            relative=[float(share) for share in RELATIVE],
+            examples=[] if truth else list(_examples(out, levels, run.parameters.iterations.names)),
         )
-    return rows
+    )
+
+
+def level_name(level: Level) -> str:
+    """A level in words: `county, Detailed`."""
+    bare = level.region_type.removeprefix("PR-")
+    return f"{REGION_WORDS.get(bare, bare.lower())}, {LEVEL_WORDS[level.iteration_level]}"
+
+
+def _row(level: Level, told: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
+    """A population group level: its groups, its noise, what was published. No margins where there is no noise."""
+    published = told["groups_published"]
+    noise = told.get("queries", {})
+    margins = (
+        {name: queries.margin(detail, int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)} if queries else {}
+    )
+    return {
+        "name": level_name(level),
+        "regions": told["regions"],
+        "iterations": told["iterations"],
+        "groups": told["groups"],
+        "published": sum(published.values()),
+        "by_shape": {name: published[name] for name in SHAPES}
+        | {"total": published["total"] + published["total_only"]},
+        "total_only": published["total_only"],
+        "suppressed_up_to": told["suppressed_up_to"],
+        "thresholds": told["thresholds"],
+        "budget": noise["total_only"]["budget"] if noise else None,
+        "stability": told.get("stability"),
+        "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
+        "margins": margins,
+        "step_1": margin_of_error(queries.law("stage_1")) if queries else None,
+        "sizes": {name: [ceil(margin / share) for share in RELATIVE] for name, margin in margins.items()},
+    }
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each level's margins beside the sizes at which its tables change and below which it suppresses."""
+    series = {
+        "margin of a count of step 2": ("circle", [row["margins"]["total"] for row in rows]),
+        "margin of step 1": ("ring", [row["step_1"] for row in rows]),
+        "suppressed up to": ("bar", [row["suppressed_up_to"] for row in rows]),
+        "4 ages from": ("triangle", [row["thresholds"][0] for row in rows]),
+        "9 ages from": ("box", [row["thresholds"][1] for row in rows]),
+        "23 ages from": ("cross", [row["thresholds"][2] for row in rows]),
+    }
+    return _dots(rows, series, "persons (a step to the right is ten times as many)")
+
+
+def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """From which size on a group's total has a margin of a tenth of it, by its table."""
+    place = RELATIVE.index(DRAWN)
+    series = {f"as {SHAPE_WORDS[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
+    return _dots(rows, series, "persons in the group (a step to the right is ten times as many)")
+
+
+def _dots(
+    rows: Sequence[Mapping[str, Any]], series: Mapping[str, tuple[str, Sequence[int | None]]], unit: str
+) -> dict[str, Any]:
+    """A picture with a row a level and a logarithmic axis. What is None, below 1 or beyond all bounds is left out."""
+    drawn = [value for _, values in series.values() for value in values if _on_axis(value)]
+    last = max(1, ceil(log10(max(drawn, default=1))))
+    return {
+        "unit": unit,
+        "series": [{"name": name, "mark": mark} for name, (mark, _) in series.items()],
+        "ticks": [{"value": 10**power, "x": _x(10**power, last)} for power in range(last + 1)],
+        "rows": [
+            {
+                "name": row["name"],
+                "points": [
+                    {"mark": mark, "x": _x(value, last)}
+                    for mark, values in series.values()
+                    if _on_axis(value := values[number])
+                ],
+            }
+            for number, row in enumerate(rows)
+        ],
+    }
+
+
+def _on_axis(value: int | None) -> TypeGuard[int]:
+    return value is not None and 1 <= value < MOST
+
+
+def _x(value: int, last: int) -> float:
+    return round(LEFT + (RIGHT - LEFT) * log10(value) / last, 1)
+
+
+# -- examples ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Example:
+    """A published sex-by-age table, as `pictures.html` draws it."""
+
+    title: str
+    ages: Sequence[Mapping[str, Any]]
+    male: int
+    male_margin: int
+    female: int
+    female_margin: int
+    top: int
+
+
+def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[Example]:
+    """The largest published table of each detail, in the first region type: chosen by published counts alone."""
+    of_first = [level for level in levels if level.region_type == levels[0].region_type]
+    for detail in (AGE23, AGE9, AGE4):
+        for level in of_first:
+            table = pq.read_table(out / f"parquet/t2/{level.slug}.parquet")
+            groups = table.group_by(["REGION_ID", "ITERATION_CODE"]).aggregate([("COUNT", "count"), ("COUNT", "sum")])
+            groups = groups.filter(pc.equal(groups["COUNT_count"], int(WIDTHS[detail]) + 2)).sort_by(
+                [("COUNT_sum", "descending"), ("ITERATION_CODE", "ascending")]
+            )
+            if len(groups):
+                region, code = (groups[column][0].as_py() for column in ("REGION_ID", "ITERATION_CODE"))
+                wanted = pc.and_(pc.equal(table["REGION_ID"], region), pc.equal(table["ITERATION_CODE"], code))
+                where = "" if level.region_type == "USA" else f" {region}"
+                yield _example(f"{names[code]}, {level_name(level)}{where}", table.filter(wanted).to_pylist())
+                break
+
+
+def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
+    by_age: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        sex = "male" if row["SEX"] == "1" else "female"
+        age = by_age.setdefault((row["AGESTART"], row["AGEEND"]), {})
+        age |= {sex: row["COUNT"], f"{sex}_margin": row["MOE"]}
+    both = by_age.pop(("*", "*"))
+    ages = [{"label": age_label(int(start), int(end)), **counts} for (start, end), counts in by_age.items()]
+    most = max(max(age["male"] + age["male_margin"], age["female"] + age["female_margin"], 1) for age in ages)
+    sums = {name: both[name] for name in ("male", "male_margin", "female", "female_margin")}
+    return Example(title=title, ages=ages, top=end_of_axis(most), **sums)
+
+
+def age_label(start: int, end: int) -> str:
+    """An age range in words: `0–4`, `20`, `85 and over`."""
+    if end >= LAST_AGE:
+        return f"{start} and over"
+    return f"{start}" if start == end else f"{start}–{end}"

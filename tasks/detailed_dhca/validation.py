@@ -5,7 +5,6 @@ All findings are gathered before the run is refused. They go to the curator's re
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -22,7 +21,7 @@ from tasks.detailed_dhca.person_file import (
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.inputs.configuration import Region
-from tasks.inputs.files import digest_file, unchanged
+from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
@@ -80,7 +79,7 @@ def _validate_data(
     person_digest, faults = _collect(run, workers, person_file, chunks, region)
     found += faults
     if geography is None or has_errors(found):
-        shutil.rmtree(run / "persons")
+        remove(run / "persons")
         _refuse(run, found)
     write_findings(run / "findings.json", gather(found))
     geography_digest = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
@@ -111,6 +110,8 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     except FileNotFoundError:
         return validated
+    except OSError as error:
+        raise Refused(f"the input of run {run.id} cannot be read: {why(error)}") from None
     if find_person_file(data) != file.path or _input_digest(persons, geography) != validated.input_digest:
         raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
     return validated

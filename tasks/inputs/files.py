@@ -1,21 +1,43 @@
-"""Input files by path or fsspec URL: their bytes, lines and digests, and whether they change while they are read."""
+"""Input files by path or fsspec URL: their bytes, lines and digests, and whether they change while they are read.
+
+Every input is opened here, and none but regular files and URLs: a read of a named pipe or a terminal would wait for
+ever, one of a device would never end. What is no file is an OSError like that of a file which does not exist, so that
+whoever reads an input has one kind of error to catch.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from gzip import BadGzipFile
+from lzma import LZMAError
+from typing import IO, Any
+from zipfile import BadZipFile
 
 import fsspec
 import numpy as np
+from fsspec.implementations.local import LocalFileSystem
 
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.lifecycle.errors import Refused
 
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would take a worker's memory
+
 
 def locate(path: str) -> tuple[Any, str]:
-    """The file system of a path or fsspec URL, and the path on it. Raises Refused where no library here serves it."""
+    """Return the file system of a path or URL, and the path on it. Raises Refused where no library here serves it."""
     try:
         found: tuple[Any, str] = fsspec.url_to_fs(path)
     except (ImportError, ValueError) as error:
@@ -23,15 +45,43 @@ def locate(path: str) -> tuple[Any, str]:
     return found
 
 
-def read_bytes(path: str, start: int | None = None, stop: int | None = None) -> bytes:
-    """Read a byte range of a file by path or fsspec URL, no more of it than the file has.
+def locate_file(path: str) -> tuple[Any, str]:
+    """Return the file system and path of an input, as `locate`. Raises OSError where the path names no file."""
+    if "::" in path:  # a file in an archive
+        locate_file(path.rpartition("::")[2])
+    filesystem, name = locate(path)
+    if isinstance(filesystem, LocalFileSystem):
+        kind = stat.S_IFMT(os.stat(name).st_mode)
+        if kind != stat.S_IFREG:
+            number = errno.EISDIR if kind == stat.S_IFDIR else errno.EINVAL
+            raise OSError(number, f"it is {KINDS.get(kind, 'something else')}, not a file", path)
+    return filesystem, name
+
+
+@contextmanager
+def open_file(path: str | os.PathLike[str], *, compression: str | None = None) -> Iterator[IO[bytes]]:
+    """Open an input for reading; `compression` "infer" goes by the ending of its name. Raises OSError, Refused."""
+    path = os.fspath(path)
+    locate_file(path)
+    try:
+        with fsspec.open(path, "rb", compression=compression) as stream:
+            yield stream
+    except (EOFError, zlib.error, BadGzipFile, BadZipFile, LZMAError) as error:
+        raise OSError(errno.EBADMSG, f"it is damaged: {error}", path) from None
+
+
+def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> bytes:
+    """Read a byte range of an input, no more of it than the file has.
 
     Raises
     ------
+    OSError
+        where it cannot be read.
     Refused
         where another number of bytes comes: a web server may answer a range with the whole file, and fsspec takes it.
     """
-    filesystem, name = locate(path)
+    path = os.fspath(path)
+    filesystem, name = locate_file(path)
     data: bytes = filesystem.cat_file(name, start=start, end=stop)
     begin = start or 0
     if (begin or stop is not None) and (stop is None or len(data) != stop - begin):
@@ -46,10 +96,22 @@ def read_bytes(path: str, start: int | None = None, stop: int | None = None) -> 
     return data
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Read a small input of UTF-8 text, with or without a byte order mark. Raises OSError, Refused."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Refused(f"{path} is not UTF-8 text") from None
+
+
+def why(error: OSError) -> str:
+    """Return why an input cannot be read, as a message says it."""
+    return error.strerror or type(error).__name__
+
+
 def digest_file(path: str) -> str:
-    """The digest of a file by path or URL, one chunk in memory at a time."""
-    filesystem, name = locate(path)
-    with filesystem.open(name, "rb") as stream:
+    """Return the digest of an input, one chunk in memory at a time. Raises OSError, Refused."""
+    with open_file(path) as stream:
         return combine(chunk_digest(chunk) for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
 
 
@@ -94,7 +156,10 @@ class Lines:
 
 
 def read_lines(path: str, number: int, chunk_bytes: int) -> Lines:
-    """Read the lines that begin in a chunk, to their ends: every line of a file is in one chunk."""
+    """Read the lines that begin in a chunk, to their ends: every line of a file is in one chunk.
+
+    Of a last line that goes on for more than LONGEST_LINE behind the chunk, no more is read than shows that it does.
+    """
     start = number * chunk_bytes
     before = read_bytes(path, start - 1, start) if start else b""
     own = read_bytes(path, start, start + chunk_bytes)
@@ -102,10 +167,20 @@ def read_lines(path: str, number: int, chunk_bytes: int) -> Lines:
     end = start + len(own)
     body = own[0 if before == b"\n" else own.find(b"\n") + 1 or len(own) :]  # less a header, or an earlier line's end
     del own
-    while body and not body.endswith(b"\n") and (more := read_bytes(path, end, end + 65536)):
-        cut = more.find(b"\n") + 1 or len(more)
-        body, end = body + more[:cut], end + cut
+    if body and not body.endswith(b"\n"):
+        body += _rest_of_line(path, end)
     return Lines(body, count_newlines(body) + (not body.endswith(b"\n") if body else 0), digest)
+
+
+def _rest_of_line(path: str, start: int) -> bytes:
+    """Read from `start` to the end of the line, or a little more than LONGEST_LINE where it is longer."""
+    rest = bytearray()
+    while len(rest) <= LONGEST_LINE and (more := read_bytes(path, start + len(rest), start + len(rest) + 65536)):
+        cut = more.find(b"\n") + 1
+        rest += more[: cut or len(more)]
+        if cut:
+            break
+    return bytes(rest)
 
 
 def count_newlines(body: bytes) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 
 SHOWN_VALUES = 1000  # the most distinct values a finding keeps, as the Bureau's program does
+LONGEST_VALUE = 100  # characters of each
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,20 @@ class Finding:
             values,
             self.warning,
         )
+
+
+def kept(values: Iterable[str]) -> tuple[str, ...]:
+    """Return the values that a finding keeps: the first of them, long ones cut."""
+    return tuple(_cut(value) for value in islice(values, SHOWN_VALUES))
+
+
+def shown(values: Sequence[str]) -> str:
+    """Return public values as a rule names them: ten, long ones cut."""
+    return f"{[_cut(value) for value in values[:10]]}" + (" and more" if len(values) > 10 else "")
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}..."
 
 
 def gather(findings: Iterable[Finding]) -> list[Finding]:

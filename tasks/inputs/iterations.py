@@ -110,12 +110,13 @@ class Granularity:
 class Iterations:
     """The race/ethnicity codes and the iterations of both granularities; public.
 
-    A code's number is its index in `codes` (sorted) plus 1; 0 is Null.
+    A code's number is its index in `codes` (sorted) plus 1; 0 is Null. `names` are those of the iterations.
     """
 
     codes: tuple[str, ...]
     nation_state: Granularity
     sub_state: Granularity
+    names: dict[str, str]
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -280,7 +281,12 @@ def _build(tables: dict[str, pa.Table]) -> Iterations:
             maps=maps,
         )
 
-    return Iterations(codes, granularity(True), granularity(False))
+    names = {
+        row["ITERATION_CODE"]: row["ITERATION_NAME"]
+        for file in (RACE_FILE, ETHNICITY_FILE)
+        for row in tables[file].to_pylist()
+    }
+    return Iterations(codes, granularity(True), granularity(False), names)
 
 
 def _differing_hierarchies(iterations: Iterations) -> Iterator[Finding]:

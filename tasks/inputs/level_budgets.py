@@ -12,6 +12,7 @@ from typing import Any, cast
 from privacy.accounting.composition import LevelBudget
 from privacy.noise.laws import Definition
 from tasks.inputs.configuration import ALL_LEVELS, Configuration, Level, Region, parse_configuration
+from tasks.inputs.files import read_text, why
 from tasks.inputs.findings import has_errors
 from tasks.inputs.iterations import Iterations, read_iterations
 from tasks.lifecycle.errors import Refused
@@ -87,11 +88,9 @@ def read_parameter_files(path: Path) -> tuple[Configuration, Iterations | None]:
     """
     file = path / "config.json" if path.is_dir() else path
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_text(file)
     except OSError as error:
-        raise Refused(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Refused(f"{file} is not UTF-8 text") from None
+        raise Refused(f"{file} cannot be read: {why(error)}") from None
     configuration, found = parse_configuration(text)
     iterations = None
     if configuration and path.is_dir():
@@ -152,7 +151,7 @@ def read_settings(path: Path) -> list[Setting]:
 
 def _of_release(path: Path) -> Setting:
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = json.loads(read_text(path))
         if manifest["spent"] is None:
             raise Refused(f"{path}: a release of exact counts (`das truth`) has no budgets")
         config = manifest["configuration"]
@@ -172,7 +171,7 @@ def _of_release(path: Path) -> Setting:
             levels,
         )
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except KeyError as error:
         raise Refused(f"{path}: the key {error} is missing") from None
     except (ValueError, TypeError, AttributeError, RecursionError):

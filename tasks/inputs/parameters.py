@@ -11,7 +11,7 @@ from privacy.accounting.composition import query_budgets
 from privacy.noise.laws import law
 from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Configuration, budget_key, parse_configuration
-from tasks.inputs.files import digest_file, read_bytes, unchanged
+from tasks.inputs.files import digest_file, read_bytes, unchanged, why
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 
@@ -43,7 +43,7 @@ def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
     except FileNotFoundError:
         configuration, found = None, [Finding("config.json", "the file does not exist")]
     except OSError as error:
-        configuration, found = None, [Finding("config.json", f"the file cannot be read: {error.strerror}")]
+        configuration, found = None, [Finding("config.json", f"the file cannot be read: {why(error)}")]
     except UnicodeDecodeError:
         configuration, found = None, [Finding("config.json", "is not UTF-8 text")]
     iterations, faults = read_iterations(params)

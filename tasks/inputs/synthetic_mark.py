@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tasks.inputs.files import read_bytes
+from tasks.inputs.files import read_bytes, why
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import whole
 
 MARK_FILE = "SYNTHETIC.json"
 PERSON_FILES = ("person-records.txt", "person-records.parquet")
@@ -57,16 +58,22 @@ def parse_mark(text: str) -> Mark:
 
 def read_mark(data: Path) -> Mark | None:
     """The mark of a data directory; None where there is none. Raises Refused when it is damaged."""
-    path = data / MARK_FILE
-    return parse_mark(path.read_text("utf-8", errors="replace")) if path.is_file() else None
+    return read_data_mark(str(data))
 
 
 def read_data_mark(data: str) -> Mark | None:
     """The mark of a data directory by path or URL, None where there is none. Raises Refused when it is damaged."""
+    return read_mark_file(f"{data.rstrip('/')}/{MARK_FILE}")
+
+
+def read_mark_file(path: str) -> Mark | None:
+    """Return the mark that a SYNTHETIC.json holds, by path or URL; None where there is none. Raises Refused."""
     try:
-        return parse_mark(read_bytes(f"{data.rstrip('/')}/{MARK_FILE}").decode("utf-8", "replace"))
-    except FileNotFoundError:
+        return parse_mark(read_bytes(path).decode("utf-8", "replace"))
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
 
 
 def verify(mark: Mark, data: Path) -> None:
@@ -83,7 +90,8 @@ def write_mark(
     """
     names = data_files(data)
     mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names})
-    (data / MARK_FILE).write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
+    with whole(data / MARK_FILE) as temporary:  # never through a named pipe or a link that has its name
+        temporary.write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
     return mark
 
 

@@ -14,13 +14,16 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from tasks.inputs.files import count_newlines, read_bytes
-from tasks.inputs.findings import Finding
+from tasks.inputs.files import LONGEST_LINE, count_newlines, read_bytes, why
+from tasks.inputs.findings import Finding, kept, shown
 
 DELIMITER = "|"
-PARSE_BYTES = 1 << 22  # text that the parser takes at a time; no line is as long
+PARSE_BYTES = 4 * LONGEST_LINE  # text that the parser takes at a time
 HEADER_BYTES = 65536  # a header is shorter
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STRAY_RETURN = "a carriage return stands within a line, which only a newline ends"
+TOO_LONG = f"a line is longer than {LONGEST_LINE:,} bytes"
+LONG_HEADER = f"the first line, the header, is longer than {HEADER_BYTES:,} bytes"
 LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
 
 
@@ -38,6 +41,8 @@ def check_header(
     """
     if any("\r" in name for name in header):
         return [Finding(file, STRAY_RETURN, first=1)]
+    if sum(len(name) + 1 for name in header) > HEADER_BYTES:
+        return [Finding(file, LONG_HEADER, first=1)]
     found = []
     if missing := [name for name in columns if name not in header]:
         found.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
@@ -45,7 +50,8 @@ def check_header(
     unknown = [] if more else [name for name in header if name not in columns]
     for rule, names in (("Columns that stand twice", doubled), ("Unexpected columns found", unknown)):
         if names:
-            found.append(Finding(file, f"{rule}: {names}" if show else rule, first=1, values=tuple(names)))
+            said = f"{rule}: {shown(names)}" if show else rule
+            found.append(Finding(file, said, first=1, values=kept(names)))
     return found
 
 
@@ -65,8 +71,12 @@ def parse_rows(
     """
     if not body:
         return None, []
-    if found := _stray_returns(file, body):
+    if found := _too_long(file, body) or _stray_returns(file, body):
         return None, found
+    if not (body.isascii() or _is_utf8(body)):  # the parser would print a traceback for each such row of a wrong width
+        return None, _unreadable(file, body)
+    # A byte order mark here is part of a row's first value, but for the parser, which would take it off the first row.
+    parsed = b"\n" + body if body.startswith(BYTE_ORDER_MARK) else body
     bad_rows = []
 
     def keep_out(row: Any) -> str:
@@ -76,7 +86,7 @@ def parse_rows(
     text = pa.dictionary(pa.int32(), pa.string()) if dictionary else pa.string()
     try:
         table = pa.csv.read_csv(
-            pa.BufferReader(body),
+            pa.BufferReader(parsed),
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=PARSE_BYTES, column_names=list(header)),
             parse_options=pa.csv.ParseOptions(
                 delimiter=delimiter, quote_char=False, invalid_row_handler=keep_out, ignore_empty_lines=True
@@ -108,6 +118,28 @@ def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _fits(text: bytes, width: int, delimiter: str = DELIMITER) -> bool:
     return text.count(delimiter.encode()) == width - 1
+
+
+def _is_utf8(body: bytes) -> bool:
+    """Whether bytes are UTF-8 text, without a copy of them."""
+    ends = np.array([0, len(body)], np.int64)
+    text = pa.Array.from_buffers(pa.large_string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(body)])
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _too_long(file: str, body: bytes) -> list[Finding]:
+    """Find the first line that is too long, in steps of the longest line."""
+    start = 0
+    while len(body) - start > LONGEST_LINE:
+        end = body.rfind(b"\n", start, start + LONGEST_LINE + 1)
+        if end < 0:
+            return [Finding(file, TOO_LONG, first=count_newlines(body[:start]) + 1)]
+        start = end + 1
+    return []
 
 
 def _stray_returns(file: str, body: bytes) -> list[Finding]:
@@ -157,7 +189,7 @@ def read_table(
     except FileNotFoundError:
         return None, [Finding(file, "the file does not exist")]
     except OSError as error:
-        return None, [Finding(file, f"the file cannot be read: {error.strerror or type(error).__name__}")]
+        return None, [Finding(file, f"the file cannot be read: {why(error)}")]
     header = split_header(start[:begin])
     if start and (found := check_header(file, header, columns, more=more)):
         return None, found
@@ -195,6 +227,5 @@ def check_mask(file: str, table: pa.Table, column: str, rule: str, bad: Any, *, 
     if not mask.any():
         return []
     values = tuple(sorted(set(table[column].filter(pa.array(mask)).to_pylist())))
-    shown = f"{rule}: {list(values[:10])}" + (" and more" if len(values) > 10 else "")
     first = int(table[LINE][int(mask.argmax())].as_py())
-    return [Finding(file, shown, column, int(mask.sum()), first, values[:1000], warning)]
+    return [Finding(file, f"{rule}: {shown(values)}", column, int(mask.sum()), first, kept(values), warning)]

@@ -43,7 +43,7 @@ def read_authorization(run: RunDirectory) -> Authorization | None:
 
 
 def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
-    """The secret of a run and what else its noise depends on.
+    """Return the secret of a run and what else its noise depends on.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
 
 
 def read_secret_digest(run: RunDirectory) -> str | None:
-    """The digest of the secret that lies in the run directory, None where there is none."""
+    """Return the digest of the secret that lies in the run directory, None where there is none."""
     try:
         return RunSecret((run / SECRET).read_bytes()).digest()
     except (FileNotFoundError, ValueError):
@@ -86,5 +86,8 @@ def make_secret(run: RunDirectory) -> str:
 
 
 def is_truth(run: RunDirectory) -> bool:
-    """True for a run of `das truth`, which is marked so from its first moment and can never be released as private."""
+    """Return whether this is a run of `das truth`.
+
+    Such a run is marked from its first moment and can never be released as private.
+    """
     return (run / TRUTH).exists()

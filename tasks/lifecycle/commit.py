@@ -25,7 +25,7 @@ from tasks.lifecycle.staging import clear_staging, drafts, staging
 
 
 def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
-    """True where an output folder holds anything but what these runs, by the names of their releases, put there."""
+    """Return whether an output folder holds anything but what these runs, by the names of their releases, put there."""
     own: set[Path] = set()
     for region, run in runs.items():
         staged = staging(run, out, region)
@@ -45,7 +45,7 @@ def check_out(run: RunDirectory, out: Path, region: str) -> None:
 
 
 def is_released(run: RunDirectory, out: Path, region: str) -> bool:
-    """True where the release of this very run stands at its place."""
+    """Return whether the release of this very run stands at its place."""
     if not (out / region / MANIFEST).is_file():
         return False
     manifest = read_manifest(out / region)
@@ -53,7 +53,7 @@ def is_released(run: RunDirectory, out: Path, region: str) -> bool:
 
 
 def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, charged: bool) -> Path:
-    """Bring the staged release to its place and end the run; returns the place.
+    """Move the staged release to its place, end the run and return the place.
 
     `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
 
@@ -96,7 +96,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
 
 
 def _row_lost(run: RunDirectory, ledger: Ledger) -> Refused:
-    """The refusal of a run whose charge the ledger has forgotten."""
+    """Return the refusal of a run whose charge the ledger has forgotten."""
     return Refused(
         f"run {run.id} was charged, and {ledger.path} does not hold its row: put back the ledger that does, "
         "for an older copy has forgotten what was spent"
@@ -131,7 +131,7 @@ def end_run(run: RunDirectory) -> None:
 def finish_released(
     run: RunDirectory, out: Path, region: str, charging: Charging, configuration: Callable[[], str]
 ) -> Path | None:
-    """The release of a run that was sealed or has reached its place, its commit brought to an end; else None.
+    """Return the release of a run that was sealed or has reached its place, its commit brought to an end; else None.
 
     `configuration` gives the digest of all that shapes the release that is asked for, besides the data. It is called
     only where there is a release. The data is not read again.

@@ -14,12 +14,12 @@ CHUNK_BYTES = 64 * 1024 * 1024
 
 
 def chunk_digest(chunk: bytes | bytearray | memoryview) -> bytes:
-    """SHA-256 of one chunk, 32 bytes. Every chunk of a file holds CHUNK_BYTES bytes except the last."""
+    """Return the SHA-256 of one chunk, 32 bytes. Every chunk of a file holds CHUNK_BYTES bytes except the last."""
     return sha256(chunk).digest()
 
 
 def combine(chunk_digests: Iterable[bytes]) -> str:
-    """The file's digest in hexadecimal, from the digests of its chunks in order. An empty file has no chunk."""
+    """Return the file's digest in hexadecimal, from the digests of its chunks in order. An empty file has no chunk."""
     return sha256(b"".join(chunk_digests)).hexdigest()
 
 
@@ -48,5 +48,5 @@ class StreamDigest:
                 self._chunk, self._held = sha256(), 0
 
     def hexdigest(self) -> str:
-        """The digest of what was written so far, as `file_digest` gives it."""
+        """Return the digest of what was written so far, as `file_digest` gives it."""
         return combine([*self._done, self._chunk.digest()] if self._held else self._done)

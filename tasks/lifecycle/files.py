@@ -117,7 +117,7 @@ def load_object(path: Path) -> Any:
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """What tells a file from an earlier one at its path; long-lived workers keep what they read under it."""
+    """Return what tells a file from an earlier one at its path; long-lived workers keep what they read under it."""
     status = path.stat()
     return status.st_ino, status.st_mtime_ns
 

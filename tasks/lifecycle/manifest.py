@@ -67,17 +67,17 @@ def made_by() -> dict[str, Any]:
 
 
 def released_files(out: Path) -> list[Path]:
-    """The files of a release but its manifest, sorted."""
+    """Return the files of a release but its manifest, sorted."""
     return sorted(path for path in out.rglob("*") if path.is_file() and path != out / MANIFEST)
 
 
 def release_digest(out: Path) -> str:
-    """The digest of a release: of its manifest, which holds those of all its files."""
+    """Return the digest of a release: of its manifest, which holds those of all its files."""
     return sha256((out / MANIFEST).read_bytes()).hexdigest()
 
 
 def is_whole(out: Path) -> bool:
-    """True where a folder holds a manifest and every file that it names, unchanged."""
+    """Return whether a folder holds a manifest and every file that it names, unchanged."""
     if not (out / MANIFEST).is_file():
         return False
     named = read_manifest(out)["files"].items()
@@ -93,6 +93,6 @@ def drop_unnamed(out: Path) -> None:
 
 
 def read_manifest(out: Path) -> dict[str, Any]:
-    """The manifest of a release."""
+    """Return the manifest of a release."""
     manifest: dict[str, Any] = json.loads((out / MANIFEST).read_text())
     return manifest

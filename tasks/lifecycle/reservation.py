@@ -114,7 +114,7 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
 
 
 def _synthetic_secret(run: RunDirectory, request: Request) -> str:
-    """The secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
+    """Return the secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
 
     Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere.
     """

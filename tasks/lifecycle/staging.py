@@ -19,12 +19,12 @@ PIPES = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header=
 
 
 def staging(run: RunDirectory, out: Path, region: str) -> Path:
-    """The temporary sibling in which a run makes its release."""
+    """Return the temporary sibling in which a run makes its release."""
     return out / f".{region}-{run.id}.partial"
 
 
 def drafts(staged: Path) -> Path:
-    """Where files of a staged release are written before they are whole."""
+    """Return where files of a staged release are written before they are whole."""
     return staged.with_name(f"{staged.name}.drafts")
 
 

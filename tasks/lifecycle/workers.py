@@ -21,11 +21,11 @@ class Progress(Protocol):
     """Told of every finished piece of a stage; pieces are partitions and files, never persons."""
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """`done` of `total` pieces of a stage are finished."""
+        """Show that `done` of `total` pieces of a stage are finished."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Progress for a run that nobody watches."""
+    """Show no progress: nobody watches."""
 
 
 class Workers:
@@ -80,12 +80,12 @@ class Workers:
 
 
 def submit(client: Client, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Have a worker call a function; it fails in one whose code is not this process's."""
+    """Have a worker call a function; the call fails on a worker whose code differs from this process's."""
     return client.submit(with_code, code_digest(), function, *arguments, pure=False)
 
 
 def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
-    """Futures as they end, each with what it gave and what went wrong with it.
+    """Yield futures as they end, each with its result and its exception.
 
     A client without its scheduler never tells of its futures again, nor does a scheduler without its workers, so nobody
     may wait for them blindly. Raises ConnectionError where the cluster is gone for good.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spine.entities import Entities
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
-from spine.osed import Costs, costs
+from spine.osed import Costs, costs_at_top
 from spine.overlap import overlap
 from spine.variance import Root, Sums, cell_variance, entity_sums, upward
 from tasks.spine.state import Plan
@@ -48,7 +48,10 @@ def measure_families(
     plan: Plan,
     roots: Roots,
 ) -> dict[str, Family]:
-    """Every family on every spine. shared: by family, the codes of entities that several states have a part of."""
+    """Return every family on every spine.
+
+    Shared: by family, the codes of entities that several states have a part of.
+    """
     cost: dict[str, dict[str, Costs]] = {name: {} for name in families}
     variance: dict[str, dict[str, Any]] = {name: {} for name in families}
     kept: dict[str, dict[str, Any]] = {name: {} for name in families}
@@ -58,7 +61,7 @@ def measure_families(
         ups = {m: [upward(spine, part, plan.power) for part in parts[m]] for m in parts}
         for name, family in families.items():
             pairs = overlap(spine, family.of_block, len(family.codes))
-            cost[name][which] = costs(spine, family, pairs)
+            cost[name][which] = costs_at_top(spine, family, pairs)
             variance[name][which], kept[name][which] = {}, {}
             for marginal, of_parts in parts.items():
                 sums = [entity_sums(spine, up, family, pairs) for up in ups[marginal]]

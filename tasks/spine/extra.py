@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from spine.geography import BadGeography, Geography, geoid15, gq_pattern
+from tasks.inputs.files import open_file
 
 GQ_COUNTS = tuple(f"gq{i}" for i in range(1, 8))
 KNOWN = ("tabblk", "primgeo", *GQ_COUNTS, "hu", "pop")
 
 
 def with_extra(geography: Geography, source: str) -> Geography:
-    """The geography with the columns of the table at `source`; a block that is not in it has no living quarters.
+    """Return the geography with the columns of the table at `source`; a block that is not in it has no living quarters.
 
     BadGeography for an unknown column, a block that comes twice or has no prim, and for what is no number.
     """
@@ -48,13 +49,14 @@ def with_extra(geography: Geography, source: str) -> Geography:
 def _read(source: str) -> pd.DataFrame:
     try:
         types: Any = {"tabblk": "int64", "primgeo": str}
-        table = pd.read_csv(source, dtype=types)
+        with open_file(source, compression="infer") as file:
+            table = pd.read_csv(file, dtype=types)
         if unknown := sorted(set(table.columns) - set(KNOWN)):
             raise BadGeography(f"{source} has the unknown column(s) {', '.join(unknown)}; known are {', '.join(KNOWN)}")
         table = table.set_index("tabblk")
         counts = [str(name) for name in table if name != "primgeo"]
         table[counts] = table[counts].fillna(0).astype(np.int64)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OverflowError) as error:
         raise error if isinstance(error, BadGeography) else BadGeography(f"{source}: {error}") from error
     twice = table.index[table.index.duplicated()]
     if len(twice):

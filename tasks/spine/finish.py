@@ -58,7 +58,7 @@ def finish(prepared: Prepared, surveyed: Sequence[State], each: Each) -> SpineSu
 
 
 def _second_pass(prepared: Prepared, surveyed: Sequence[State], found: Roots) -> list[tuple[Any, ...]]:
-    """The arguments of `write_state` for each state."""
+    """Return the arguments of `write_state` for each state."""
     plan = prepared.plan
     counts = [state.geounits["optimized"] for state in surveyed]
     ids = [(0,) * len(counts[0]), *accumulate(counts, lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)))]
@@ -71,7 +71,7 @@ def _second_pass(prepared: Prepared, surveyed: Sequence[State], found: Roots) ->
 
 
 def _all_shares(prepared: Prepared, written: Sequence[Written]) -> dict[str, list[Fraction]]:
-    """The distinct shares of every level of the optimized spine, root included."""
+    """Return the distinct shares of every level of the optimized spine, root included."""
     shares: dict[str, list[Fraction]] = {}
     for level in prepared.levels["optimized"]:
         distinct = {share for state in written for share in state.shares.get(level, [])}
@@ -80,13 +80,13 @@ def _all_shares(prepared: Prepared, written: Sequence[Written]) -> dict[str, lis
 
 
 def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
-    """Exact parameters as text, and as decimals to look at."""
+    """Return exact parameters as text, and as decimals to look at."""
     table = pd.DataFrame([{name: str(value) for name, value in row._asdict().items()} for row in noises])
     return table.assign(decimal=[float(row.parameter) for row in noises])
 
 
 def _write_root(prepared: Prepared, surveyed: Sequence[State], found: Sequence[Root]) -> None:
-    """geounits/root.parquet: the root above several states."""
+    """Write geounits/root.parquet, the root above several states."""
     plan = prepared.plan
     top = prepared.levels["optimized"][0]
     like = pyarrow.parquet.read_schema(next((prepared.partial / "geounits").glob("*.parquet")))

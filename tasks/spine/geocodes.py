@@ -21,12 +21,12 @@ Digits = NDArray[np.uint8]
 
 
 def largest_counters(spine: Spine) -> tuple[int, ...]:
-    """For each level above the blocks, the largest counter that a geounit of it could get among its siblings."""
+    """Return for each level above the blocks, the largest counter that a geounit of it could get among its siblings."""
     return tuple(int(_counter(spine, level).max()) for level in range(len(spine.levels) - 1))
 
 
 def geocodes(spine: Spine, geography: Geography, settings: SpineSettings, counters: tuple[int, ...]) -> list[Digits]:
-    """For each level the (geounits, width) ASCII digits of the geocodes; a root has none (width 0).
+    """Return for each level the (geounits, width) ASCII digits of the geocodes; a root has none (width 0).
 
     counters: the largest counters of the run, from which the widths follow.
     """
@@ -53,13 +53,13 @@ def geocodes(spine: Spine, geography: Geography, settings: SpineSettings, counte
 
 
 def digits(number: IntArray, width: int) -> Digits:
-    """(n, width) ASCII digits of integers, zero-padded."""
+    """Return the (n, width) ASCII digits of integers, zero-padded."""
     powers = 10 ** np.arange(width - 1, -1, -1, dtype=np.int64)
     return (number[:, None] // powers % 10 + ord("0")).astype(np.uint8)
 
 
 def text(codes: Digits) -> pa.Array:
-    """Rows of digits as one Arrow string array."""
+    """Return rows of digits as one Arrow string array."""
     rows, width = codes.shape
     offsets = np.arange(rows + 1, dtype=np.int64) * width
     return pa.Array.from_buffers(
@@ -68,6 +68,6 @@ def text(codes: Digits) -> pa.Array:
 
 
 def _counter(spine: Spine, level: int) -> IntArray:
-    """The position of each geounit among its siblings, from 0."""
+    """Return the position of each geounit among its siblings, from 0."""
     parents = spine.parents[level]
     return np.arange(len(parents)) - np.searchsorted(parents, parents)

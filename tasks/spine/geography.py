@@ -28,9 +28,10 @@ from spine.geography import (
 )
 from spine.settings import SpineSettings
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.blocks.files import UNREADABLE, block_files
+from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.pl94 import with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize
+from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
 from tasks.spine.extra import with_extra
 
@@ -44,7 +45,7 @@ def read_geography(
     states: Sequence[int] = (),
     extra: str | None = None,
 ) -> tuple[Geography, list[str]]:
-    """The blocks that `settings` cover, and notes on what was left out or is not known.
+    """Return the blocks that `settings` cover, and notes on what was left out or is not known.
 
     source: a block table (docs/spec/files.md#block-tables) or a directory of them, plain or compressed, local or an
     fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
@@ -60,8 +61,8 @@ def read_geography(
             geography = with_extra(geography, extra)
     except BadGeography as bad:
         raise Refused(f"{source}: {bad}") from bad
-    except UNREADABLE as error:
-        raise Refused(f"{source}: cannot be read ({error})") from error
+    except OSError as error:
+        raise Refused(f"{error.filename or source} cannot be read: {why(error)}") from error
     return _covered(geography, settings, states, str(source))
 
 

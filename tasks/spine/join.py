@@ -20,7 +20,7 @@ OUTSIDE_LABEL = "outside"
 def roots(
     states: Sequence[State], plan: Plan, levels: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, list[Root]]]:
-    """The root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
+    """Return the root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
     found: dict[str, dict[str, list[Root]]] = {}
     for which in SPINES:
         parts = plan.parts(levels[which])
@@ -41,7 +41,7 @@ def roots(
 
 
 def shared_codes(states: Sequence[State]) -> dict[str, Any]:
-    """By family, the codes of the entities that more than one state has a part of."""
+    """Return by family the codes of the entities that more than one state has a part of."""
     found = {}
     for name in dict.fromkeys(name for state in states for name in state.codes):
         codes, number = np.unique(np.concatenate([state.codes[name] for state in states]), return_counts=True)
@@ -56,7 +56,7 @@ def entity_table(
     found: Roots,
     levels: Mapping[str, tuple[str, ...]],
 ) -> pd.DataFrame:
-    """One row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
+    """Return one row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
 
     measured: the families of each state. tops: by spine, how many geounits stand below the root.
     """
@@ -91,7 +91,10 @@ def _variance(
     parts: Sequence[Part],
     found: Sequence[Root],
 ) -> Any:
-    """The variance of every entity: its state's word where it lies in one, the root's where it lies in several."""
+    """Return the variance of every entity.
+
+    Its state's word where it lies in one, the root's where it lies in several.
+    """
     variance, shared = np.zeros(number), np.zeros(number, bool)
     for family, row in zip(families, rows, strict=True):
         variance[row] = family.variance[which][marginal]
@@ -118,7 +121,7 @@ def _identity(name: str, codes: Any, families: Sequence[Family], rows: Sequence[
 
 
 def entity_labels(name: str, codes: Any, outside: Any) -> Any:
-    """Codes as people write them: state and place, county and MCD, AIANNH code, the bits of a GQ pattern."""
+    """Return codes as people write them: state and place, county and MCD, AIANNH code, the bits of a GQ pattern."""
     widths = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4, "sd": 17}
     if name == "gq":
         labels = [f"{code:07b}" for code in codes.tolist()]

@@ -25,7 +25,7 @@ from tasks.spine.summary import SpineSummary
 
 
 def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
-    """The GRF-C columns that a spine with these settings needs and this header lacks."""
+    """Return the GRF-C columns that a spine with these settings needs and this header lacks."""
     return [name for name in needed(GRFC, settings) if name not in grfc_header]
 
 

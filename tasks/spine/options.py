@@ -6,20 +6,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from spine.allocations import Allocation
+from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Region, SpineSettings, Variant, settings_for
 from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.configuration import exact_number
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
+
+SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
 
 
 def read_settings(product: str, region: Region, variant: Variant, changes: Mapping[str, str]) -> SpineSettings:
-    """The settings of a run, with single fields changed by name; values are text, lists separated by commas.
+    """Return the settings of a run, with single fields changed by name; values are text, lists separated by commas.
 
     Refused for an unknown name or a value that the field cannot take.
     """
@@ -47,42 +51,65 @@ def read_settings(product: str, region: Region, variant: Variant, changes: Mappi
 
 
 def read_columns(source: str | None) -> Columns | None:
-    """A column mapping: a JSON file with the fields of `Columns`; None where none is given."""
+    """Return a column mapping: a JSON file with the fields of `Columns`; None where none is given."""
     if source is None:
         return None
     try:
-        given = json.loads(Path(source).read_text())
+        given = json.loads(read_text(source))
+        if not isinstance(given, dict):
+            raise ValueError("it is a JSON object of column names by field")
         known = {f.name for f in fields(Columns)}
         if unknown := sorted(set(given) - known):
             raise Refused(f"{source}: unknown field(s) {', '.join(unknown)}; there are {', '.join(sorted(known))}")
         return TypeAdapter(Columns).validate_python(given)
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise Refused(f"{source} cannot be read: {why(error)}") from error
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{source} is no column mapping: {error}") from error
 
 
 def read_allocation(source: str | None, budget: str | None, settings: SpineSettings) -> Allocation:
-    """The allocation of the settings' production run, or that of a JSON file; with another budget where one is given.
+    """Return the allocation of the settings' production run, or that of a JSON file.
+
+    With another budget where one is given.
 
     The file holds exact fractions as text: {"rho" or "epsilon": .., "geolevel": {level: ..},
     "query_within_geolevel": {query: {level: ..}}}; a query left out, or NaN, is not asked on that level.
     """
     try:
-        amount = Fraction(budget) if budget else None
+        amount = None if budget is None else exact_number(budget)
+        if amount is not None and not SMALLEST_BUDGET <= amount <= LARGEST_BUDGET:
+            raise ValueError(f"it is a number from {float(SMALLEST_BUDGET):g} to {float(LARGEST_BUDGET):g}")
         if source is None:
             return allocation_for(settings, amount)
-        given = json.loads(Path(source).read_text())
+        given = json.loads(read_text(source))
         measure = "rho" if settings.mechanism == "zcdp" else "epsilon"
         if amount is None and measure not in given:
             raise Refused(f"{source}: {settings.mechanism} needs '{measure}'")
-        levels = {level: Fraction(share) for level, share in given["geolevel"].items()}
+        levels = {level: _share(share) for level, share in given["geolevel"].items()}
         queries = {
             level: {
-                query: Fraction(shares[level])
+                query: _share(shares[level])
                 for query, shares in given["query_within_geolevel"].items()
                 if shares.get(level) not in (None, "NaN")
             }
             for level in levels
         }
-        return Allocation(settings.mechanism, amount or Fraction(given[measure]), levels, queries, source)
-    except (OSError, KeyError, ValueError, TypeError, RecursionError) as error:
-        raise Refused(f"{source or 'the budget'}: {error}") from error
+        common_denominator(list(levels.values()))
+        return Allocation(settings.mechanism, amount or _share(given[measure]), levels, queries, source)
+    except OSError as error:
+        raise Refused(f"{source} cannot be read: {why(error)}") from error
+    except KeyError as error:
+        raise Refused(f"{source}: the key {error} is missing") from error
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{source or f'--budget {budget}'}: {error}") from error
+    except (TypeError, AttributeError):
+        raise Refused(f"{source} is not an allocation: an object of exact fractions as text, by level") from None
+
+
+def _share(text: Any) -> Fraction:
+    """Return the exact value of a number as a file has it, as text or as JSON's number. Raises ValueError."""
+    try:
+        return exact_number(str(text))
+    except ValueError as error:
+        raise ValueError(f"{str(text)[:100]!r} {error}") from None

@@ -45,7 +45,7 @@ _STYLE: Any = {
 
 
 def distances(entities: pd.DataFrame, classes: Sequence[str]) -> str:
-    """The share of each class's entities within a given OSED, by spine."""
+    """Return the share of each class's entities within a given OSED, by spine."""
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(1, len(classes), figsize=(3.2 * len(classes), 3), sharey=True, squeeze=False)
         for axis, name in zip(axes[0], classes, strict=True):
@@ -64,7 +64,7 @@ def distances(entities: pd.DataFrame, classes: Sequence[str]) -> str:
 
 
 def errors(classes: pd.DataFrame, marginal: str) -> str:
-    """The mean standard error of a cell in each class, by spine."""
+    """Return the mean standard error of a cell in each class, by spine."""
     with plt.rc_context(_STYLE):
         figure, axis = plt.subplots(figsize=(8, 0.42 * len(classes) + 1.3))
         rows = np.arange(len(classes))[::-1]
@@ -79,7 +79,10 @@ def errors(classes: pd.DataFrame, marginal: str) -> str:
 
 
 def fanouts(levels: pd.DataFrame) -> str:
-    """Fan-outs of every level: largest (marker), 5th to 95th percentile (line), quartiles (bar), median (gap)."""
+    """Return fan-outs of every level.
+
+    Largest (marker), 5th to 95th percentile (line), quartiles (bar), median (gap).
+    """
     with plt.rc_context(_STYLE):
         rows = levels[levels["fanout_max"].notna()].reset_index(drop=True)
         figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.6))
@@ -108,7 +111,7 @@ _SHARED = ("US", "State", "County", "Tract", "Block_Group")
 
 
 def _row_positions(rows: pd.DataFrame) -> list[float]:
-    """Levels from the top down, the spines of one level side by side."""
+    """Return levels from the top down, the spines of one level side by side."""
     order = [level for level in LEVEL_ORDER if level in set(rows["level"])]
     shift = {"conventional": 0.27, "aian": 0.0, "optimized": -0.27}
     return [-order.index(level) + shift[which] for which, level in zip(rows["spine"], rows["level"], strict=True)]
@@ -132,7 +135,7 @@ class Hierarchy:
 
 
 def hierarchy_of(spine: Spine, inside: Any, entity: Any, aian: Any) -> Hierarchy:
-    """The part of a spine over the blocks for which `inside` (by row of the geography) holds."""
+    """Return the part of a spine over the blocks for which `inside` (by row of the geography) holds."""
     kept = inside[spine.order]
     position = np.cumsum(kept) - 1
     levels = []
@@ -146,7 +149,10 @@ def hierarchy_of(spine: Spine, inside: Any, entity: Any, aian: Any) -> Hierarchy
 
 
 def hierarchies(found: Mapping[str, Hierarchy]) -> str:
-    """A county's geounits, level under level, over its blocks: coloured where one entity holds all of a geounit."""
+    """Return a county's geounits, level under level, over its blocks.
+
+    Coloured where one entity holds all of a geounit.
+    """
     rows = max(len(h.levels) for h in found.values()) + 1
     with plt.rc_context({**_STYLE, "axes.grid": False}):
         figure, axes = plt.subplots(len(found), 1, figsize=(10, 0.62 * rows * len(found) + 0.8), squeeze=False)

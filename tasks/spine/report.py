@@ -15,6 +15,7 @@ import pandas as pd
 from spine.entities import entities as entities_of
 from spine.entities import in_aian
 from spine.settings import SpineSettings
+from tasks.lifecycle.pages import style
 from tasks.spine import plots
 from tasks.spine.state import SPINES, Plan, build, load_geography
 from tasks.spine.titles import CLASSES, LEVELS, NAMES
@@ -39,6 +40,7 @@ def write_report(
     page.filters["number"] = _number
     html = page.from_string(Path(__file__).with_name("report.html").read_text()).render(
         summary=summary,
+        style=style(),
         marginals=plan.marginals,
         spines=SPINES,
         names=NAMES,
@@ -79,7 +81,7 @@ def _words(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    """Counts with commas, other figures to three digits; nothing where there is nothing."""
+    """Return counts with commas, other figures to three digits; nothing where there is nothing."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return ""
     if isinstance(value, str | Fraction):

@@ -77,7 +77,10 @@ def write_state(
 
 
 def geounit_errors(spine: Spine, plan: Plan, roots: list[Root]) -> tuple[list[Any], Any]:
-    """Standard errors of the first marginal's cell: per level above the blocks (geounits,), and of the blocks."""
+    """Return standard errors of the first marginal's cell.
+
+    Per level above the blocks (geounits,), and of the blocks.
+    """
     parts = plan.parts_of(spine)[plan.marginals[0]]
     totals: list[Any] = [0.0] * len(spine.levels)
     for part, root in zip(parts, roots, strict=True):
@@ -125,7 +128,7 @@ def _geounit_rows(
 
 
 def _shares(spine: Spine, level: int) -> pa.Array:
-    """Exact shares as text, a dictionary of the few that occur."""
+    """Return exact shares as text, a dictionary of the few that occur."""
     distinct, kind = np.unique(spine.shares[level], return_inverse=True)
     words = [str(Fraction(n, spine.denominator)) for n in distinct.tolist()]
     return pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int32)), pa.array(words))

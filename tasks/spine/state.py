@@ -46,13 +46,16 @@ class Plan:
         return 1 if self.allocation.mechanism == "zcdp" else 2
 
     def parts(self, levels: tuple[str, ...]) -> dict[str, list[Part]]:
-        """The orthogonal parts of each marginal, with the allocation as a spine of these levels, root first, has it."""
+        """Return the orthogonal parts of each marginal.
+
+        The allocation is taken as a spine of these levels, root first, has it.
+        """
         allocation = self.allocation.on(levels)
         workload = WORKLOADS.get(self.settings.product)
         return {marginal: marginal_parts(marginal, workload, allocation) for marginal in self.marginals}
 
     def parts_of(self, spine: Spine) -> dict[str, list[Part]]:
-        """The parts for one state's spine, which stands under a root of its own or under the run's."""
+        """Return the parts for one state's spine, which stands under a root of its own or under the run's."""
         return self.parts(spine.levels if self.rooted else (self.settings.levels[0], *spine.levels))
 
 
@@ -90,7 +93,7 @@ def load_geography(path: Path) -> Geography:
 
 
 def build(geography: Geography, plan: Plan) -> dict[str, Spine]:
-    """The three spines of one state, with shares; the optimized one is bypassed."""
+    """Return the three spines of one state, with shares; the optimized one is bypassed."""
     settings, found = plan.settings, {}
     for name, make in zip(SPINES, (conventional, aian, optimized), strict=True):
         spine = make(geography, settings)
@@ -102,14 +105,17 @@ def build(geography: Geography, plan: Plan) -> dict[str, Spine]:
 
 
 def reported_families(geography: Geography, settings: SpineSettings) -> dict[str, Entities]:
-    """The families to report: the tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs."""
+    """Return the families to report.
+
+    The tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs.
+    """
     names = dict.fromkeys((*REPORTED, *settings.entities))
     found = {name: entities(geography, name, settings) for name in names}
     return {name: family for name, family in found.items() if family is not None}
 
 
 def survey(path: Path, plan: Plan) -> State:
-    """First pass over the state whose blocks lie at `path`: what the root must know before anything is measured."""
+    """Make the first pass over the state whose blocks lie at `path`; return what the root must know."""
     geography = load_geography(path)
     spines = build(geography, plan)
     tops: dict[str, dict[str, list[Any]]] = {}
@@ -117,7 +123,7 @@ def survey(path: Path, plan: Plan) -> State:
         tops[which] = {}
         for marginal, parts in plan.parts_of(spine).items():
             ups = [upward(spine, part, plan.power) for part in parts]
-            tops[which][marginal] = [up.all[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
+            tops[which][marginal] = [up.from_subtree[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
     return State(
         code=int(geography.state[0]),
         blocks=len(geography),

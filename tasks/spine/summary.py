@@ -35,12 +35,12 @@ class SpineSummary:
     out: Path
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, fractions and paths as text."""
+        """Return plain values, fractions and paths as text."""
         return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
 
 
 def manifest(summary: SpineSummary, plan: Plan, inputs: Mapping[str, str]) -> dict[str, Any]:
-    """The summary with every setting and its source, the allocation, and the digests of the files that were read."""
+    """Return the summary, the settings with their sources, the allocation, and digests of the inputs."""
     sources = SpineSettings.sources()
     settings = {
         name: {"value": str(value) if isinstance(value, Fraction) else value, "source": sources[name]}

@@ -15,7 +15,7 @@ from tasks.spine.state import SPINES, Plan, State
 
 
 def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFrame:
-    """By class of entity: how many, and by spine the mean and largest OSED and the mean standard errors.
+    """Return by class of entity: how many, and by spine the mean and largest OSED and the mean standard errors.
 
     The regions outside all entities of a class stand in the entity table, not in these means.
     """
@@ -33,7 +33,10 @@ def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFram
 
 
 def level_table(states: Sequence[State], plan: Plan, levels: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
-    """By spine and level: how many geounits, their share beta before any bypass, and the spread of their fan-outs."""
+    """Return by spine and level.
+
+    How many geounits, their share beta before any bypass, and the spread of their fan-outs.
+    """
     rows = []
     for which in SPINES:
         shares = plan.allocation.on(levels[which]).levels
@@ -57,7 +60,7 @@ def _add_counts(counts: Sequence[Any]) -> Any:
 
 
 def _spread(fanout: Any) -> dict[str, Any]:
-    """Minimum, quantiles, mean and maximum of the fan-outs counted in `fanout`, and how many are 1."""
+    """Return minimum, quantiles, mean and maximum of the fan-outs counted in `fanout`, and how many are 1."""
     if fanout is None:
         return {}
     values, cumulative = np.arange(len(fanout)), np.cumsum(fanout)
@@ -78,7 +81,7 @@ def with_errors(
     written: Sequence[Written],
     found: Roots,
 ) -> pd.DataFrame:
-    """The level table with the root mean square and the largest standard error of the first marginal's cell."""
+    """Return the level table with the root mean square and the largest standard error of the first marginal's cell."""
     marginal = plan.marginals[0]
     spread: dict[tuple[str, str], tuple[float, float]] = {}
     for which in SPINES:
@@ -93,6 +96,6 @@ def with_errors(
 
 
 def root_error(plan: Plan, levels: tuple[str, ...], found: Sequence[Root]) -> float:
-    """The standard error of the first marginal's cell at a root above several states."""
+    """Return the standard error of the first marginal's cell at a root above several states."""
     parts = plan.parts(levels)[plan.marginals[0]]
     return float(np.sqrt(sum(cell_variance(p, r.variance) for p, r in zip(parts, found, strict=True))))

@@ -26,20 +26,22 @@ _HEADSHIP_ANCHORS = {14: 0.0, 18: 0.02, 25: 0.33, 35: 0.5, 50: 0.56, 75: 0.63, 9
 
 
 def cell(sex: int, age: int) -> int:
-    """Index of a sex (1 male, 2 female) and age among the 2 * AGES cells."""
+    """Return the index of a sex (1 male, 2 female) and age among the 2 * AGES cells."""
     return (sex - 1) * AGES + age
 
 
 @cache
 def pyramid() -> np.ndarray:
-    """Chance of every cell, float64 of shape (2 * AGES,)."""
+    """Return the chance of every cell, float64 of shape (2 * AGES,)."""
     persons, female = _line(_AGE_ANCHORS), _line(_FEMALE_ANCHORS)
     return shares(np.concatenate([persons * (1 - female), persons * female]))
 
 
 @cache
 def cell_edges() -> np.ndarray:
-    """Cumulative chances of the cells, shape (4 * AGES,): on [0, 1) those of other persons, on [1, 2) of householders.
+    """Return the cumulative chances of the cells, shape (4 * AGES,).
+
+    On [0, 1) those of other persons, on [1, 2) of householders.
 
     Householders take their share of each cell, the others what is left, so that both together have the pyramid's law.
     """
@@ -51,7 +53,7 @@ def cell_edges() -> np.ndarray:
 
 
 def householder_pattern(start: int, count: int) -> np.ndarray:
-    """Whether persons start .. start + count - 1 of a state are householders, bool of shape (count,).
+    """Return whether persons start .. start + count - 1 of a state are householders, bool of shape (count,).
 
     Householders are spread evenly, so that any stretch of the file holds the same share and its length is known.
     """

@@ -21,6 +21,6 @@ def apportion(weights: np.ndarray, total: int, *, least: int = 0) -> NDArray[np.
 
 
 def number_within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, ... counts[i] - 1 for each i in turn, joined; int64 of shape (counts.sum(),)."""
+    """Return 0, 1, ... counts[i] - 1 for each i in turn, joined; int64 of shape (counts.sum(),)."""
     starts = counts.cumsum() - counts
     return np.arange(counts.sum()) - np.repeat(starts, counts)

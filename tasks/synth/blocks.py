@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.blocks.files import UNREADABLE, block_files
+from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import read_rows, recognize
+from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
 
 BLOCK_COLUMNS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4}
@@ -48,27 +49,27 @@ class Blocks:
         return int(self.population.sum())
 
     def by_state(self) -> dict[str, Blocks]:
-        """The blocks of each state, by its code."""
+        """Return the blocks of each state, by its code."""
         state = self.columns["TABBLKST"]
         return {code.decode(): self.take(state == code) for code in np.unique(state)}
 
     def take(self, rows: np.ndarray | slice) -> Blocks:
-        """The blocks in `rows` (a mask, row numbers or a slice)."""
+        """Return the blocks in `rows` (a mask, row numbers or a slice)."""
         return Blocks({name: column[rows] for name, column in self.columns.items()}, self.population[rows])
 
 
 def grf_header(blocks: Blocks) -> bytes:
-    """The header line of GRF-C.txt."""
+    """Return the header line of GRF-C.txt."""
     return "|".join(blocks.columns).encode() + b"\n"
 
 
 def grf_rows(blocks: Blocks) -> bytes:
-    """The lines of GRF-C.txt under its header, one a block."""
+    """Return the lines of GRF-C.txt under its header, one a block."""
     return delimited([*blocks.columns.values()], end=b"\n").tobytes()
 
 
 def delimited(columns: list[np.ndarray], *, end: bytes) -> np.ndarray:
-    """Rows of text: fixed-width columns with `|` between them and `end` behind; `S` of shape (n,)."""
+    """Return rows of text: fixed-width columns with `|` between them and `end` behind; `S` of shape (n,)."""
     rows = len(columns[0])
     pieces = [piece for column in columns for piece in (column, np.full(rows, b"|"))]
     pieces[-1] = np.full(rows, end)
@@ -83,10 +84,10 @@ def read_blocks(source: Path) -> Blocks:
     """
     try:
         parts = [_read_file(path) for path in block_files(str(source))]
-    except FileNotFoundError as error:
-        raise Refused(f"{source} does not exist") from error
-    except (ValueError, *UNREADABLE) as error:  # BadGeography is a ValueError
-        raise Refused(f"{source} is no block table: {error}") from error
+    except OSError as error:
+        raise Refused(f"{source} cannot be read: {why(error)}") from error
+    except ValueError as error:  # BadGeography is one
+        raise Refused(f"{source} is not a block table: {error}") from error
     columns = {
         name: np.concatenate([part.columns[name] for part in parts])
         for name in GRF_COLUMNS

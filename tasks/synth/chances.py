@@ -9,12 +9,14 @@ FloatArray = NDArray[np.float64]
 
 
 def shares(weights: FloatArray) -> FloatArray:
-    """The chances that are proportional to weights."""
+    """Return the chances that are proportional to weights."""
     return np.asarray(weights / weights.sum())
 
 
 def edges(*laws: np.ndarray) -> np.ndarray:
-    """Cumulative chances of laws over the same outcomes; law i lies on [i, i + 1), so that one search serves them all.
+    """Return the cumulative chances of laws over the same outcomes.
+
+    Law i lies on [i, i + 1), so that one search serves them all.
 
     The last outcome that has a chance ends at exactly i + 1, whatever rounding says.
     """
@@ -27,5 +29,5 @@ def edges(*laws: np.ndarray) -> np.ndarray:
 
 
 def outcomes(ends: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Index into `edges(...)` of the outcome at each point of [0, number of laws)."""
+    """Return the index into `edges(...)` of the outcome at each point of [0, number of laws)."""
     return np.searchsorted(ends, at, side="right")

@@ -41,7 +41,7 @@ EMPTY_SHARE = 0.15  # of the blocks
 
 
 def example_blocks() -> Blocks:
-    """The blocks of the example; always the same, sizes skewed as real ones are."""
+    """Return the blocks of the example; always the same, sizes skewed as real ones are."""
     rows = []
     for line in _BLOCK_GROUPS.strip().split("\n"):
         state, county, tract, group, place, area, subdivision, district = line.split()

@@ -109,7 +109,7 @@ _FORMS: dict[Format, tuple[str, Callable[..., Any], Callable[[_Digested], Any]]]
 
 
 def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Results of the jobs in their order, at most two a thread of them made and not yet taken."""
+    """Yield results of the jobs in their order, at most two a thread of them made and not yet taken."""
     waiting: deque[Any] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for job in jobs:
@@ -123,7 +123,7 @@ def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
 def _jobs(
     parts: Iterable[Part], grf: _Digested, seed: int, lay_out: Callable[..., T]
 ) -> Iterator[Callable[[], tuple[int, T]]]:
-    """The chunks of all parts, each as a job; a part's geography is written as the part comes up."""
+    """Yield the chunks of all parts, each as a job; a part's geography is written as the part comes up."""
     for number, part in enumerate(parts):
         if number == 0:
             grf.write(grf_header(part.blocks))

@@ -17,7 +17,7 @@ BYTES_A_BLOCK = 60
 
 @contextmanager
 def new_folder(out: Path, *, persons: int, blocks: int, form: Format) -> Iterator[Path]:
-    """A folder that becomes `out` when the block ends well.
+    """Yield a folder that becomes `out` when the block ends well.
 
     Raises Refused when `out` holds something, cannot be made or has no room, and Failed when writing stops; nothing is
     left then.

@@ -28,7 +28,7 @@ TOWNSHIP_STATES = ("09", "23", "25", "26", "27", "33", "34", "36", "42", "44", "
 
 
 def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
-    """The blocks of a state with `persons` in them; the blocks themselves do not depend on `persons`."""
+    """Return the blocks of a state with `persons` in them; the blocks themselves do not depend on `persons`."""
     random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(1, int(tally.state)))))
     county_tracts = _sizes(random, tally.counties, COUNTY_SKEW, tally.tracts)
     tract_groups = _sizes(random, tally.tracts, GROUPS_SKEW, tally.block_groups)
@@ -75,7 +75,7 @@ def _places(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
 
 
 def _areas(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
-    """AIANNH area code of each block."""
+    """Return the AIANNH area code of each block."""
     if not tally.areas:
         return np.full(tally.blocks, NO_AREA)
     cover = WIDE_AREA_COVER if tally.state in WIDE_AREA_STATES else AREA_COVER
@@ -92,7 +92,10 @@ def _stretches(
 
 
 def _county_parts(county: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """Code of each block's part of its county: `parts` in the state, at least one a county, by number of blocks."""
+    """Return the code of each block's part of its county.
+
+    `parts` in the state, at least one a county, by number of blocks.
+    """
     blocks = np.bincount(county)
     of_county = apportion(blocks, parts, least=1) if parts > len(blocks) else np.ones_like(blocks)
     within = number_within(blocks) * of_county[county] // blocks[county]
@@ -100,12 +103,15 @@ def _county_parts(county: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
 
 
 def _codes(count: int) -> NDArray[np.int64]:
-    """Distinct codes of five digits in rising order, none of them 99999."""
+    """Return distinct codes of five digits in rising order, none of them 99999."""
     return 100 + np.arange(count) * (99_000 // count)
 
 
 def _digits(numbers: np.ndarray, width: int) -> np.ndarray:
-    """Numbers as text of `width` digits, `S` of the shape of `numbers`. Raises ValueError when one is too long."""
+    """Return numbers as text of `width` digits, `S` of the shape of `numbers`.
+
+    Raises ValueError when one is too long.
+    """
     if numbers.max(initial=0) >= 10**width:
         raise ValueError(f"{numbers.max()} has more than {width} digits")
     powers = 10 ** np.arange(width - 1, -1, -1)

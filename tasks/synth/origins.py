@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.synth.chances import edges, shares
 
@@ -49,27 +50,32 @@ class Origins:
 
 
 def published_counts(path: Path) -> dict[str, float]:
-    """Persons by iteration name from a table with the columns ITERATION_NAME and US_POP. Raises Refused.
+    """Return persons by iteration name from a table with the columns ITERATION_NAME and US_POP. Raises Refused.
 
     A count that is not a number was suppressed ("X") and stands for one person.
     """
     try:
-        table = pd.read_csv(path, dtype=str, usecols=["ITERATION_NAME", "US_POP"])
-    except (OSError, ValueError) as error:
-        raise Refused(f"{path} is no table of published counts (ITERATION_NAME, US_POP): {error}") from error
+        with open_file(path, compression="infer") as file:
+            table = pd.read_csv(file, dtype=str, usecols=["ITERATION_NAME", "US_POP"])
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {why(error)}") from error
+    except ValueError as error:
+        raise Refused(f"{path} is not a table of published counts (ITERATION_NAME, US_POP): {error}") from error
     counts = pd.to_numeric(table["US_POP"], errors="coerce").fillna(1).clip(lower=1)
     return dict(zip(table["ITERATION_NAME"].str.strip(), counts, strict=True))
 
 
 def follows(params: Path, counts: Mapping[str, float]) -> bool:
-    """Whether published counts are of this code list: they name some race iteration of the parameters."""
+    """Return whether published counts are of this code list: they name some race iteration of the parameters."""
     return not counts.keys().isdisjoint(_read(params, "race-characteristic-iterations.txt")["ITERATION_NAME"])
 
 
 def read_origins(
     params: Path, counts: Mapping[str, float] | None, *, most_codes: int, puerto_rico: bool = False
 ) -> Origins:
-    """The law for the code list of a parameters directory. Raises Refused when files are missing or name no race.
+    """Return the law for the code list of a parameters directory.
+
+    Raises Refused when files are missing or name no race.
 
     counts: published persons by iteration name. None: groups have the chances 1, 1/2, 1/3 ... in the order of their
     codes, and HISPANIC_SHARE of all persons are Hispanic.
@@ -106,9 +112,10 @@ def read_origins(
 def _read(params: Path, name: str) -> pd.DataFrame:
     path, columns = params / name, PARAMETER_FILES[name]
     try:
-        table = pd.read_csv(path, sep="|", dtype=str, keep_default_na=False)
+        with open_file(path) as file:
+            table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        raise Refused(f"{path} cannot be read: {why(error)}") from error
     except ValueError as error:
         raise Refused(f"{path} is not a table with `|` between its columns: {error}") from error
     if missing := [column for column in columns if column not in table]:
@@ -120,14 +127,20 @@ def _read(params: Path, name: str) -> pd.DataFrame:
 
 
 def _detailed_groups(mapping: pd.DataFrame, iterations: pd.DataFrame) -> dict[str, str]:
-    """Name of each code's nation/state group: its LEVEL 2 iteration, else LEVEL 1 (at most one of each is valid)."""
+    """Return the name of each code's nation/state group.
+
+    Its LEVEL 2 iteration, else LEVEL 1 (at most one of each is valid).
+    """
     tabulated = iterations[(iterations["LEVEL"] != "0") & (iterations["COARSE_ONLY"] == "False")]
     rows = mapping.merge(tabulated, on="ITERATION_CODE").sort_values(["LEVEL", "ITERATION_CODE"], kind="stable")
     return dict(zip(rows["RACE_ETH_CODE"], rows["ITERATION_NAME"].str.strip(), strict=True))
 
 
 def _weights(codes: pd.Series, groups: Mapping[str, str], counts: Mapping[str, float] | None) -> np.ndarray:
-    """Weight of every code, float64 (c,): its group's count, split 1, 1/2, 1/3 ... among the group's codes; else 0."""
+    """Return the weight of every code, float64 (c,): its group's count, split 1, 1/2, 1/3 ...
+
+    Among the group's codes; else 0.
+    """
     if counts is None:
         sizes = {
             group: 1 / place
@@ -142,7 +155,7 @@ def _weights(codes: pd.Series, groups: Mapping[str, str], counts: Mapping[str, f
 
 
 def _mostly(weights: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Weights whose chosen part is PR_PUERTO_RICAN_SHARE of the whole, the rest in its old proportions."""
+    """Return weights whose chosen part is PR_PUERTO_RICAN_SHARE of the whole, the rest in its old proportions."""
     if not chosen.any() or chosen[weights > 0].all():
         return weights
     rest = (1 - PR_PUERTO_RICAN_SHARE) * shares(np.where(chosen, 0.0, weights))
@@ -150,7 +163,7 @@ def _mostly(weights: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def _race_edges(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: float) -> np.ndarray:
-    """Edges of the race codes: Hispanic codes given as race are answers of Hispanic persons and of nobody else.
+    """Return edges of the race codes: Hispanic codes given as race are answers of Hispanic persons and of nobody else.
 
     With f their share of all responses and h the share of Hispanic persons in the nation, f/h of a Hispanic person's
     codes are such.
@@ -163,7 +176,10 @@ def _race_edges(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: fl
 
 
 def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarray) -> np.ndarray:
-    """The QSPAN of persons who are not Hispanic: the code that is no race, or else the first that is not Hispanic."""
+    """Return the QSPAN of persons who are not Hispanic.
+
+    The code that is no race, or else the first that is not Hispanic.
+    """
     if is_hispanic.all():
         raise Refused("every code of the list is Hispanic: none is left for persons who are not")
     candidates = ~is_hispanic & ~is_race

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 from tasks.synth.origins import PARAMETER_FILES
 
@@ -16,12 +17,12 @@ PUERTO_RICO = "72"
 
 
 def read_config(params: Path) -> dict[str, Any]:
-    """config.json as a plain dictionary; numbers with a point keep their text, as `@0.159@`. Raises Refused."""
+    """Return config.json as a plain dictionary; numbers with a point keep their text, as `@0.159@`. Raises Refused."""
     path = params / "config.json"
     try:
-        config = json.loads(path.read_text("utf-8"), parse_float=lambda text: f"@{text}@")
+        config = json.loads(read_text(path), parse_float=lambda text: f"@{text}@")
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        raise Refused(f"{path} cannot be read: {why(error)}") from error
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict):

@@ -16,7 +16,7 @@ SCHEMA = pa.schema([(name, pa.dictionary(pa.int16(), pa.string())) for name in C
 
 
 def person_table(people: People, blocks: Blocks, origins: Origins) -> pa.Table:
-    """The persons as text columns, the values being those of the text file."""
+    """Return the persons as text columns, the values being those of the text file."""
     codes = [code.decode() for code in origins.race] + ["Null"]
     columns = {
         "QAGE": _column(people.cell % AGES, [f"{age:03d}" for age in range(AGES)]),

@@ -79,7 +79,7 @@ def draw_people(place: Place, origins: Origins, start: int, count: int, random: 
 
 
 def _circle(position: np.ndarray, country: int, random: np.random.Generator) -> np.ndarray:
-    """The point u in [0, 1) of persons at `position` in [0, 1) of their country."""
+    """Return the point u in [0, 1) of persons at `position` in [0, 1) of their country."""
     kind = random.random(len(position))
     settlements = max(FEWEST_SETTLEMENTS, round(country / PERSONS_PER_SETTLEMENT))
     scattered, home = kind < SCATTERED, kind < SCATTERED + ONE_HOME
@@ -89,7 +89,7 @@ def _circle(position: np.ndarray, country: int, random: np.random.Generator) -> 
 
 
 def _origin(origins: Origins, circle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """QSPAN of each person, and where in [0, 1) of that group the person's point lies."""
+    """Return the QSPAN of each person, and where in [0, 1) of that group the person's point lies."""
     span = outcomes(origins.span_edges, circle)
     lower = np.concatenate([[0.0], origins.span_edges[:-1]])
     width = np.maximum(origins.span_edges - lower, np.finfo(float).tiny)
@@ -99,7 +99,7 @@ def _origin(origins: Origins, circle: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _more_codes(
     origins: Origins, span: np.ndarray, at: np.ndarray, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with two or more codes, and their further codes, (m, 7) with Null = len(origins.race).
+    """Return rows with two or more codes, and their further codes, (m, 7) with Null = len(origins.race).
 
     Code j of k lies about j/k of the circle away from the first, so that each has the law of the first.
     """
@@ -114,7 +114,10 @@ def _more_codes(
 
 
 def _distinct(first: np.ndarray, more: np.ndarray, *, null: int) -> np.ndarray:
-    """Further codes without repetition, Nulls last: code j is Null where an earlier one is the same (a rare event)."""
+    """Return further codes without repetition, Nulls last.
+
+    Code j is Null where an earlier one is the same (a rare event).
+    """
     codes = np.column_stack([first, more])
     for j in range(1, codes.shape[1]):
         codes[(codes[:, :j] == codes[:, j, None]).any(axis=1), j] = null

@@ -69,7 +69,10 @@ class Land:
         return sum(self.people[state] for state in self.blocks)
 
     def parts(self, countries: Mapping[bool, Origins]) -> Iterator[Part]:
-        """The states in order, each with its place in its country: the United States (False), Puerto Rico (True)."""
+        """Yield the states in order, each with its place in its country.
+
+        The United States (False), Puerto Rico (True).
+        """
         for island in (False, True):
             people = {state: count for state, count in self.people.items() if (state == PUERTO_RICO) is island}
             before = 0
@@ -80,7 +83,7 @@ class Land:
 
 
 def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, shares: Path | None = None) -> Made:
-    """Persons over real geography, with exactly its block populations: OUT/data and OUT/params.
+    """Make persons over real geography, exactly its block populations: OUT/data and OUT/params.
 
     table: docs/spec/files.md#block-tables. shares: published national counts; None: SHARES_FILE beside the table or
     the parameters, if it is there and is of the same groups; else groups have the chances 1, 1/2, 1/3 ... in the
@@ -92,7 +95,7 @@ def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, sh
 
 
 def synthesize_example(out: Path, options: Options) -> Made:
-    """The bundled example: a small made-up geography with its own code list. Raises Refused, Failed."""
+    """Return the bundled example: a small made-up geography with its own code list. Raises Refused, Failed."""
     with TemporaryDirectory() as params:
         write_example_params(Path(params))
         return _make("das synth (example)", _land(example_blocks()), Path(params), out, options)
@@ -107,7 +110,7 @@ def synthesize_nation(
     persons: int | None = None,
     states: Sequence[str] = (),
 ) -> Made:
-    """A made-up nation with the tallies of 2020 (tasks.synth.tallies), with one state at a time in memory.
+    """Return a made-up nation with the tallies of 2020 (tasks.synth.tallies), with one state at a time in memory.
 
     params: its code list and configuration; None: those of the bundled example.
     persons: of the whole nation and Puerto Rico, the geography being the same; None: as many as in 2020.
@@ -136,7 +139,10 @@ def synthesize_nation(
 def find_shares(
     named: Path | None, params: Path, near: Sequence[Path]
 ) -> tuple[Path | None, Mapping[str, float] | None]:
-    """The published counts to follow and the file they are in: the one named, else SHARES_FILE in a folder `near`."""
+    """Return the published counts to follow and the file they are in.
+
+    The one named, else SHARES_FILE in a folder `near`.
+    """
     for path in [named] if named else [folder / SHARES_FILE for folder in near]:
         if named or path.is_file():
             counts = published_counts(path)

@@ -67,7 +67,7 @@ PUERTO_RICO = Tally("72", 3_285_874, 78, 981, 2_555, 41_987, 292, 939, 78, ())
 
 @cache
 def tallies() -> dict[str, Tally]:
-    """All 51 states in the order of their codes, then Puerto Rico."""
+    """Return all 51 states in the order of their codes, then Puerto Rico."""
     rows = [row.split() for row in _STATES.strip().replace("\n", "|").split("|")]
     states = [row[0] for row in rows]
     persons, counties, tracts = np.array([row[1:] for row in rows], int).T
@@ -95,7 +95,7 @@ def tallies() -> dict[str, Tally]:
 
 
 def _areas() -> dict[str, tuple[str, ...]]:
-    """Codes of the AIANNH areas of each state, those that cross states among them.
+    """Return codes of the AIANNH areas of each state, those that cross states among them.
 
     Ranges as in the Bureau's list: reservations below 5000, Hawaiian home lands, Oklahoma areas, Alaska villages.
     """

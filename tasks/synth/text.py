@@ -25,7 +25,7 @@ PADDED = 11  # the byte of a row that is padding in "028|1|True||", which is 12 
 
 
 def person_rows(people: People, blocks: Blocks, origins: Origins) -> bytes:
-    """The lines of persons whose first row is a multiple of PERIOD in their place."""
+    """Return the lines of persons whose first row is a multiple of PERIOD in their place."""
     heads, races, spans = _head_text(), race_text(origins), _ended(origins.span, b"\n")
     block = delimited([blocks.columns[name] for name in BLOCK_COLUMNS], end=b"|")
     parts = {"head": heads, "block": block, "race": races, "span": spans}
@@ -39,7 +39,7 @@ def person_rows(people: People, blocks: Blocks, origins: Origins) -> bytes:
 
 
 def race_text(origins: Origins) -> np.ndarray:
-    """CENRACE and QRACE1..8 of a person with one code, for every code; `S43` of shape (c,)."""
+    """Return CENRACE and QRACE1..8 of a person with one code, for every code; `S43` of shape (c,)."""
     codes = _ended(origins.race, b"|")
     return _joined([_ended(CENRACE, b"|")[major_races(origins.race)], codes, np.full(len(codes), b"Null|" * 7)])
 
@@ -54,7 +54,7 @@ def _several_text(people: People, origins: Origins) -> np.ndarray:
 
 @cache
 def _head_text() -> np.ndarray:
-    """QAGE, QSEX and HOUSEHOLDER of every cell, others first; padded to the width of "False"."""
+    """Return QAGE, QSEX and HOUSEHOLDER of every cell, others first; padded to the width of "False"."""
     cells = [f"{age:03d}|{sex}|" for sex in (1, 2) for age in range(AGES)]
     return np.array([cell + word for word in ("False|", "True||") for cell in cells], "S")
 

@@ -120,7 +120,7 @@ def test_bad_budgets_are_refused_in_one_line(das, tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--attributes", "Income"), "unknown attribute 'Income'"),
+        (("--attributes", "Income"), "no attribute 'Income'"),
         (("--delta", "1"), "strictly between 0 and 1"),
         (("--delta", "small"), "strictly between 0 and 1"),
         (("--method", "loose"), "unknown method"),
@@ -129,7 +129,7 @@ def test_bad_budgets_are_refused_in_one_line(das, tmp_path, changes, message):
         (("--person", "Ana"), "key=value"),
         (("--person", "name=A,age=x,relation=parent,size=2"), "age is a whole number"),
         (("--person", "name=A,age=3"), "relation, size is missing"),
-        (("--person", "name=A,age=30,relation=cousin,size=3"), "unknown relation"),
+        (("--person", "name=A,age=30,relation=cousin,size=3"), "no relation"),
         (("--person", "name=A,age=30,relation=parent,size=3,pet=yes"), "unknown pet"),
         (("--person", "name=A,age=30,relation=parent,size=3,family=maybe"), "is yes or no"),
     ],
@@ -176,7 +176,7 @@ def test_any_configuration_of_the_detailed_dhca(das, tmp_path):
     [
         ({"max_race_codes": None}, (), "missing required keys ['max_race_codes']"),
         ({"privacy_budget_p_level_1_usa": -1}, (), "must not be negative"),
-        ({}, ("--attributes", "Income"), "unknown attribute 'Income'"),
+        ({}, ("--attributes", "Income"), "no attribute 'Income'"),
         ({}, ("--crossed", "street"), "unknown move 'street'"),
         ({}, ("--delta", "0"), "strictly between 0 and 1"),
         ({"privacy_defn": "puredp"}, ("--delta", "1e-10"), "pure DP has no delta"),

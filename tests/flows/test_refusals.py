@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,41 +17,12 @@ from dhca_faults import CANARY, FAULTS, PERSONS, Fault, field, good_inputs, head
 from dhca_inputs import Inputs, configuration, edit
 from e2e_runs import das_process
 
-from flows.cli import main
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
 
 Das = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
-    """Call `das` in this process; returns exit code, standard output, standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["das", *map(str, arguments)])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.out + captured.err
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands that start a cluster of their own use the session's: two real worker processes."""
-
-    @contextmanager
-    def opened(*_: object) -> Iterator[Any]:
-        yield client
-
-    monkeypatch.setattr("flows.execution.cluster.open_cluster", opened)
-    monkeypatch.setattr("flows.execution.run.open_cluster", opened)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

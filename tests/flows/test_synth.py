@@ -116,9 +116,9 @@ def test_wrong_usage_says_what_is_right(words: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["none.csv", "{params}", "{out}"], r"none\.csv does not exist"),
+        (["none.csv", "{params}", "{out}"], r"none\.csv cannot be read: No such file"),
         (["{blocks}", "none", "{out}"], r"none/config\.json cannot be read: No such file"),
-        (["{blocks}", "{params}", "{out}", "--shares", "{blocks}"], "is no table of published counts"),
+        (["{blocks}", "{params}", "{out}", "--shares", "{blocks}"], "is not a table of published counts"),
         (["{blocks}", "{params}", "{params}"], "exists already"),
         (["{blocks}", "{params}", "{blocks}/out"], "cannot be made: "),
         (["nation", "{out}", "--params", "{params}", "--states", "43"], "43 is no state"),
@@ -137,7 +137,11 @@ def test_bad_input_is_refused_in_one_line(words: list[str], message: str, exampl
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (["synth", "none.csv", "{params}", "{out}"], 1, "refused: none.csv does not exist\n"),
+        (
+            ["synth", "none.csv", "{params}", "{out}"],
+            1,
+            "refused: none.csv cannot be read: No such file or directory\n",
+        ),
         (["synth", "--sead", "1"], 2, None),
         (["synth", "{out}", "--json"], 0, ""),
     ],

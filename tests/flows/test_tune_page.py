@@ -222,8 +222,8 @@ def test_charts_have_named_axes_with_units_in_the_colours_of_the_page(fresh):
         fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
         text = fresh.find_element("css selector", "svg text")
         colours.append((text.value_of_css_property("fill"), by_body(fresh)))
-    assert colours[0] == ("rgb(26, 26, 26)", "rgba(255, 255, 255, 1)")
-    assert colours[1] == ("rgb(232, 232, 232)", "rgba(22, 24, 28, 1)")
+    assert colours[0] == ("rgb(27, 31, 36)", "rgba(255, 255, 255, 1)")
+    assert colours[1] == ("rgb(231, 234, 238)", "rgba(20, 23, 27, 1)")
     fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 

@@ -12,7 +12,7 @@ from spine_cases import matrix, random_family, random_spine
 
 from spine.entities import Entities
 from spine.hierarchy import Spine
-from spine.osed import at_root, costs, osed
+from spine.osed import at_root, costs_at_top, osed
 
 
 def least_signed_sum(spine: Spine, members: np.ndarray) -> int:
@@ -68,4 +68,4 @@ def test_a_root_above_a_forest(seed: int, blocks: int) -> None:
     rng = np.random.default_rng(seed)
     spine, family = random_spine(rng, blocks), random_family(rng, blocks, 4)
     forest = spine.without_root()
-    assert (at_root(costs(forest, family), len(forest.starts[0])) == osed(spine, family)).all()
+    assert (at_root(costs_at_top(forest, family), len(forest.starts[0])) == osed(spine, family)).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from spine_cases import blocks_table, write_grfc
 
+from spine import objective
 from spine.build import optimized
 from spine.entities import Entities, entities
 from spine.geography import Geography
@@ -187,3 +189,9 @@ def test_tracts_are_joined_beforehand_only_where_they_meet_the_same_codes_the_ou
         (objective,) = objectives(spine, [family], settings)
         assert objective.entities == 1 + outside
         assert [chunk.tolist() for chunk in _premerged(objective, cap=9)] == [[0, 2], [1]]
+
+
+def test_the_worked_example_of_four_tracts() -> None:
+    done = doctest.testmod(objective)
+    assert done.attempted >= 10
+    assert done.failed == 0

@@ -65,7 +65,9 @@ def curve(
     elif table is None or domain is None:
         raise typer.BadParameter("TABLE and DOMAIN are needed, or --counts")
     else:
-        simulation, unit = simulate_table(table, domain, calibrate, curator=curator, workers=workers, ledger=ledger)
+        simulation, unit = simulate_table(
+            table, domain, calibrate, curator=curator, workers=workers, ledger=ledger, as_json=as_json
+        )
     with refusing():
         simulation = replace(simulation, method=method, clip=clip, sampler=sampler)
         points = list(simulation.curve(epsilons, replicates))

@@ -13,7 +13,9 @@ from flows.reports.terminal import Json, refusing
 
 def noise(
     epsilon: Epsilons = None,
-    cells: Annotated[list[int] | None, typer.Option(min=1, help="Cells of a margin; may be repeated.")] = None,
+    cells: Annotated[
+        list[int] | None, typer.Option(min=1, max=10**12, help="Cells of a margin; may be repeated.")
+    ] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Also show epsilon by secrecy of the sample; no run is charged less by it.")
     ] = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.commands.inputs import show_findings_of
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import new_run_id, state_home
@@ -21,16 +22,20 @@ from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.workers import Workers
 
+LARGEST_COUNT = 10**15  # whole as a float, and noise on it as a 64-bit integer
+
 
 def simulate_counts(text: str) -> Simulation:
     """A simulation on counts written as `120,40,15`. Raises Refused."""
     try:
-        counts = np.array([int(count) for count in text.split(",")], np.int64)
+        counts = [int(count) for count in text.split(",")]
     except ValueError:
-        raise Refused(f"--counts are whole numbers separated by commas, not {text!r}") from None
-    if (counts < 0).any():
+        raise Refused(f"--counts are whole numbers separated by commas, not {text[:100]!r}") from None
+    if min(counts) < 0:
         raise Refused("--counts are true counts and not negative")
-    return Simulation(counts)
+    if max(counts) > LARGEST_COUNT:
+        raise Refused(f"--counts are at most {LARGEST_COUNT:,}, not {max(counts)}")
+    return Simulation(np.array(counts, np.int64))
 
 
 def simulate_table(
@@ -41,6 +46,7 @@ def simulate_table(
     curator: bool,
     workers: int | None,
     ledger: Path | None,
+    as_json: bool,
 ) -> tuple[Simulation, str]:
     """A simulation on the exact histogram of a table, calibrated where totals are given; and the unit of its counts.
 
@@ -52,7 +58,8 @@ def simulate_table(
     """
     domain = read_domain(domain_file)
     totals = read_totals(totals_file, domain) if totals_file else None
-    truth = _exact(table, domain, ledger or state_home() / "ledger.sqlite", curator=curator, workers=workers)
+    given = ledger or state_home() / "ledger.sqlite"
+    truth = _exact(table, domain, given, curator=curator, workers=workers, as_json=as_json)
     possible = domain.histogram.possible(np.arange(len(truth)))
     simulation = Simulation(truth[possible], domain.mechanism(Fraction(1)).sensitivity)
     if totals is not None:
@@ -61,7 +68,9 @@ def simulate_table(
     return simulation, "records" if domain.weight is None else f"steps of {domain.grid}"
 
 
-def _exact(table: str, domain: Domain, ledger: Path, *, curator: bool, workers: int | None) -> NDArray[np.int64]:
+def _exact(
+    table: str, domain: Domain, ledger: Path, *, curator: bool, workers: int | None, as_json: bool
+) -> NDArray[np.int64]:
     """The exact histogram, by way of a confidential directory that is gone afterwards."""
     home = state_home()
     run = RunDirectory(home / "runs" / new_run_id("curve"))
@@ -75,5 +84,8 @@ def _exact(table: str, domain: Domain, ledger: Path, *, curator: bool, workers: 
                     "the table is not marked synthetic, and its accuracy curve is not private: --i-am-the-curator"
                 )
             return exact_counts(run, 0, domain.histogram.cells)
+        except Refused:
+            show_findings_of(run, as_json=as_json)
+            raise
         finally:
             end_run(run)

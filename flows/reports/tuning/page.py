@@ -17,10 +17,11 @@ from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
 from tasks.inputs.configuration import Level
 from tasks.inputs.level_budgets import paper_name
+from tasks.lifecycle.pages import style
 
 
 def page(plan: Plan) -> str:
-    """The page, starting from this plan."""
+    """Return the page, starting from this plan."""
     here = files("flows.reports.tuning")
     scripts = {name: (here / f"{name}.js").read_text() for name in ("laws", "charts", "page")}
     scripts = {name: text.replace('"use strict";\n', "") for name, text in scripts.items()}
@@ -28,7 +29,7 @@ def page(plan: Plan) -> str:
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")
     source = plan.source.replace("&", "&amp;").replace("<", "&lt;")
-    return template.render(source=source, start=start, **scripts)
+    return template.render(source=source, start=start, style=style(), **scripts)
 
 
 def _start(plan: Plan) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def _start(plan: Plan) -> dict[str, Any]:
 
 
 def _budgets(plan: Plan, level: Level) -> dict[Definition, float]:
-    """The level's budget, and the least with the same margin under the other definition, to four digits."""
+    """Return the level's budget, and the least with the same margin under the other definition, to four digits."""
     other: Definition = "zcdp" if plan.definition == "puredp" else "puredp"
     budget = plan.level_budget(level)
     cell = margins(level_laws(plan.definition, budget, plan.gamma)).cell

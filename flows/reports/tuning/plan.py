@@ -53,21 +53,21 @@ class Plan:
     stabilities: dict[Level, int] | None = None
 
     def stability(self, level: Level) -> int:
-        """The stability of a level."""
+        """Return the stability of a level."""
         return (self.stabilities or {}).get(level) or multiplicity_stability(self.race_codes)
 
     def level_budget(self, level: Level) -> LevelBudget:
-        """The budget of a level with its stability."""
+        """Return the budget of a level with its stability."""
         return LevelBudget(self.levels[level], self.stability(level))
 
     def of_multiplicity(self, race_codes: int) -> Plan:
-        """The plan with this race multiplicity, which then gives all stabilities."""
+        """Return the plan with this race multiplicity, which then gives all stabilities."""
         with refusing():
             multiplicity_stability(race_codes)
         return replace(self, race_codes=race_codes, stabilities=None)
 
     def without(self, names: Sequence[str]) -> Plan:
-        """The plan with these levels off."""
+        """Return the plan with these levels off."""
         off = frozenset(map(named_level, names))
         if missing := [str(level) for level in off if level not in self.levels]:
             raise Refused(f"a level to switch off has no budget: {missing[0]}")
@@ -76,13 +76,13 @@ class Plan:
         return replace(self, off=off)
 
     def scaled(self, total: Fraction) -> Plan:
-        """The plan with the budgets of the levels that are on brought to this sum, in their proportions."""
+        """Return the plan with the budgets of the levels that are on brought to this sum, in their proportions."""
         share = total / sum(budget for level, budget in self.levels.items() if level not in self.off)
         return replace(self, levels={level: budget * share for level, budget in self.levels.items()})
 
 
 def first_plan(source: Path | None, levels: Sequence[str] | None, definition: str | None, region: str | None) -> Plan:
-    """The plan of a file, of `LEVEL=BUDGET` each, or of production.
+    """Return the plan of a file, of `LEVEL=BUDGET` each, or of production.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def first_plan(source: Path | None, levels: Sequence[str] | None, definition: st
 
 
 def targeted(plan: Plan, margin: int | None, relative_error: str | None) -> Plan:
-    """The plan with a target: a margin in counts, or a relative error as typed."""
+    """Return the plan with a target: a margin in counts, or a relative error as typed."""
     if margin is not None and relative_error is not None:
         raise Refused("give either --margin or --relative-error")
     if margin is None:
@@ -113,7 +113,7 @@ def targeted(plan: Plan, margin: int | None, relative_error: str | None) -> Plan
 
 
 def chance_of_zeros(text: str) -> Fraction:
-    """The chance that a group of size 0 is suppressed, as typed: at least 1/2."""
+    """Return the chance that a group of size 0 is suppressed, as typed: at least 1/2."""
     chance = fraction(text, "chance", below=Fraction(1))
     if chance < Fraction(1, 2):
         raise Refused(f"chance is a number from 0.5 to 1, not {text}")
@@ -141,7 +141,7 @@ def _of_file(path: Path, region: str | None) -> Plan:
 
 
 def _of_levels(texts: Sequence[str], definition: Definition) -> Plan:
-    """The plan of `LEVEL=BUDGET` each."""
+    """Return the plan of `LEVEL=BUDGET` each."""
     levels = {}
     for text in texts:
         name, budget = pair(text, "a level")
@@ -150,7 +150,10 @@ def _of_levels(texts: Sequence[str], definition: Definition) -> Plan:
 
 
 def _of_production(definition: Definition) -> Plan:
-    """The plan of production; under pure DP the least budgets of three digits with the margins of its targets."""
+    """Return the plan of production.
+
+    Under pure DP the least budgets of three digits with the margins of its targets.
+    """
     if definition == "zcdp":
         page = PRODUCTION.budgets["zcdp"]
         budgets = {target: Fraction(page[target].total) for target in page}

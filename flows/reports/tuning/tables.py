@@ -22,7 +22,7 @@ AT = ("0", "T/2", "T", "3T/2", "2T")
 
 
 def tables(found: Mapping[str, Any]) -> list[TextTable]:
-    """The tables of a plan's answers."""
+    """Return the tables of a plan's answers."""
     measured = [level for level in found["levels"] if level["on"]]
     made = [make(found, measured) for make in (_margins, _estimates, _sizes)]
     told = [*made, *_suppression(measured), _loss(found)]

@@ -32,7 +32,10 @@ CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1)
 
 
 def answers(plan: Plan) -> dict[str, Any]:
-    """All that the tool tells, as plain data: budgets and sums as exact text, a size that does not exist as None."""
+    """Return all that the tool tells, as plain data.
+
+    Budgets and sums as exact text, a size that does not exist as None.
+    """
     with refusing():
         budgets = plan.levels
         on = [level for level in budgets if level not in plan.off]
@@ -109,6 +112,6 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
 
 
 def _margins(of: Margins) -> dict[str, int]:
-    """T1 totals beyond the one that is measured alone are sums of cells."""
+    """Return the margins of a level; a T1 total that is not measured alone is a sum of cells."""
     sums = {f"total_at_{name}": margin for name, margin in of.totals.items() if name != "total"}
     return {"total_only": of.total_only, "step_1": of.stage_1, "count": of.cell, **sums}

@@ -45,7 +45,7 @@ NOTES = (
 
 
 def workbook(plan: Plan) -> bytes:
-    """The workbook, starting from this plan: the bytes of an .xlsx file.
+    """Return the workbook, starting from this plan: the bytes of an .xlsx file.
 
     Raises
     ------
@@ -153,7 +153,10 @@ class _Workbook:
         return cell
 
     def _estimate(self, step_1: Noise, step_2: Noise, cells: int) -> tuple[str, float | str]:
-        """The formula of the margin of an estimated total of so many cells, inverse-variance pooled, and its value."""
+        """Return the formula, and the value, of the margin of a pooled total of so many cells.
+
+        It is pooled by inverse variance.
+        """
         variance = f"(1/(1/{step_1.variance}+1/({cells}*{step_2.variance}))+1/12)"
         formula = f'=IF({self.inputs.zcdp},ROUNDUP(1.96*SQRT({variance})-0.5,0),"das tune")'
         if self.inputs.definition.value != "zcdp":
@@ -162,7 +165,7 @@ class _Workbook:
         return formula, ceil(1.96 * pooled**0.5 - 0.5)
 
     def _size(self, margin: Cell, cells: int) -> tuple[str, float | str]:
-        """The formula of the population from which a statistic of so many cells meets the target, and its value."""
+        """Return the formula, and the value, of the population from which a statistic of `cells` meets the target."""
         target, share = self.inputs.target, f'{self.inputs.kind}="share"'
         relative = f"ROUNDUP({cells}*{margin}/{target}-1E-9,0)"
         formula = f'=IF(ISNUMBER({margin}),IF({share},{relative},IF({margin}<={target},0,"never")),{margin})'
@@ -171,7 +174,7 @@ class _Workbook:
         return formula, 0 if margin.value <= target.value else "never"
 
     def _switch(self, row: int, name: str) -> None:
-        """What the release spends with this level on and with it off."""
+        """Write what the release spends with this level on and with it off."""
         others = sum(
             float(budget)
             for level, budget in self.plan.levels.items()
@@ -191,7 +194,7 @@ class _Workbook:
             self.sheet.put(row, _AT[f"epsilon_{side}"], f"={epsilon}", epsilon.value, self.figures)
 
     def _sum(self) -> str:
-        """The sum of the budgets of the levels that are on."""
+        """Return the sum of the budgets of the levels that are on."""
         state, budget = (self.sheet.cells((FIRST, _AT[what]), (self.end, _AT[what])) for what in ("is", "budget"))
         return f'SUMIF({state},"on",{budget})'
 

@@ -23,7 +23,7 @@ _NAMES += ["bias (counts)", "bias / T", "eq. (13) (counts)", "eq. (13) / T"]
 def suppression_sheet(
     book: Any, sheet: Sheet, inputs: Inputs, sums: NoiseSheet, levels: Sequence[tuple[str, Noise]], shown: int
 ) -> None:
-    """Figures 1 and 2 for the level that is chosen in the sheet: the exact law, and eq. (13) beside it."""
+    """Write Figures 1 and 2 for the level that is chosen in the sheet: the exact law, and eq. (13) beside it."""
     put, names, noise = sheet.put, [name for name, _ in levels], levels[shown][1]
     put(0, 0, "Suppression of totals: SafeTab-P, Figures 1 and 2, of the exact law", form=sheet.title)
     put(1, 0, "level")
@@ -54,7 +54,7 @@ def suppression_sheet(
 def _suppression(
     sheet: Sheet, row: int, part: float, inputs: Inputs, k: str, law: FloatLaw, at: Cell, whole: Cell, threshold: Cell
 ) -> None:
-    """The row of one true size. With u = max(T - n, n - T - 1) all sums are of positive terms."""
+    """Write the row of one true size. With u = max(T - n, n - T - 1) all sums are of positive terms."""
     zcdp, weight, x = inputs.zcdp, f"EXP(-({k}^2)/(2*{at}))", f"EXP(-1/{at})"
 
     def put(column: int, content: float | str, value: float | None = None) -> Cell:
@@ -87,7 +87,7 @@ def _suppression(
 def trade_off_sheet(
     book: Any, sheet: Sheet, sums: NoiseSheet, stability: Cell, gamma: Cell, budgets: Sequence[Fraction]
 ) -> None:
-    """Margins of error over the budget of one level."""
+    """Write margins of error over the budget of one level."""
     sheet.headings(0, ["budget (rho or epsilon)", "margin: TotalOnly", "margin: count of step 2"])
     sheet.put(0, 4, "stability")
     groups = sheet.put(0, 5, f"={stability}", stability.value)

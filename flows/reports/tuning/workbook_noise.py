@@ -59,26 +59,26 @@ class FloatLaw:
             self.variance = 2 * x / (1 - x) ** 2
 
     def beyond(self, k: int) -> float:
-        """P(X > k), k >= 0."""
+        """Return P(X > k), k >= 0."""
         if self.gaussian:
             return float(self.weights[k < COUNTS].sum()) / self.normalizer
         return exp(-(k + 1) / self.parameter) / (1 + exp(-1 / self.parameter))
 
     def moment_beyond(self, k: int) -> float:
-        """E[X; X > k], k >= 0."""
+        """Return E[X; X > k], k >= 0."""
         if self.gaussian:
             return float((COUNTS * self.weights)[k < COUNTS].sum()) / self.normalizer
         x = exp(-1 / self.parameter)
         return self.beyond(k) * (k + 1 + x / (1 - x))
 
     def start(self, tail: float) -> int:
-        """Two below the place where P(X > k) falls to `tail`, about."""
+        """Return about two counts less than the k at which P(X > k) falls to `tail`."""
         if self.gaussian:
             return max(0, int(ndtri(1 - tail) * sqrt(self.parameter)) - 2)
         return max(0, ceil(-self.parameter * log(tail * (1 + exp(-1 / self.parameter)))) - 3)
 
     def first(self, tail: float) -> int:
-        """The smallest k >= 0 with P(X > k) <= tail."""
+        """Return the smallest k >= 0 with P(X > k) <= tail."""
         start = self.start(tail)
         return start + sum(self.beyond(start + i) > tail for i in CANDIDATES)
 
@@ -134,7 +134,7 @@ class NoiseSheet:
     def _first(
         self, row: int, column: int, own: FloatLaw, at: Cell, whole: Cell, tail: float, text: str, sides: int
     ) -> Cell:
-        """The smallest count that is exceeded, on one side, with a probability of at most `tail`, from a column on."""
+        """Return the smallest count that the noise exceeds, on one side, with a probability of at most `tail`."""
         put, zcdp, x = self.sheet.put, self.inputs.zcdp, f"EXP(-1/{at})"
         normal = f"INT(NORMSINV(1-{text})*SQRT({at}))-2"
         closed = f"ROUNDUP(-{at}*LN({text}*(1+{x})),0)-3"

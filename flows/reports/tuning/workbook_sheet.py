@@ -42,11 +42,11 @@ class Sheet:
         return Cell(f"'{self.name}'!{_place(row, column)}", content if value is None else value)
 
     def cells(self, first: tuple[int, int], last: tuple[int, int]) -> str:
-        """A range of cells, from and to (row, column), as a formula names it."""
+        """Return a range of cells, from and to (row, column), as a formula names it."""
         return f"'{self.name}'!{_place(*first)}:{_place(*last)}"
 
     def headings(self, row: int, names: Sequence[str]) -> None:
-        """A row of column names."""
+        """Write a row of column names."""
         self.sheet.set_row(row, 45)
         self.sheet.write_row(row, 0, names, self.heading)
 

@@ -71,8 +71,9 @@ def measure_accuracy(
     found = Errors.none()
     for first in range(0, runs, workers.count):  # as many at once as there are workers: a repetition takes disk
         numbers = range(first, min(first + workers.count, runs))
-        options = {"coterminous": coterminous, "estimates": estimates}
-        found = found.add(_repeat(run, workers, region, numbers, out, ledger, **options))
+        found = found.add(
+            _repeat(run, workers, region, numbers, out, ledger, coterminous=coterminous, estimates=estimates)
+        )
     levels = configuration.levels(region)
     return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), found)
 

@@ -18,6 +18,7 @@ from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
 from tasks.detailed_dhca.domain import WIDTHS
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.pages import style
 
 WORKLOADS = (*NAMES, "TotalOnly")  # by detail
 COUNT_OF = ("table", "sex", "cell")  # by statistic
@@ -172,6 +173,7 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
     )
     page = environment.get_template(PAGE).render(
         accuracy=report.accuracy,
+        style=style(),
         summary=report.summary(),
         errors=report.errors.to_dict("records"),
         gains=report.gains().to_dict("records"),

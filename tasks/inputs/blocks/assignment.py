@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from spine.geography import BadGeography
-from tasks.inputs.files import locate
+from tasks.inputs.files import locate, open_file
 from tasks.lifecycle.errors import Refused
 
 PLACES = "_INCPLACE_CDP"
@@ -85,7 +84,7 @@ def read_assignment(path: str) -> pa.Table:
 def _read(path: str, column: str) -> pd.Series:
     """Return the codes of a layer by block."""
     try:
-        with fsspec.open(path, "rb", compression="infer") as file:
+        with open_file(path, compression="infer") as file:
             table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])
     except ValueError as error:
         raise Refused(f"{path} is no block assignment file with BLOCKID and {column}: {error}") from error

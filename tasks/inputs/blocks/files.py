@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from zipfile import BadZipFile
 
@@ -11,11 +10,10 @@ import fsspec
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
-from tasks.inputs.files import locate
+from tasks.inputs.files import locate, locate_file, open_file
 from tasks.lifecycle.digests import StreamDigest
 from tasks.lifecycle.errors import Refused
 
-UNREADABLE = (OSError, EOFError, zlib.error, BadZipFile)  # what a damaged or missing file raises
 GRFC_NAME = "GRF-C.txt"
 ARCHIVE = re.compile(r"([a-z]{2}2020\.pl|BlockAssign_[^/]*)\.zip$", re.IGNORECASE)
 KINDS = (
@@ -59,6 +57,7 @@ def _listed(source: str) -> list[str] | None:
 
 
 def _members(archive: str) -> list[str]:
+    locate_file(archive)
     try:
         return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
     except BadZipFile as error:
@@ -70,7 +69,7 @@ def input_digests(source: str, *beside: str | None) -> dict[str, str]:
     found = {}
     for path in dict.fromkeys([*_read_from(source), *filter(None, beside)]):
         digest = StreamDigest()
-        with fsspec.open(path, "rb") as file:
+        with open_file(path) as file:
             while chunk := file.read(2**20):
                 digest.update(chunk)
         found[path.rsplit("/", 1)[-1]] = digest.hexdigest()

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.files import locate
+from tasks.inputs.files import locate, open_file
 
 BLOCK, PLACE, COUSUB = "750", "160", "060"
 # Segment 3, table P5: population in the seven major types of group quarters, by position.
@@ -63,7 +62,7 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
     segment = segment_3(path)
     if segment is None:
         return blocks, columns
-    with fsspec.open(segment, "rb", compression="infer") as file:
+    with open_file(segment, compression="infer") as file:
         table = pyarrow.csv.read_csv(
             file,
             read_options=pyarrow.csv.ReadOptions(column_names=list(_P5), encoding="latin1"),

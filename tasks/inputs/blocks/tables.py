@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +14,10 @@ from spine.geography import BadGeography
 from tasks.inputs.blocks import assignment
 from tasks.inputs.blocks.columns import GRFC, PL94, Columns, by_name
 from tasks.inputs.blocks.pl94 import block_rows, is_geographic_header
+from tasks.inputs.files import open_file
 from tasks.lifecycle.errors import Refused
 
+HEADER_BYTES = 65536  # a header is shorter
 ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
 
 
@@ -67,9 +68,9 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
 
 
 def _header(path: str) -> tuple[list[str], str]:
-    """Return the names in a file's header, and what stands between them."""
-    with fsspec.open(path, "rb", compression="infer") as file:
-        line = cast(bytes, file.readline()).decode("utf-8-sig", "replace").strip("\r\n")
+    """The names in a file's header, and what stands between them."""
+    with open_file(path, compression="infer") as file:
+        line = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip("\r\n")
     delimiter = "|" if "|" in line else ","
     return [name.strip('"') for name in line.split(delimiter)], delimiter
 
@@ -96,7 +97,7 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
     names = list(dict.fromkeys([*columns.named(), *(ROW_COLUMNS if columns.positions else ())]))
     letters = {columns.cousub_status, columns.place_status, "SUMLEV", "FUNCSTAT"}
     try:
-        with fsspec.open(file.path, "rb", compression="infer") as opened:
+        with open_file(file.path, compression="infer") as opened:
             return pyarrow.csv.read_csv(
                 opened,
                 read_options=pyarrow.csv.ReadOptions(

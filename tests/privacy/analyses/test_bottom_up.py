@@ -156,7 +156,7 @@ def test_epsilon_50_gives_no_noise_and_bad_budgets_are_refused():
     for bad in (0, -1, math.inf, math.nan):
         with pytest.raises(ValueError, match="must"):
             two_tailed(operating_system_words(1), bad)
-        with pytest.raises(ValueError, match="strictly between"):
+        with pytest.raises(ValueError, match="must be at least"):
             moments(bad)
 
 
@@ -236,11 +236,11 @@ def test_structural_zeros_are_declared():
         (lambda: Factor("a", ()), "no levels"),
         (lambda: Factor("a", ("x", "x")), "twice"),
         (lambda: Histogram(()), "at least one factor"),
-        (lambda: Histogram((THREE.factors[0], THREE.factors[0])), "none twice"),
+        (lambda: Histogram((THREE.factors[0], THREE.factors[0])), "each once"),
         (lambda: Histogram(THREE.factors, ({"a": "z"},)), "has no level 'z'"),
-        (lambda: Histogram(THREE.factors, ({"z": "z"},)), "unknown factor 'z'"),
+        (lambda: Histogram(THREE.factors, ({"z": "z"},)), "no factor 'z'"),
         (lambda: Histogram(tuple(Factor(str(i), tuple(map(str, range(100)))) for i in range(5))), "cells, more than"),
-        (lambda: THREE.margin(np.zeros(24, np.int64), ["d"]), "unknown factor 'd'"),
+        (lambda: THREE.margin(np.zeros(24, np.int64), ["d"]), "no factor 'd'"),
     ],
 )
 def test_undeclared_things_are_refused(make, message):
@@ -284,7 +284,7 @@ def test_calibration_examples():
     assert ratio(np.array([1, 1, 1]), 4).tolist() == [2, 1, 1]
     assert nonnegative(np.array([5, -4, 3]), 6).tolist() == [4, 0, 2]
     assert nonnegative(np.array([-4, -9]), 0).tolist() == [0, 0]
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="cannot sum to"):
         nonnegative(np.array([1]), -1)
 
 
@@ -355,7 +355,7 @@ def test_expected_accuracy(epsilon, figures):
 
 def test_errors_by_hand():
     assert errors(np.array([4, 0, 6]), np.array([3, 1, 8])) == Errors(4 / 3, 2, 0.6, 1 - 6 / 52, 0.8)
-    with pytest.raises(ValueError, match="sum to nothing"):
+    with pytest.raises(ValueError, match="sum to 0"):
         errors(np.zeros(3, np.int64), np.ones(3, np.int64))
 
 

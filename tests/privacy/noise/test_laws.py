@@ -33,14 +33,14 @@ def test_parameters_of_production():
 @pytest.mark.parametrize("budget", [Fraction(0), Fraction(-1)])
 @pytest.mark.parametrize("definition", ["puredp", "zcdp"])
 def test_no_law_without_budget(definition, budget):
-    with pytest.raises(ValueError, match="positive budget"):
+    with pytest.raises(ValueError, match="budget of a noise law must be positive"):
         law(definition, budget, 9)
 
 
 def test_parameters_are_checked():
-    with pytest.raises(ValueError, match="positive stability"):
+    with pytest.raises(ValueError, match="stability of a noise law must be positive"):
         law("zcdp", Fraction(1), 0)
-    with pytest.raises(ValueError, match="unknown privacy definition"):
+    with pytest.raises(ValueError, match="must be puredp or zcdp"):
         law("approxdp", Fraction(1), 9)
     with pytest.raises(ValueError, match="sigma_squared"):
         DiscreteGaussian(Fraction(0))

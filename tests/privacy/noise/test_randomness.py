@@ -82,7 +82,7 @@ def test_limits():
         stream.rows(np.array([0]), 0)
     with pytest.raises(ValueError, match="32 bytes"):
         Keystream(b"short")
-    with pytest.raises(ValueError, match="64 bits"):
+    with pytest.raises(ValueError, match="nonce"):
         Keystream(KEY, nonce=1 << 64)
     with pytest.raises(TypeError):
         stream.rows(np.array([0.5]), 1)
@@ -129,7 +129,7 @@ def test_a_secret_comes_from_the_system_and_shows_nothing():
     for text in (repr(secret), str(secret), f"{secret}", repr(Keystream(secret.expose()))):
         assert secret.expose().hex() not in text
         assert repr(secret.expose())[2:-1] not in text
-    with pytest.raises(TypeError, match="never serialized") as caught:
+    with pytest.raises(TypeError, match="cannot be pickled") as caught:
         pickle.dumps(secret)
     assert secret.expose().hex() not in "".join(traceback.format_exception(caught.value))
     with pytest.raises(ValueError, match="32 bytes") as refused:

@@ -53,8 +53,7 @@ def fixed_secret(run: DetailedRun, number: int) -> None:
 
 
 def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1, *, estimates: bool = False) -> Accuracy:
-    params, data = str(example / "params"), str(example / "data")
-    ledger = run.path.parent / "ledger.sqlite"
+    params, data, ledger = str(example / "params"), str(example / "data"), run.path.parent / "ledger.sqlite"
     found = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, ledger=ledger, estimates=estimates)
     assert found is not None
     return found

@@ -442,7 +442,7 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
     (data / "person-records.txt").rename(data / "person-records.parquet")
     _, found = validate_here(new_run(tmp_path), params, data)
-    assert told(errors(found)) == [("person-records.parquet", "is not a Parquet file", "", 1, None)]
+    assert told(errors(found)) == [("person-records.parquet", "is not a Parquet file, or a damaged one", "", 1, None)]
 
 
 # Chunk boundaries

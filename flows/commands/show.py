@@ -1,0 +1,178 @@
+"""`das show`: look at a release, in the browser, in the terminal, or as a copy for a web server."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.terminal import Json, err
+from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from flows.reports.show.application import Check, Shown
+
+PORT = 8418
+
+
+def show(
+    release: Annotated[Path, typer.Argument(help="A release: a folder with a manifest.json.")],
+    region: Annotated[
+        str | None, typer.Option(help="In the terminal: a region by name, id or TYPE/ID, as COUNTY/44007.")
+    ] = None,
+    iteration: Annotated[
+        str | None, typer.Option(help="In the terminal: a characteristic iteration by name or code.")
+    ] = None,
+    names: Annotated[
+        list[Path] | None,
+        typer.Option(help="Names of regions: ??geo2020.pl (or its zip), a Gazetteer file; may be repeated."),
+    ] = None,
+    keep_names: Annotated[bool, typer.Option("--keep-names", help="Keep the names beside the release.")] = False,
+    params: Annotated[
+        Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
+    ] = None,
+    export: Annotated[Path | None, typer.Option(help="Write a copy for a web server without Python.")] = None,
+    part: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")] = PORT,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """Look at a release: find a geography or an iteration, see what was published, in what detail, with which margins.
+
+    Serves a page on this machine alone until Ctrl-C. With `--region` or `--iteration` the answer is printed instead,
+    with `--json` as data; with `--export` a copy is written that any web server can serve.
+
+    **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
+    """
+    from flows.reports.show.application import Check
+    from flows.reports.show.kinds import open_release
+    from flows.reports.show.names import read_names, write_names
+    from flows.reports.show.scope import Scope
+
+    found = read_names(names or [])
+    if keep_names and not found:
+        raise Refused("--keep-names keeps what --names gives, and that is nothing")
+    shown = open_release(release, found, params, Scope.named(part) if part else None)
+    if keep_names:
+        err.print(f"wrote {write_names(release, found)}; the release itself is as it was", soft_wrap=True)
+    check = Check(release, shown.manifest["files"])
+    if export is not None:
+        _export(shown, check, export)
+    elif region is not None or iteration is not None or as_json or form is not Format.table:
+        _print(shown, check, region, iteration, form, as_json=as_json)
+    else:
+        _serve(shown, check, port, browser=browser)
+
+
+def _export(shown: Shown, check: Check, out: Path) -> None:
+    from flows.reports.show.application import about
+    from flows.reports.show.detailed_dhca import DetailedDhca
+    from flows.reports.show.export import export
+
+    if not isinstance(shown, DetailedDhca):
+        raise Refused("--export copies releases of the Detailed DHC-A")
+    check.run()
+    _warn(check)
+    release = shown.release
+    written = export(release, out, {**about(shown, check), "scope": release.scope.words})
+    size = sum(written.values())
+    err.print(f"wrote {out}: {len(written)} files, {size / 1e6:.1f} MB; serve it as it is, as by", soft_wrap=True)
+    err.print(f"  python -m http.server --bind 127.0.0.1 --directory {out}", soft_wrap=True)
+
+
+def _print(
+    shown: Shown, check: Check, region: str | None, iteration: str | None, form: Format, *, as_json: bool
+) -> None:
+    from flows.reports.show.telling import NotThere
+
+    check.run()
+    _warn(check)
+    try:
+        view = shown.view(_asked(shown, region, iteration))
+    except NotThere as error:
+        raise Refused(str(error)) from None
+    columns, rows = shown.rows(view)
+    table = TextTable(
+        view.title, [column.lower() for column in columns], [list(map(_text, row)) for row in rows], _notes(shown, view)
+    )
+    report({**asdict(view), "changed": check.changed}, [table], form, as_json=as_json)
+
+
+def _asked(shown: Shown, region: str | None, iteration: str | None) -> dict[str, str]:
+    """The address of the view that names in the terminal mean."""
+    from flows.reports.show.detailed_dhca import DetailedDhca
+    from flows.reports.show.finding import one_iteration, one_region
+
+    if region is None and iteration is None:
+        return {"view": "overview"}
+    if not isinstance(shown, DetailedDhca):
+        raise Refused("--region and --iteration are for releases of the Detailed DHC-A")
+    place = one_region(shown.release, region) if region is not None else None
+    code = one_iteration(shown.release, iteration) if iteration is not None else None
+    if place is None:
+        return {"view": f"iteration/{code}"}
+    return {"view": f"region/{place.key}" if code is None else f"group/{place.key}/{code}"}
+
+
+def _notes(shown: Shown, view: Any) -> list[str]:
+    marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
+    status = [view.group.why] if view.view == "group" and view.group.why else []
+    sums = [f"{one.kinds}: {one.sums.verdict}" for one in getattr(view, "children", ()) if one.sums]
+    page = getattr(view, "page", None)
+    more = [f"page 1 of {page.pages}: {page.total:,} groups in all"] if page and page.pages > 1 else []
+    return [*status, *sums, *more, view.reading, *marks]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _warn(check: Check) -> None:
+    if check.changed:
+        err.print(
+            "[bold red]THIS RELEASE WAS CHANGED after it was made:[/] "
+            + "; ".join(check.changed)
+            + ". Do not rely on any number of it.",
+            soft_wrap=True,
+        )
+
+
+def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
+    import socket
+    import threading
+    import webbrowser
+    from contextlib import suppress
+
+    import uvicorn
+
+    from flows.reports.show.application import application
+
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise Refused(f"port {port} cannot be had ({error.strerror}); --port gives another, 0 a free one") from None
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    threading.Thread(target=_beside, args=[shown, check], daemon=True).start()
+    err.print(f"{shown.manifest['release']}, run {shown.manifest['run']}: {address} (Ctrl-C ends it)", soft_wrap=True)
+    if browser:
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+    settings = uvicorn.Config(application(shown, check), log_level="warning", access_log=False, server_header=False)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _beside(shown: Shown, check: Check) -> None:
+    """What a reader need not wait for."""
+    shown.warm()
+    check.run()
+    _warn(check)

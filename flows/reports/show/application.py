@@ -1,0 +1,152 @@
+"""The page of `das show`, on loopback: one address, a style sheet, and the release's own report.
+
+Nothing is served by a path that a request names, but what stands here by name. A page of another site that has its
+name point to this machine (DNS rebinding) is turned away, for the Host it asks for is its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from flows.reports.show import pages
+from flows.reports.show.telling import NotThere
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.pages import style
+
+HOSTS = ["127.0.0.1", "localhost"]
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+)
+REPORT = "report.html"
+
+
+class Shown(Protocol):
+    """A release of some kind, as the page needs it: views by their addresses, and what stands on every page."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    digest: str
+
+    def view(self, asked: Mapping[str, str]) -> Any: ...  # noqa: D102
+    def csv(self, view: Any) -> str: ...  # noqa: D102
+    def rows(self, view: Any) -> tuple[list[str], list[list[Any]]]: ...  # noqa: D102
+    def warm(self) -> None: ...  # noqa: D102
+
+
+class Check:
+    """Whether the files of a release are what its manifest says, found out beside the serving."""
+
+    def __init__(self, folder: Path, named: Mapping[str, str]) -> None:
+        self.changed: list[str] = []
+        self.done = threading.Event()
+        self._folder, self._named = folder, named
+
+    def run(self) -> None:
+        """Read every file that the manifest names."""
+        for name, digest in sorted(self._named.items()):
+            if word := changed(self._folder, name, digest):
+                self.changed.append(word)
+        self.done.set()
+
+    @property
+    def words(self) -> str:
+        """What is known by now, as a sentence."""
+        if self.changed:
+            return "Its files are not those that its manifest names."
+        if not self.done.is_set():
+            return "Its files are still being compared with the manifest’s digests."
+        return f"All {len(self._named)} files have the digests that its manifest names."
+
+
+def changed(folder: Path, name: str, digest: str) -> str | None:
+    """What is wrong with a file that a manifest names; None where nothing is."""
+    path = folder / name
+    if not path.is_file():
+        return f"{name} is missing"
+    return None if file_digest(path) == digest else f"{name} is not the file that was released"
+
+
+def application(shown: Shown, check: Check) -> Starlette:
+    """The web application over a release."""
+    sheet = style()
+
+    async def page(request: Request) -> Response:
+        return await run_in_threadpool(_answer, shown, check, dict(request.query_params))
+
+    async def style_sheet(_: Request) -> Response:
+        return Response(sheet, media_type="text/css", headers=HEADERS)
+
+    async def report(_: Request) -> Response:
+        path = shown.folder / REPORT
+        if REPORT not in shown.manifest["files"] or not path.is_file():
+            return PlainTextResponse("this release has no report", 404, HEADERS)
+        return FileResponse(path, headers={**HEADERS, "Content-Security-Policy": REPORT_POLICY})
+
+    routes = [Route("/", page), Route("/static/style.css", style_sheet), Route(f"/{REPORT}", report)]
+    return Starlette(routes=routes, middleware=[Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS))])
+
+
+def about(shown: Shown, check: Check) -> dict[str, Any]:
+    """What stands on every page of a release."""
+    manifest = shown.manifest
+    return {
+        "title": manifest["release"],
+        "run": manifest["run"],
+        "digest": shown.digest,
+        "marks": [manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in manifest],
+        "changed": list(check.changed),
+        "checked": check.words,
+        "report": REPORT in manifest["files"],
+        "search": "levels" in manifest,
+        "csv": True,
+        "scope": "",
+    }
+
+
+def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
+    form = asked.get("format", "html")
+    try:
+        view = shown.view(asked)
+    except NotThere as error:
+        return _message(shown, check, str(error), form)
+    if form == "csv":
+        name = asked.get("view", "overview").replace("/", "-")
+        safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"
+        return Response(
+            shown.csv(view),
+            media_type="text/csv",
+            headers={**HEADERS, "Content-Disposition": f'attachment; filename="{safe}.csv"'},
+        )
+    if form == "json":
+        return JSONResponse({**asdict(view), "changed": list(check.changed)}, headers=HEADERS)
+    text = pages.html(asdict(view), about(shown, check), pages.address_of(asked))
+    return Response(text, media_type="text/html", headers=HEADERS)
+
+
+def _message(shown: Shown, check: Check, message: str, form: str) -> Response:
+    if form != "html":
+        return PlainTextResponse(message + "\n", 404, HEADERS)
+    view = {"view": "message", "title": "Not found", "reading": "", "message": f"{message[:1].upper()}{message[1:]}."}
+    told = {**about(shown, check), "csv": False}
+    return Response(pages.html(view, told, "?view=overview"), 404, HEADERS, "text/html")

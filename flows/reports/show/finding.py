@@ -1,0 +1,131 @@
+"""Finding regions and iterations by name or code."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TypeVar
+
+from flows.reports.show.geography import Region
+from flows.reports.show.release import Release
+from flows.reports.show.telling import NotThere
+
+FEW = 8  # that a refusal names
+Found = TypeVar("Found", Region, str)
+
+
+def one_region(release: Release, text: str) -> Region:
+    """The only region that a text means: TYPE/ID, an id, or a name. Raises NotThere where there is none, or several."""
+    kind, _, number = text.partition("/")
+    if (region := Region(kind.upper(), number)) in release.regions or region in release.names:
+        return region
+    return _only(
+        regions_named(release, text),
+        f"no region answers to {text!r}" + ("" if release.names else "; --names gives regions their names"),
+        f"several regions answer to {text!r}",
+        lambda region: f"{region.key} {release.name(region)}",
+    )
+
+
+def one_iteration(release: Release, text: str) -> str:
+    """The only iteration that a text means, by its code or name. Raises NotThere where there is none, or several."""
+    return _only(
+        iterations_named(release, text),
+        f"no iteration answers to {text!r}",
+        f"several iterations answer to {text!r}",
+        lambda code: f"{code} {release.iterations[code].name}",
+    )
+
+
+def _only(found: Sequence[Found], none: str, several: str, name: Callable[[Found], str]) -> Found:
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotThere(none)
+    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
+    raise NotThere(f"{several}: {'; '.join(map(name, found[:FEW]))}{more}")
+
+
+def regions_named(release: Release, text: str) -> list[Region]:
+    """By id, else by name: those called exactly so, or whose name holds every word, or with what they lie in."""
+    text = text.strip()
+    index = index_of(release)
+    kind, _, number = text.partition("/")
+    if (named := Region(kind.upper(), number)) in index.texts:
+        return [named]
+    if by_id := index.by_id.get(text):
+        return by_id
+    wanted = words_of(text)
+    if not wanted:
+        return []
+    starts = [f" {word}" for word in wanted]
+    found = [region for region, text in index.texts.items() if all(start in text for start in starts)]
+    own = [region for region in found if matches(wanted, release.name(region))]
+    exact = [region for region in own if words_of(release.name(region)) == wanted]
+    return sorted(exact or own or found, key=lambda region: (region not in release.regions, _size(region), region))
+
+
+@dataclass(frozen=True)
+class Index:
+    """Regions by id, sorted, and the words of each: its own name, then those of what it lies in."""
+
+    by_id: dict[str, list[Region]]
+    texts: dict[Region, str]
+
+
+@lru_cache(maxsize=2)
+def index_of(release: Release) -> Index:
+    """The index of a release's regions; under a second for the nation's 120,000."""
+
+    @cache
+    def above(region: Region | None) -> str:
+        if region is None or region.type == "USA":
+            return ""
+        return (own(region) if region in release.regions else "") + above(region.parent)
+
+    def own(region: Region) -> str:
+        return " " + _folded(release.name(region))
+
+    regions = sorted({*release.regions, *release.names}, key=lambda region: (region.type, region.id))
+    by_id: dict[str, list[Region]] = {}
+    for region in regions:
+        by_id.setdefault(region.id, []).append(region)
+    return Index(by_id, {region: own(region) + above(region.parent) for region in regions})
+
+
+def _size(region: Region) -> int:
+    """How early a type of region is listed: nation, state, county, place, area, tract."""
+    return ("USA", "STATE", "COUNTY", "PLACE", "AIANNH", "TRACT").index(region.type.removeprefix("PR-"))
+
+
+def iterations_named(release: Release, text: str) -> list[str]:
+    """By code, else by name: those called exactly so, else those whose name holds every word."""
+    text = text.strip()
+    if text in release.iterations:
+        return [text]
+    wanted = words_of(text)
+    if not wanted:
+        return []
+    found = [code for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")]
+    return [code for code in found if words_of(release.iterations[code].name) == wanted] or found
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words without accents."""
+    return _folded(text).split()
+
+
+def _folded(text: str) -> str:
+    if not text.isascii():
+        text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return text.casefold().replace(",", " ")
+
+
+def matches(wanted: Sequence[str], text: str) -> bool:
+    """Whether each wanted word begins a word of a text."""
+    if not wanted:
+        return True
+    words = words_of(text)
+    return all(any(word.startswith(want) for word in words) for want in wanted)

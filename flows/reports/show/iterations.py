@@ -1,0 +1,111 @@
+"""The characteristic iterations of a release: their names, and at which granularity each is tabulated.
+
+A release says it in a table of its own. Of one that was made before there was such a table the parameter files say it,
+where they are given, and otherwise what was published tells, as far as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.detailed_dhca.tabulated import ITERATION_COLUMNS
+from tasks.inputs.files import digest_file
+from tasks.inputs.iterations import ETHNICITY_COLUMNS, ETHNICITY_FILE, RACE_COLUMNS, RACE_FILE
+from tasks.inputs.tables import read_table
+from tasks.lifecycle.errors import Refused
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """An iteration of a release.
+
+    Attributes
+    ----------
+    code, name : str
+        The name is the code's own where none is known.
+    level : int
+        1 Regional, 2 Detailed.
+    nation_state, sub_state : bool or None
+        Whether that granularity tabulates it; None where nothing tells.
+    total_only : bool or None
+        Whether nation and state give only its total.
+    """
+
+    code: str
+    name: str
+    level: int
+    nation_state: bool | None
+    sub_state: bool | None
+    total_only: bool | None = None
+
+    def tabulated(self, *, nation_or_state: bool) -> bool | None:
+        """Whether a level of that granularity tabulates it; None where nothing tells."""
+        return self.nation_state if nation_or_state else self.sub_state
+
+
+def read_tabulated(path: Path) -> dict[str, Iteration]:
+    """The iterations of a release's own table."""
+    table, faults = read_table(str(path), path.name, ITERATION_COLUMNS)
+    if table is None or faults:
+        raise Refused(f"{path}: {faults[0].rule}")
+    found = {}
+    for row in table.to_pylist():
+        code, name, level, *flags = (row[column] for column in ITERATION_COLUMNS)
+        found[code] = Iteration(code, name, int(level), *(flag == "True" for flag in flags))
+    return found
+
+
+def read_parameters(folder: Path, digests: Mapping[str, str]) -> dict[str, Iteration]:
+    """The iterations of a parameters directory. Raises Refused where its files are not those of the release."""
+    found = {}
+    for file, columns in ((RACE_FILE, RACE_COLUMNS), (ETHNICITY_FILE, ETHNICITY_COLUMNS)):
+        path = folder / file
+        if not path.is_file():
+            raise Refused(f"{path} is not there; --params is the parameters directory of the run")
+        if digest_file(str(path)) != digests.get(file):
+            raise Refused(f"{path} is not the file that the release was made with: its digest differs")
+        table, faults = read_table(str(path), file, columns)
+        if table is None or faults:
+            raise Refused(f"{path}: {faults[0].rule}")
+        for row in table.to_pylist():
+            if row["LEVEL"] in ("1", "2"):
+                found[row["ITERATION_CODE"]] = Iteration(
+                    code=row["ITERATION_CODE"],
+                    name=row["ITERATION_NAME"],
+                    level=int(row["LEVEL"]),
+                    nation_state=row["COARSE_ONLY"] == "False",
+                    sub_state=row["DETAILED_ONLY"] == "False",
+                    total_only=row["DETAILED_ONLY"] == "True",
+                )
+    return found
+
+
+def from_tables(
+    seen: Mapping[tuple[int, bool], Set[str]], complete: Mapping[tuple[int, bool], bool], total_only: Set[str]
+) -> dict[str, Iteration]:
+    """The iterations that the published rows tell of, without names.
+
+    Parameters
+    ----------
+    seen : {(level, nation or state): codes}
+        Those with a published row.
+    complete : {(level, nation or state): bool}
+        Whether these are all that the granularity tabulates: their number is the manifest's.
+    total_only : codes
+        Those whose margin at nation or state is that of TotalOnly and of nothing else.
+    """
+
+    def told(code: str, level: int, nation_or_state: bool) -> bool | None:
+        if code in seen.get((level, nation_or_state), ()):
+            return True
+        if complete.get((level, nation_or_state)) or (code in total_only and not nation_or_state):
+            return False
+        return None
+
+    levels = {code: level for (level, _), codes in seen.items() for code in codes}
+    return {
+        code: Iteration(code, f"Iteration {code}", level, told(code, level, True), told(code, level, False))
+        for code, level in sorted(levels.items())
+    }

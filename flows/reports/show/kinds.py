@@ -1,0 +1,35 @@
+"""The kinds of release that `das show` knows, by what their manifests call themselves.
+
+A new kind is a class with `view`, `csv` and `rows` (as `Shown` asks) and a line in KINDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.reports.show.application import Shown
+from flows.reports.show.bottom_up import BottomUp
+from flows.reports.show.detailed_dhca import DetailedDhca
+from flows.reports.show.names import Names
+from flows.reports.show.release import read_manifest
+from flows.reports.show.scope import Scope
+from tasks.lifecycle.errors import Refused
+
+Opener = Callable[[Path, Mapping[str, Any], Names, Path | None, Scope], Shown]
+KINDS: dict[str, Opener] = {
+    "Detailed DHC-A by SafeTab-P": DetailedDhca,
+    "Bottom-up histogram by the two-tailed geometric mechanism": BottomUp,
+}
+
+
+def open_release(
+    folder: Path, names: Names | None = None, params: Path | None = None, scope: Scope | None = None
+) -> Shown:
+    """A release of a kind that can be shown. Raises Refused where the folder is none."""
+    manifest = read_manifest(folder)
+    opener = KINDS.get(manifest["release"])
+    if opener is None:
+        raise Refused(f"{folder} is a release of a kind that das show does not know: {manifest['release']}")
+    return opener(folder, manifest, names or {}, params, scope or Scope())

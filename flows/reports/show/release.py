@@ -1,0 +1,398 @@
+"""A release of the Detailed DHC-A as a database to ask: DuckDB over its own Parquet, of which nothing is copied.
+
+What is held in memory are the manifest, the list of regions that have a published count, and the list of iterations.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from flows.reports.show.geography import NATION, Region, plain_name
+from flows.reports.show.iterations import Iteration, from_tables, read_parameters, read_tabulated
+from flows.reports.show.names import KEPT, Names, read_names
+from flows.reports.show.noise import Noise, read_law
+from flows.reports.show.scope import Scope
+from privacy.noise.laws import Law
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.domain import DETAILS, WIDTHS
+from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
+from tasks.inputs.configuration import ALL_LEVELS, Level
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, release_digest
+
+MEMORY, THREADS = "200MB", 2  # of the database; a server of a board's laptop stays under 500 MiB in all
+SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total
+CELLS = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))
+SHAPE_OF_ROWS = {CELLS[shape] + 2: shape for shape in SHAPES[1:]}  # of T2: a row a cell, and one for each sex
+LEVELS = {str(level): level for level in ALL_LEVELS}
+SLUGS = {level.slug: level for level in ALL_LEVELS}
+
+
+@dataclass(frozen=True)
+class LevelFacts:
+    """What the manifest says of a population group level.
+
+    `laws` are those of the published counts' cells, by detail; None in a release of exact counts.
+    """
+
+    level: Level
+    regions: int
+    iterations: int
+    groups: int
+    thresholds: tuple[int, ...]
+    suppressed_up_to: int | None
+    published: Mapping[str, int]
+    laws: Mapping[str, Law | None]
+    step_1: Law | None
+
+    def margin(self, detail: str) -> int:
+        """The 95% margin of a total of that detail."""
+        law = self.laws[detail]
+        return margin_of_error(law, CELLS[detail]) if law else 0
+
+    @cached_property
+    def margins(self) -> dict[str, int]:
+        """The margin of a total by detail."""
+        return {detail: self.margin(detail) for detail in DETAILS}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published total: the group, its count and margin, its table's shape, and the noise in it."""
+
+    region: Region
+    code: str
+    count: int
+    margin: int
+    shape: str
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2."""
+
+    start: int | None
+    end: int | None
+    sex: int
+    count: int
+    margin: int
+
+
+class Release:
+    """A Detailed DHC-A release, open for reading.
+
+    Parameters
+    ----------
+    folder : Path
+        The release.
+    names : Names, optional
+        Names of regions; those kept beside the release are added.
+    params : Path, optional
+        The parameters directory of the run, for the iterations' names.
+    scope : Scope, optional
+        The part of the release that is read; all of it unless told.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Mapping[str, Any],
+        names: Names | None = None,
+        params: Path | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        self.scope = scope or Scope()
+        self.folder, self.manifest = folder, manifest
+        self.facts = {LEVELS[name]: _facts(LEVELS[name], told) for name, told in manifest["levels"].items()}
+        self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
+        self.digest = release_digest(folder)
+        kept = folder / KEPT
+        self.names: Names = {**(read_names([kept]) if kept.is_file() else {}), **(names or {})}
+        self._set_of = {
+            region: (number, members)
+            for number, members in enumerate(_sets(manifest.get("coterminous_sets", [])))
+            for region in members
+        }
+        self._database = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": THREADS})
+        self._widest = lru_cache(maxsize=4096)(self._find_widest)
+        self._open(folder)
+        self.iterations: dict[str, Iteration] = self._iterations(params)
+
+    def _open(self, folder: Path) -> None:
+        """Name the tables, and read which regions there are."""
+        self._database.execute("SET enable_progress_bar = false; SET autoinstall_known_extensions = false")
+        for level in self.facts:
+            for table in ("t1", "t2"):
+                path = folder / "parquet" / table / f"{level.slug}.parquet"
+                if not path.is_file():
+                    raise Refused(f"{folder} lacks {path.relative_to(folder)}, which its manifest names")
+                self._database.execute(
+                    f"CREATE VIEW {_table(table, level)} AS SELECT * FROM read_parquet({_quoted(path)})"
+                )
+        everywhere = set(self._regions())
+        numbers = Counter(region.type for region in everywhere)
+        self.all_told = {
+            level.region_type: facts.regions == numbers[level.region_type] for level, facts in self.facts.items()
+        }
+        self.regions = {region for region in everywhere if self.scope.holds(region)}
+
+    # -- one group ----------------------------------------------------------------------------------------------------
+
+    def group(self, region: Region, code: str) -> Published | None:
+        """The published total of a group; None where there is none."""
+        found = self.totals(region_type=region.type, region_id=region.id, code=code)
+        return found[0] if found else None
+
+    def cells(self, region: Region, code: str) -> list[Cell]:
+        """The rows of a group's T2 table, in the order of the release; none for a group with a total alone."""
+        level = self.level_of(region, code)
+        if level is None:
+            return []
+        rows = self.ask(
+            f"SELECT AGESTART, AGEEND, SEX, COUNT, MOE FROM {_table('t2', level)} "
+            "WHERE REGION_ID = ? AND ITERATION_CODE = ?",
+            [region.id, code],
+        )
+        return [_cell(*row) for row in rows]
+
+    def all_cells(self, level: Level) -> dict[tuple[Region, str], list[Cell]]:
+        """The T2 tables of a whole level, as far as the scope holds its regions."""
+        found: dict[tuple[Region, str], list[Cell]] = {}
+        query = f"SELECT REGION_ID, ITERATION_CODE, AGESTART, AGEEND, SEX, COUNT, MOE FROM {_table('t2', level)}"
+        for region_id, code, *cell in self.ask(query):
+            region = Region(level.region_type, region_id)
+            if self.scope.holds(region):
+                found.setdefault((region, code), []).append(_cell(*cell))
+        return found
+
+    # -- many ---------------------------------------------------------------------------------------------------------
+
+    def totals(
+        self,
+        *,
+        region_type: str,
+        region_id: str | None = None,
+        prefix: str = "",
+        code: str | None = None,
+        level: Level | None = None,
+        order: str = "",
+    ) -> list[Published]:
+        """The published totals of a type: of a region or of those whose id begins so, of an iteration or of all.
+
+        `order` ends the query, with how many are wanted; for one iteration alone.
+        """
+        found: list[Published] = []
+        for one, where, given in self._selections(region_type, region_id, prefix, code, level):
+            query = f"SELECT REGION_ID, ITERATION_CODE, COUNT, MOE FROM {_table('t1', one)} WHERE {where} {order}"
+            found += self._published(one, self.ask(query, given), where, given)
+        return found
+
+    def number(self, *, region_type: str, prefix: str, code: str) -> int:
+        """How many regions of a type, of those whose id begins so, have a published total of an iteration."""
+        queries = [
+            (f"SELECT count(*) FROM {_table('t1', one)} WHERE {where}", given)
+            for one, where, given in self._selections(region_type, None, prefix, code, None)
+        ]
+        return sum(number for query, given in queries for (number,) in self.ask(query, given))
+
+    def _selections(
+        self, region_type: str, region_id: str | None, prefix: str, code: str | None, level: Level | None
+    ) -> Iterator[tuple[Level, str, list[Any]]]:
+        """The levels that rows are in, with the condition for them and the values in it."""
+        if region_id is None and region_type != "USA" and not self.scope.complete_in(Region("USA", NATION)):
+            if region_type == "AIANNH":
+                return
+            prefix = prefix or self.scope.state or ""
+        if code is not None:
+            level = self.level_of(Region(region_type, ""), code)
+        conditions: dict[str, Any] = {}
+        if region_id is not None:
+            conditions["REGION_ID = ?"] = region_id
+        if prefix:  # a range, which skips the row groups that lie beyond it
+            conditions |= {"REGION_ID >= ?": prefix, "REGION_ID < ?": prefix + ":"}
+        if code is not None:
+            conditions["ITERATION_CODE = ?"] = code
+        for one in self.levels:
+            if one == level or (level is None and code is None and one.region_type == region_type):
+                yield one, " AND ".join(["true", *conditions]), list(conditions.values())
+
+    def _published(self, level: Level, rows: list[Any], condition: str, given: list[Any]) -> list[Published]:
+        """Rows of T1 with the shape of their tables: from the margin where it tells, else by counting T2's rows."""
+        told = self._shapes(level)
+        counted: dict[tuple[str, str], int] = {}
+        if any(told.get(margin) is None for *_, margin in rows):
+            counted = {
+                (region, code): number
+                for region, code, number in self.ask(
+                    f"SELECT REGION_ID, ITERATION_CODE, count(*) FROM {_table('t2', level)} "
+                    f"WHERE {condition} GROUP BY ALL",
+                    given,
+                )
+            }
+        found = []
+        for region_id, code, count, margin in rows:
+            region = Region(level.region_type, region_id)
+            shape = told.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
+            found.append(Published(region, code, count, margin, shape, self._noise(level, region, code, margin, shape)))
+        return found
+
+    def _shapes(self, level: Level) -> dict[int, str | None]:
+        """The shape that a margin tells at a level; None where it fits two. A coterminous donor's may be another."""
+        shapes: dict[int, set[str]] = {}
+        for facts in self.facts.values():
+            if facts.level == level or (self._set_of and facts.level.iteration_level == level.iteration_level):
+                for detail, margin in facts.margins.items():
+                    shapes.setdefault(margin, set()).add("total" if detail == "total_only" else detail)
+        return {margin: next(iter(fits)) if len(fits) == 1 else None for margin, fits in shapes.items()}
+
+    def _noise(self, level: Level, region: Region, code: str, margin: int, shape: str) -> Noise:
+        """The noise of a published total: its level's, or that of the coterminous region whose count it is.
+
+        Which member of a set gave the count is not in the release; its margin is. Where two laws have that margin the
+        wider is taken.
+        """
+        number, members = self._set_of.get(region, (None, (region,)))
+        source = ("set", number, code) if number is not None else (region.type, region.id, code)
+        types = tuple(member.type for member in members)
+        return Noise(source, self._widest(types, level.iteration_level, margin, shape), CELLS[shape])
+
+    def _find_widest(self, region_types: tuple[str, ...], iteration_level: int, margin: int, shape: str) -> Law | None:
+        """The widest law of a cell, among the levels of these types, with which a total has this margin."""
+        details = ("total", "total_only") if shape == "total" else (shape,)
+        laws = [
+            law
+            for region_type in region_types
+            if (facts := self.facts.get(Level(region_type, iteration_level)))
+            for detail in details
+            if facts.margins[detail] == margin and (law := facts.laws[detail])
+        ]
+        return max(laws, key=lambda law: law.variance(), default=None)
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def level_of(self, region: Region, code: str) -> Level | None:
+        """The level that a region and an iteration belong to; None where the run measured none such."""
+        iteration = self.iterations.get(code)
+        level = iteration and Level(region.type, iteration.level)
+        return level if level in self.levels else None
+
+    def coterminous(self, region: Region) -> tuple[Region, ...]:
+        """The other regions made of the same blocks, whose counts are this one's."""
+        _, members = self._set_of.get(region, (None, ()))
+        return tuple(member for member in members if member != region and self.scope.holds(member))
+
+    def set_order(self, region: Region) -> int:
+        """The place of a region in its set of coterminous regions."""
+        return self._set_of[region][1].index(region)
+
+    def name(self, region: Region) -> str:
+        """What a region is called."""
+        return self.names.get(region) or plain_name(region)
+
+    def regions_in(self, region_type: str, prefix: str = "") -> list[Region]:
+        """The regions of a type, of those with a published count, whose ids begin so; sorted."""
+        return [region for region in self._by_type.get(region_type, ()) if region.id.startswith(prefix)]
+
+    @cached_property
+    def _by_type(self) -> dict[str, list[Region]]:
+        by_type: dict[str, list[Region]] = {}
+        for region in sorted(self.regions, key=lambda region: (region.type, region.id)):
+            by_type.setdefault(region.type, []).append(region)
+        return by_type
+
+    def all_regions_told(self, region_type: str) -> bool:
+        """Whether the release tells every region of a type."""
+        return self.all_told.get(region_type, False)
+
+    def ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:
+        """The rows that a query gives; each call has a cursor of its own, so that threads may ask at once."""
+        return self._database.cursor().execute(query, list(given)).fetchall()
+
+    def _regions(self) -> Iterator[Region]:
+        """The regions that the release's own table names; where it has none, those with a published count."""
+        if REGIONS_FILE in self.manifest["files"]:
+            with (self.folder / REGIONS_FILE).open(newline="") as file:
+                for row in csv.DictReader(file, delimiter="|"):
+                    yield Region(row["REGION_TYPE"], row["REGION_ID"])
+            return
+        for level in self.facts:
+            for (region_id,) in self.ask(f"SELECT DISTINCT REGION_ID FROM {_table('t1', level)}"):
+                yield Region(level.region_type, region_id)
+
+    def _iterations(self, params: Path | None) -> dict[str, Iteration]:
+        if ITERATIONS_FILE in self.manifest["files"]:
+            return read_tabulated(self.folder / ITERATIONS_FILE)
+        if params is not None:
+            return read_parameters(params, self.manifest["parameter_files"])
+        seen: dict[tuple[int, bool], set[str]] = {}
+        numbers: dict[tuple[int, bool], int] = {}
+        total_only: set[str] = set()
+        for level, facts in self.facts.items():
+            key = level.iteration_level, level.nation_or_state
+            told = self.ask(f"SELECT ITERATION_CODE, min(MOE), max(MOE) FROM {_table('t1', level)} GROUP BY 1")
+            seen.setdefault(key, set()).update(code for code, *_ in told)
+            numbers[key] = facts.iterations
+            alone = facts.margins["total_only"]
+            if level.nation_or_state and alone not in (facts.margins[shape] for shape in SHAPES):
+                total_only.update(code for code, least, most in told if least == most == alone)
+        complete = {key: len(seen[key]) == number for key, number in numbers.items()}
+        return from_tables(seen, complete, total_only)
+
+
+def _facts(level: Level, told: Mapping[str, Any]) -> LevelFacts:
+    queries = told.get("queries")
+    laws = {name: read_law(query) for name, query in queries.items()} if queries else {}
+    return LevelFacts(
+        level=level,
+        regions=told["regions"],
+        iterations=told["iterations"],
+        groups=told["groups"],
+        thresholds=tuple(told["thresholds"]),
+        suppressed_up_to=told["suppressed_up_to"],
+        published=told["groups_published"],
+        laws={detail: laws.get("total_only" if detail == "total_only" else "stage_2") for detail in DETAILS},
+        step_1=laws.get("stage_1"),
+    )
+
+
+def _cell(start: str, end: str, sex: str, count: int, margin: int) -> Cell:
+    return Cell(None if start == "*" else int(start), None if end == "*" else int(end), int(sex), count, margin)
+
+
+def _sets(told: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:
+    return [tuple(Region(*member.split(" ", 1)) for member in members) for members in told]
+
+
+def _table(table: str, level: Level) -> str:
+    return f'"{table}_{level.slug}"'
+
+
+def _quoted(text: object) -> str:
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a release of any kind. Raises Refused where the folder is none."""
+    path = folder / MANIFEST
+    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+    if inside:
+        raise Refused(f"{folder} holds releases, it is none itself; show one of them: {', '.join(inside)}")
+    if not path.is_file():
+        raise Refused(f"{folder} is no release: it has no {MANIFEST}")
+    try:
+        manifest = json.loads(path.read_text())
+        if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not manifest["files"]:
+            raise ValueError
+    except (ValueError, KeyError):
+        raise Refused(f"{path} is not the manifest of a release") from None
+    return manifest

@@ -1,0 +1,56 @@
+"""The part of a release that a view or a static copy holds: all of it, one state, or one population group level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flows.reports.show.geography import PUERTO_RICO, STATES, Region
+from tasks.inputs.configuration import ALL_LEVELS, Level
+from tasks.lifecycle.errors import Refused
+
+SLUGS = {level.slug: level for level in ALL_LEVELS}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A state by its FIPS code, or a level by its name (`county-2`); neither is the whole release.
+
+    A state has with it the nation, so that its groups have their parents, but not the nation's other states.
+    """
+
+    state: str | None = None
+    level: Level | None = None
+
+    @classmethod
+    def named(cls, text: str) -> Scope:
+        """The scope that a user names: `44`, `Rhode Island` or `county-2`."""
+        if text in SLUGS:
+            return cls(level=SLUGS[text])
+        for code, name in STATES.items():
+            if text in (code, name):
+                return cls(state=code)
+        raise Refused(f"{text!r} is neither a state (44, Rhode Island) nor a level ({', '.join(SLUGS)})")
+
+    def holds(self, region: Region) -> bool:
+        """Whether a region is in it."""
+        if self.level is not None:
+            return region.type == self.level.region_type
+        bare = region.type.removeprefix(PUERTO_RICO)
+        return self.state is None or bare == "USA" or (bare != "AIANNH" and region.id.startswith(self.state))
+
+    def has_level(self, level: Level) -> bool:
+        """Whether groups of a level are in it."""
+        return self.level in (None, level)
+
+    def complete_in(self, region: Region) -> bool:
+        """Whether everything in a region is in it, once the region is."""
+        return self.level is None and (self.state is None or region.type != "USA")
+
+    @property
+    def words(self) -> str:
+        """What a copy says of itself."""
+        if self.level is not None:
+            return f"This copy holds one level of the release, {self.level.slug}."
+        if self.state is not None:
+            return f"This copy holds one state of the release, {STATES[self.state]}, and the nation above it."
+        return ""

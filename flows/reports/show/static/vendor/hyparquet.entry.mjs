@@ -1,0 +1,1 @@
+export { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from "hyparquet";

@@ -1,0 +1,156 @@
+"""Regions, iterations and groups in the words of a view, and why a group has no count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flows.reports.show.geography import Region, title
+from flows.reports.show.iterations import Iteration
+from flows.reports.show.release import SHAPES, LevelFacts, Published, Release
+from flows.reports.show.told import GroupTold, IterationTold, LevelRow, RegionTold, Status
+from tasks.detailed_dhca.report import LEVEL_WORDS, level_name
+from tasks.inputs.configuration import Level
+
+ROWS = 100  # of a page of a long table
+SHAPE_WORDS = {
+    "total": "total",
+    "age4": "sex by 4 ages",
+    "age9": "sex by 9 ages",
+    "age23": "sex by 23 ages",
+}
+
+
+NOTHING_OF_REGION = "Nothing was published for this region: all of its groups are suppressed, or it is not in the run."
+
+
+class NotThere(Exception):
+    """Nobody has that name or code; the message says what was asked for and what to do."""
+
+
+def known_iteration(release: Release, code: str) -> Iteration:
+    """The iteration of a code. Raises NotThere where the release has none such."""
+    if code not in release.iterations:
+        raise NotThere(f"{code!r} is not an iteration of this release")
+    return release.iterations[code]
+
+
+def no_region(release: Release, region: Region) -> str:
+    """Why nothing is to be seen of a region."""
+    if release.all_regions_told(region.type):
+        return f"{region.key} is not a region of this release"
+    return (
+        f"{region.key} has no published count in this release: all of its groups are suppressed, or it is no region "
+        "of it"
+    )
+
+
+def regions_above(release: Release, region: Region) -> list[Region]:
+    """What a region lies in, the nearest first."""
+    found = []
+    while (parent := region.parent) is not None:
+        if parent in release.regions:
+            found.append(parent)
+        region = parent
+    return found
+
+
+def within_words(release: Release, region: Region) -> str:
+    """What a region lies in, by name, the nation left out."""
+    return ", ".join(release.name(one) for one in regions_above(release, region) if one.type != "USA")
+
+
+def region_told(release: Release, region: Region) -> RegionTold:
+    """A region in the words of a view."""
+    return RegionTold(region.key, release.name(region), title(region.type), region.id, within_words(release, region))
+
+
+def iteration_told(of: Iteration) -> IterationTold:
+    """An iteration in the words of a view."""
+    return IterationTold(of.code, of.name, LEVEL_WORDS[of.level])
+
+
+def group_told(release: Release, region: Region, of: Iteration, published: Published | None) -> GroupTold:
+    """A group and what the release says of it."""
+    key, told_region, told_iteration = f"{region.key}/{of.code}", region_told(release, region), iteration_told(of)
+    if published is None:
+        return GroupTold(key, told_region, told_iteration, *unpublished(release, region, of))
+    count, margin = published.count, published.margin
+    return GroupTold(
+        key=key,
+        region=told_region,
+        iteration=told_iteration,
+        status="published",
+        count=count,
+        margin=margin,
+        low=count - margin,
+        high=count + margin,
+        relative=margin / count if count > 0 else None,
+        shape=SHAPE_WORDS[published.shape],
+    )
+
+
+def unpublished(release: Release, region: Region, of: Iteration) -> tuple[Status, str]:
+    """Why a group has no count, as far as the release tells: its status, and the words for it."""
+    level = Level(region.type, of.level)
+    facts = release.levels.get(level)
+    kinds = title(region.type, several=True)
+    if facts is None:
+        return "not tabulated", f"The run measured no {LEVEL_WORDS[of.level]} groups of {kinds}."
+    tabulated = of.tabulated(nation_or_state=level.nation_or_state)
+    if tabulated is False:
+        return "not tabulated", f"Of this iteration nothing is tabulated for {kinds}."
+    if region not in release.regions:
+        return "not known", NOTHING_OF_REGION
+    if tabulated is None:
+        where = "the nation and the states" if level.nation_or_state else "areas below the state"
+        return "not known", f"No such group was published in {where}: all were suppressed, or none is tabulated there."
+    if facts.suppressed_up_to is None:
+        return "not tabulated", f"Nothing is suppressed for {kinds}, so this group was not measured."
+    return "suppressed", f"Suppressed: its noisy total was at most {facts.suppressed_up_to:,}."
+
+
+def page_of(total: int, asked: int) -> tuple[int, int, slice]:
+    """The page that is shown of so many rows, how many pages there are, and its rows; all of them for page 0."""
+    pages = max(1, -(-total // ROWS))
+    number = min(max(1, asked), pages)
+    return number, pages, slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)
+
+
+def rows_told(release: Release, rows: Sequence[Published]) -> list[GroupTold]:
+    """Published rows in the words of a view."""
+    return [group_told(release, row.region, release.iterations[row.code], row) for row in rows]
+
+
+def law_words(release: Release, published: Published | None) -> str:
+    """The noise of a published total in words."""
+    if published is None or published.noise.law is None:
+        return ""
+    law, cells = published.noise.law, published.noise.cells
+    deviation = (law.variance() * cells) ** 0.5
+    name = "discrete Gaussian" if hasattr(law, "sigma_squared") else "two-sided geometric"
+    of = "one noisy answer" if cells == 1 else f"the sum of {cells} noisy cells"
+    spread = f"{deviation:,.0f}" if deviation >= 100 else f"{deviation:.3g}"
+    return f"{of}, {name}; standard deviation {spread}"
+
+
+def level_row(facts: LevelFacts) -> LevelRow:
+    """A level of the release, as the overview has it."""
+    law = facts.laws["total"]
+    published = facts.published
+    by_shape = {shape: published[shape] + (published["total_only"] if shape == "total" else 0) for shape in SHAPES}
+    return LevelRow(
+        slug=facts.level.slug,
+        name=level_name(facts.level),
+        kinds=title(facts.level.region_type, several=True),
+        type=facts.level.region_type,
+        regions=facts.regions,
+        iterations=facts.iterations,
+        groups=facts.groups,
+        published=sum(published.values()),
+        by_shape=by_shape,
+        total_only=published["total_only"],
+        margins={shape: facts.margin(shape) for shape in SHAPES},
+        thresholds=facts.thresholds,
+        suppressed_up_to=facts.suppressed_up_to,
+        deviation=law.variance() ** 0.5 if law else None,
+    )

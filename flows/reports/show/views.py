@@ -1,0 +1,221 @@
+"""The views of a Detailed DHC-A release: each a function of the release that gives typed rows.
+
+The page, the terminal, the CSV and the JSON all show these; none of them computes anything. Margins of error are 95%
+margins of the noise; those of sums and differences come from the exact laws of the noise that is in them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from flows.reports.show.ages import common_pyramids, differences, pyramid, total_difference
+from flows.reports.show.finding import iterations_named, matches, regions_named, words_of
+from flows.reports.show.geography import Region, title
+from flows.reports.show.inside import groups_inside
+from flows.reports.show.reading import READING, reading
+from flows.reports.show.release import Release
+from flows.reports.show.telling import (
+    NotThere,
+    group_told,
+    iteration_told,
+    known_iteration,
+    law_words,
+    level_row,
+    no_region,
+    page_of,
+    region_told,
+    regions_above,
+    rows_told,
+)
+from flows.reports.show.told import Comparison, Found, GroupView, IterationView, Overview, Paged, RegionView
+from tasks.detailed_dhca.report import LEVEL_WORDS
+
+ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
+LISTED = 60  # regions in a region, by name alone
+FOUND = 40  # regions, and iterations, that a search lists
+
+
+def overview(release: Release) -> Overview:
+    """What a release is: its levels, their noise, what was published."""
+    manifest = release.manifest
+    area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
+    first = next(iter(release.levels)).region_type
+    tops = release.regions_in(first)[:1]
+    states = [region for kind in ("STATE", "PR-STATE") for region in release.regions_in(kind)]
+    return Overview(
+        title=f"Detailed DHC-A, {area}",
+        reading=reading(release, "overview"),
+        levels=[level_row(facts) for facts in release.levels.values()],
+        largest=[region_told(release, region) for region in dict.fromkeys([*tops, *states])],
+        spent=manifest["spent"],
+        statements=manifest["statements"],
+        states=len(manifest["geography"]["states"]),
+        coterminous_sets=len(manifest["coterminous_sets"]),
+    )
+
+
+def region(release: Release, of: Region, query: str = "", level: str = "", sort: str = "", page: int = 1) -> RegionView:
+    """All groups published for a region, the largest first, or by code; those whose iteration's name holds a text."""
+    if of not in release.regions:
+        raise NotThere(no_region(release, of))
+    rows = release.totals(region_type=of.type, region_id=of.id)
+    level_of = {row.code: release.iterations[row.code].level for row in rows}
+    counts = [
+        (LEVEL_WORDS[one.iteration_level], Counter(level_of.values())[one.iteration_level], facts.iterations)
+        for one, facts in release.levels.items()
+        if one.region_type == of.type
+    ]
+    wanted = words_of(query)
+    rows = [
+        row
+        for row in rows
+        if level in ("", str(level_of[row.code])) and matches(wanted, f"{row.code} {release.iterations[row.code].name}")
+    ]
+    rows.sort(key=(lambda row: row.code) if sort == "code" else (lambda row: (-row.count, row.code)))
+    number, pages, shown = page_of(len(rows), page)
+    kinds = of.child_types if release.scope.complete_in(of) else ()
+    inside = [(title(kind, several=True), release.regions_in(kind, of.child_prefix)) for kind in kinds]
+    return RegionView(
+        title=release.name(of),
+        reading=reading(release, "region"),
+        region=region_told(release, of),
+        above=[region_told(release, one) for one in regions_above(release, of)],
+        coterminous=[region_told(release, one) for one in release.coterminous(of)],
+        inside=[
+            (words, len(some), [region_told(release, one) for one in some[:LISTED]]) for words, some in inside if some
+        ],
+        page=Paged(rows_told(release, rows[shown]), number, pages, len(rows)),
+        asked={"q": query, "level": level, "sort": sort},
+        counts=counts,
+    )
+
+
+def iteration(
+    release: Release, code: str, region_type: str = "", within: Region | None = None, sort: str = "", page: int = 1
+) -> IterationView:
+    """Where an iteration was published: by region type, and the regions of one type, the largest first."""
+    told = known_iteration(release, code)
+    sort = "code" if sort == "code" else ""
+    prefix = within.child_prefix if within else ""
+    by_type = []
+    for one, facts in release.levels.items():
+        if one.iteration_level == told.level and (within is None or one.region_type in within.child_types):
+            known = len(release.regions_in(one.region_type, prefix))
+            whole = not prefix and release.scope.state is None
+            of = facts.regions if whole else known if release.all_regions_told(one.region_type) else None
+            address = f"iteration/{code}&type={one.region_type}" + (f"&in={within.key}" if within else "")
+            by_type.append((one, of, address))
+    if not by_type:
+        raise NotThere(f"nothing was tabulated of iteration {code} there")
+    if within and not release.scope.complete_in(within):
+        raise NotThere(release.scope.words)
+    published = {
+        one.region_type: release.number(region_type=one.region_type, prefix=prefix, code=code) for one, *_ in by_type
+    }
+    if region_type and region_type not in published:
+        raise NotThere(f"{region_type} is not a region type that this iteration is tabulated for")
+    chosen = region_type or next((one for one, number in published.items() if number), next(iter(published)))
+    number, pages, shown = page_of(published[chosen], page)
+    order = f"ORDER BY {ORDERS[sort]} LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
+    rows = release.totals(region_type=chosen, prefix=prefix, code=code, order=order)
+    return IterationView(
+        title=told.name + (f", {release.name(within)}" if within else ""),
+        reading=reading(release, "iteration"),
+        iteration=iteration_told(told),
+        within=region_told(release, within) if within else None,
+        chosen=chosen,
+        kinds=title(chosen, several=True),
+        by_type=[
+            (one.region_type, title(one.region_type, several=True), published[one.region_type], of, address)
+            for one, of, address in by_type
+        ],
+        page=Paged(rows_told(release, rows), number, pages, published[chosen]),
+        asked={"type": region_type, "in": within.key if within else "", "sort": sort},
+    )
+
+
+def group(release: Release, of: Region, code: str) -> GroupView:
+    """One group: its count, its table, and the same iteration in the regions around it."""
+    told = known_iteration(release, code)
+    published = release.group(of, code)
+    if published is None and of not in release.regions and of not in release.names:
+        raise NotThere(no_region(release, of))
+    parent = of.parent if of.parent in release.regions else None
+    return GroupView(
+        title=f"{told.name}, {release.name(of)}",
+        reading=reading(release, "group"),
+        group=group_told(release, of, told, published),
+        law=law_words(release, published),
+        pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
+        coterminous=[region_told(release, one) for one in release.coterminous(of)],
+        parents=[group_told(release, one, told, release.group(one, code)) for one in regions_above(release, of)],
+        siblings=groups_inside(release, parent, told, of.type, None) if parent else None,
+        children=[
+            one
+            for kind in of.child_types
+            if (one := groups_inside(release, of, told, kind, published if kind == of.adds_up_from else None))
+        ],
+    )
+
+
+def compare(
+    release: Release,
+    a: tuple[Region, str],
+    b: tuple[Region, str] | None,
+    region_query: str = "",
+    iteration_query: str = "",
+) -> Comparison:
+    """Two groups side by side, with the margins of their differences; without the second, what may be meant by it."""
+    regions, iterations = [a[0]], [a[1]]
+    if b is None:
+        regions = regions_named(release, region_query) if region_query else regions
+        iterations = iterations_named(release, iteration_query) if iteration_query else iterations
+        if len(regions) == 1 and len(iterations) == 1:
+            b = (regions[0], iterations[0])
+    first = release.group(*a)
+    asked = {"a": f"{a[0].key}/{a[1]}", "region": region_query, "iteration": iteration_query}
+    one = group_told(release, a[0], known_iteration(release, a[1]), first)
+    if b is None:
+        return Comparison(
+            title=f"Compare {one.iteration.name}, {one.region.name}",
+            reading=READING["find"],
+            a=one,
+            b=None,
+            same=False,
+            total=None,
+            rows=(),
+            pyramids=(),
+            asked=asked,
+            regions=[region_told(release, region) for region in regions[:FOUND]],
+            iterations=[iteration_told(release.iterations[code]) for code in iterations[:FOUND]],
+        )
+    second = release.group(*b)
+    other = group_told(release, b[0], known_iteration(release, b[1]), second)
+    same = bool(first and second and first.noise.source == second.noise.source)
+    cells = [release.cells(*key) for key in (a, b)]
+    return Comparison(
+        title=f"{one.iteration.name}, {one.region.name}, beside {other.iteration.name}, {other.region.name}",
+        reading=reading(release, "same" if same else "compare"),
+        a=one,
+        b=other,
+        same=same,
+        total=total_difference(first, second),
+        rows=differences(first, second, *cells) if first and second else (),
+        pyramids=common_pyramids(first, second, *cells) if first and second else (),
+        asked={**asked, "b": f"{b[0].key}/{b[1]}"},
+    )
+
+
+def find(release: Release, query: str) -> Found:
+    """The regions and iterations whose name or code answers to a text."""
+    regions, iterations = regions_named(release, query), iterations_named(release, query)
+    return Found(
+        title=f"“{query}”" if query else "Find",
+        reading=READING["find"],
+        query=query,
+        regions=[region_told(release, one) for one in regions[:FOUND]],
+        regions_total=len(regions),
+        iterations=[iteration_told(release.iterations[code]) for code in iterations[:FOUND]],
+        iterations_total=len(iterations),
+        named=bool(release.names),
+    )

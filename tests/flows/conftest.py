@@ -1,0 +1,95 @@
+"""What the tests of commands and pages share: `das` in this process, the session's cluster, a release, a browser."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import lacking
+from dhca_inputs import stage_here
+from show_release import inputs, serving
+
+from flows.cli import main
+
+Das = Callable[..., tuple[int, str, str]]
+BROWSER = ("chromium", "chromedriver")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage"
+)
+
+
+@pytest.fixture
+def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
+    """Call `das` in this process; returns exit code, standard output, standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["das", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capfd.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that start a cluster of their own use the session's: two real worker processes."""
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[Any]:
+        yield client
+
+    monkeypatch.setattr("flows.execution.cluster.open_cluster", opened)
+    monkeypatch.setattr("flows.execution.run.open_cluster", opened)
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A staged release of synthetic data. Copy before you change it."""
+    return stage_here(tmp_path_factory.mktemp("show"), inputs(), coterminous=True)[1]
+
+
+@pytest.fixture(scope="session")
+def page(released: Path) -> Iterator[str]:
+    """The address of the small release's page."""
+    with serving(released) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A browser."""
+    if not all(map(shutil.which, BROWSER)):
+        lacking("chromium and chromedriver")
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    options = ChromeOptions()
+    options.binary_location = shutil.which(BROWSER[0])
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    driver = Chrome(options=options, service=ChromeService(shutil.which(BROWSER[1])))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def sized(chromium: Any) -> Callable[[int, str], Any]:
+    """The browser with a window of some width, light or dark."""
+
+    def of(width: int, scheme: str = "light") -> Any:
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        return chromium
+
+    return of

@@ -1,0 +1,231 @@
+"""Every option and argument of every command, as the command tree has them, with values that nobody means.
+
+A command ends with 0, 1 or 2, within seconds, without a traceback and without an error that nobody foresaw. What is
+asked for in numbers of runs, rows or persons is work, however much of it, and is not fuzzed upwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flows.cli import app, main
+from tasks.lifecycle.errors import Refused
+
+SECONDS = 30  # after which a command hangs
+WORK = {"--runs", "--replicates", "--rows", "--persons"}
+TEXTS = (
+    *("", " ", "-1", "0", "1", "1/0", "nan", "inf", "1e-9", "1e-90", "1e6", "1e400", "0." + "9" * 90, "9" * 30),
+    *(str(2**63), "[1]", "null", "a=b", "=", ",", "1,2", "s3://bucket/key", "nowhere://x", "zip://a::b.zip", "::"),
+    *("/dev/null", "/dev/zero", "/proc/nowhere/x", ".", "..", "../up", "{run}", "[red]", "[/]", "%s", "x" * 5000),
+    *("\udcff", "é\u202e", "\x1b[31m", "a|b", "44", "us", "*", "Nation, Detailed=1", "USA", "-"),
+)
+Words = list[str]
+
+
+def leaves(command: Any, *path: str) -> Iterator[tuple[str, Any]]:
+    """Every command of a tree, by the words that call it."""
+    if hasattr(command, "commands"):
+        for name, below in command.commands.items():
+            yield from leaves(below, *path, name)
+    else:
+        yield " ".join(path), command
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def parameters(command: str) -> list[Any]:
+    return [one for one in COMMANDS[command].params if one.name != "help"]
+
+
+# Good words for each command, so that a bad one is met where it is used; EX is a folder with inputs, OUT a new one.
+# A run stops at its flow, a spine before it is built: their names are not what takes time here.
+GOOD = {
+    "demo": "OUT",
+    "validate": "EX/params EX/data --workers 1",
+    "run": "EX/params EX/data OUT",
+    "truth": "EX/params EX/data OUT --workers 1",
+    "accuracy": "EX/params EX/data OUT --runs 1 --workers 1",
+    "synth": "EX/blocks.csv EX/params OUT",
+    "spine": "EX/data/GRF-C.txt OUT --county 99999",
+    "compare": "EX/params/config.json",
+    "tune": "--level usa-1=1 --off usa-1",
+    "ledger open": "name --definition zcdp --total 1",
+    "ledger show": "",
+    "runs list": "",
+    "runs discard": "nobody",
+    "attribute-loss s-dhc": "",
+    "attribute-loss dhc-a": "EX/params",
+    "bottom-up run": "EX/table.parquet EX/domain.json OUT --epsilon 1",
+    "bottom-up example": "OUT --rows 10",
+    "bottom-up noise": "--epsilon 1 --cells 2",
+    "bottom-up curve": "EX/table.parquet EX/domain.json --epsilon 1 --replicates 2 --i-am-the-curator",
+}
+SLOW = {"demo", "truth", "accuracy", "validate", "compare"}  # where a good call takes a second and more: then params
+# are nowhere in the fast test, so that a call ends once its options are read.
+
+
+def test_every_command_has_good_words() -> None:
+    assert GOOD.keys() == COMMANDS.keys()
+
+
+@pytest.fixture(scope="module")
+def inputs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tasks.bottom_up.example import make_example
+
+    folder = tmp_path_factory.mktemp("inputs")
+    for name in ("params", "data"):
+        shutil.copytree(example / name, folder / name)
+    make_example(folder, 200, states=2, counties=1)
+    (folder / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def call(inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
+    """Call a command with the session's cluster in place of its own, and without a flow; holds it to the rules."""
+
+    @contextlib.contextmanager
+    def opened(*_: object) -> Iterator[Any]:
+        yield client
+
+    def no_flow(_settings: object) -> None:
+        raise Refused("no flow is run here")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flows.execution.cluster.open_cluster", opened)
+        patch.setattr("flows.commands.bottom_up.simulation.open_cluster", opened)
+        patch.setattr("flows.commands.run._flow", no_flow)
+        patch.setattr("flows.commands.bottom_up.run._flow", no_flow)
+        yield lambda command, *words: hold(inputs, [*command.split(), *words])
+
+
+def hold(inputs: Path, words: Words) -> None:
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        words = [word.replace("EX/", f"{inputs}/") if word.startswith("EX/") else word for word in words]
+        words = [f"{folder}/out" if word == "OUT" else word for word in words]
+        patch.setenv("XDG_STATE_HOME", f"{folder}/state")
+        patch.setattr(sys, "argv", ["das", *words])
+        patch.setattr(sys, "stdin", io.StringIO())
+        patch.chdir(folder)
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), hanging(words):
+                main()
+                code: Any = 0
+        except SystemExit as left:
+            code = left.code or 0
+        finally:
+            os.chdir(before)
+        said = out.getvalue() + err.getvalue()
+        assert code in (0, 1, 2), (words, said, unforeseen(Path(folder)))
+        assert "Traceback" not in said, words
+        if code:
+            assert err.getvalue().strip(), words
+
+
+def unforeseen(folder: Path) -> list[str]:
+    return [path.read_text() for path in folder.rglob("errors/*.txt")]
+
+
+@contextlib.contextmanager
+def hanging(words: Words) -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise AssertionError(f"das {words} hangs")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def with_value(command: str, parameter: Any, value: str) -> Words:
+    """A command's good words with another value of one parameter: in place of an argument, or as one more option."""
+    words = GOOD[command].split()
+    if parameter.param_type_name == "argument":
+        at = [one.name for one in parameters(command) if one.param_type_name == "argument"].index(parameter.name)
+        first = next((number for number, word in enumerate(words) if word.startswith("--")), len(words))
+        arguments = words[:first]
+        return [*arguments[:at], value, *arguments[at + 1 :], *words[first:]]
+    if getattr(parameter, "is_flag", False):
+        return [*words, parameter.opts[0]]
+    return [*words, f"{parameter.opts[0]}={value}"]
+
+
+def cases(command: str) -> st.SearchStrategy[Words]:
+    """Words of a command with bad values of one parameter or two."""
+    text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+    value = st.sampled_from(TEXTS) | text.map(
+        lambda text: text.lstrip("/")
+    )  # nothing is made at the file system's root
+    known = [one for one in parameters(command) if not WORK.intersection(one.opts)]
+
+    def both(parts: tuple[Any, str, Any, str]) -> Words:
+        first, one, second, other = parts
+        words = with_value(command, first, one)
+        more = with_value(command, second, other)[len(GOOD[command].split()) :]
+        return [*words, *more]
+
+    one = st.tuples(st.sampled_from(known), value).map(lambda pair: with_value(command, *pair))
+    return one | st.tuples(st.sampled_from(known), value, st.sampled_from(known), value).map(both)
+
+
+@pytest.mark.slow
+def test_every_parameter_takes_a_bad_value(call: Callable[..., None]) -> None:
+    faults = []
+    for number, command in enumerate(COMMANDS):
+        for place, parameter in enumerate(parameters(command)):
+            if not (command in SLOW and getattr(parameter, "is_flag", False)):
+                value = TEXTS[(7 * number + place) % len(TEXTS)] if not WORK.intersection(parameter.opts) else "-1"
+                words = with_value(command, parameter, value)
+                if command in SLOW:
+                    words = [word.replace("EX/params", "EX/nowhere") for word in words]
+                try:
+                    call(command, *words)
+                except AssertionError as fault:
+                    faults.append(str(fault))
+    assert not faults
+
+
+FAST = sorted(COMMANDS.keys() - SLOW)
+
+
+def so_many(examples: int) -> settings:
+    return settings(
+        max_examples=examples, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    )
+
+
+@so_many(50)
+@given(words=st.sampled_from(FAST).flatmap(lambda command: st.tuples(st.just(command), cases(command))))
+def test_options_of_every_command(call: Callable[..., None], words: tuple[str, Words]) -> None:
+    call(words[0], *words[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_many_options_of_every_command(call: Callable[..., None], command: str) -> None:
+    @so_many(30 if command in SLOW else 100)
+    @given(words=cases(command))
+    def options(words: Words) -> None:
+        call(command, *words)
+
+    options()

@@ -1,0 +1,430 @@
+"""`das show`: what its views say of a release, its page over HTTP, its terminal form, and what it refuses."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import shutil
+import socket
+import zipfile
+from collections import Counter
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
+from show_release import inputs, serving
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.reports.show import views
+from flows.reports.show.finding import one_iteration, one_region, regions_named
+from flows.reports.show.geography import Region
+from flows.reports.show.names import read_names
+from flows.reports.show.noise import Noise, margin_of_difference
+from flows.reports.show.release import CELLS, Release, read_manifest
+from flows.reports.show.scope import Scope
+from flows.reports.show.telling import NotThere
+from privacy.noise.laws import DiscreteGaussian
+from privacy.noise.margins import margin_of_error, margin_of_sum
+from tasks.inputs.blocks.columns import PL94
+from tasks.inputs.configuration import Level
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+
+STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")
+ITERATIONS = {row[0]: row for row in RACE if row[1] != "0"} | {
+    row[0]: (row[0], row[1], "", row[2], row[3]) for row in ETHNICITY if row[1] != "0"
+}
+
+
+@pytest.fixture(scope="module")
+def release(released: Path) -> Release:
+    return Release(released, read_manifest(released))
+
+
+@pytest.fixture(scope="module")
+def counts(released: Path) -> dict[tuple[str, str, str], int]:
+    """T1 of the release: (type, region, iteration) to count."""
+    return {(kind, region, code): int(count) for region, kind, code, count in read_release(released, "t1")}
+
+
+def das(*words: object) -> str:
+    """Run `das show`; what it raises comes out."""
+    return CliRunner().invoke(app, ["show", *map(str, words)], catch_exceptions=False).stdout
+
+
+def tabulated(region: Region, code: str) -> bool:
+    """Whether a group is in the domain, by the parameters."""
+    detailed_only, coarse_only = (flag == "True" for flag in ITERATIONS[code][3:5])
+    return not coarse_only if region.type in ("USA", "STATE") else not detailed_only
+
+
+def test_every_group_has_its_count_or_the_reason_why_not(release, counts):
+    seen = Counter()
+    for region in release.regions:
+        for code in ITERATIONS:
+            told = views.group(release, region, code).group
+            expected = "published" if (region.type, region.id, code) in counts else "suppressed"
+            assert told.status == (expected if tabulated(region, code) else "not tabulated")
+            assert told.count == counts.get((region.type, region.id, code))
+            seen[told.status] += 1
+    assert set(seen) == {"published", "suppressed", "not tabulated"}
+
+
+def test_a_release_that_does_not_say_what_it_tabulates_is_not_known_better_than_it_tells(released, tmp_path, counts):
+    older = tmp_path / "older"
+    shutil.copytree(released, older)
+    manifest = json.loads((older / "manifest.json").read_text())
+    manifest["files"] = {name: digest for name, digest in manifest["files"].items() if "tabulated" not in name}
+    (older / "manifest.json").write_text(json.dumps(manifest))
+    release = Release(older, read_manifest(older))
+    for region in release.regions:
+        for code, iteration in release.iterations.items():
+            told = views.group(release, region, code).group
+            if told.status == "suppressed":
+                assert tabulated(region, code)
+            elif told.status == "not tabulated":
+                assert not tabulated(region, code)
+            assert (told.status == "published") == ((region.type, region.id, code) in counts)
+            assert iteration.name == f"Iteration {code}"
+    assert views.group(release, COUNTY, "2007").group.status in ("not tabulated", "not known")  # a TotalOnly iteration
+
+
+def test_margins_and_laws_are_those_of_the_published_rows(release):
+    published = [row for level in release.levels for row in release.totals(region_type=level.region_type, level=level)]
+    assert {row.shape for row in published} == {"total", "age4", "age9", "age23"}
+    for row in published:
+        assert row.margin == margin_of_error(row.noise.law, row.noise.cells)
+        assert row.noise.cells == CELLS[row.shape] == max(1, len(release.cells(row.region, row.code)) - 2)
+
+
+def test_the_margin_of_a_difference_is_that_of_the_law_of_the_difference(release):
+    draw = random.Random(1)
+    published = [row for level in release.levels for row in release.totals(region_type=level.region_type, level=level)]
+    for a, b in zip(draw.sample(published, 60), draw.sample(published, 60), strict=True):
+        told = views.compare(release, (a.region, a.code), (b.region, b.code))
+        assert told.total.difference == a.count - b.count
+        if a.noise.source == b.noise.source:
+            assert (told.same, told.total.margin, told.total.difference) == (True, 0, 0)
+            continue
+        cells = Counter({a.noise.law: a.noise.cells})
+        cells[b.noise.law] += b.noise.cells
+        assert told.total.margin == margin_of_sum(cells)
+        for row in told.rows:
+            assert row.margin > 0
+        if told.rows:  # the ages of the coarser table, each side summed to it
+            ages = [row for row in told.rows if row.label != "all ages"]
+            assert len(ages) == min(a.noise.cells, b.noise.cells)
+            for sex in ("male", "female"):
+                (whole,) = (row for row in told.rows if row.label == "all ages" and row.sex == sex)
+                assert sum(row.a for row in ages if row.sex == sex) == whole.a
+                half = Counter({a.noise.law: a.noise.cells // 2})
+                half[b.noise.law] += b.noise.cells // 2
+                assert whole.margin == margin_of_sum(half)
+
+
+def test_coterminous_regions_have_one_count_and_a_difference_without_noise(release, counts):
+    """State 02 is made of one county: their tables are one, so the sum of its counties is no news."""
+    assert TWIN in release.coterminous(Region("STATE", "02"))
+    codes = [code for kind, region, code in counts if (kind, region) == ("COUNTY", TWIN.id) and tabulated(STATE, code)]
+    assert codes
+    for code in codes:
+        told = views.compare(release, (TWIN, code), (Region("STATE", "02"), code))
+        assert (told.same, told.total.difference, told.total.margin) == (True, 0, 0)
+        assert all(row.difference == row.margin == 0 for row in told.rows)
+        state = views.group(release, Region("STATE", "02"), code)
+        (counties,) = (inside for inside in state.children if inside.type == "COUNTY")
+        assert (counties.sums.difference, counties.sums.margin, counties.sums.missing) == (0, 0, 0)
+
+
+def test_the_sum_of_children_stands_beside_the_noise_of_all_of_them(release, counts):
+    published, suppressed = 0, 0
+    for code in release.iterations:
+        children = views.group(release, COUNTY, code).children
+        sums = next((inside.sums for inside in children if inside.type == "TRACT"), None)
+        if sums is None:
+            continue
+        tracts = [counts.get(("TRACT", f"{COUNTY.id}{tract}", code)) for tract in ("000100", "000200")]
+        there = [count for count in tracts if count is not None]
+        assert sums.difference == counts["COUNTY", COUNTY.id, code] - sum(there)
+        assert (sums.published, sums.missing) == (len(there), tracts.count(None))
+        rows = [release.group(COUNTY, code), *release.totals(region_type="TRACT", prefix=COUNTY.id, code=code)]
+        cells = Counter()
+        for row in rows:
+            cells[row.noise.law] += row.noise.cells
+        facts = release.levels[Level("TRACT", release.iterations[code].level)]
+        cells[facts.laws["total"]] += sums.missing
+        assert sums.margin == margin_of_sum(cells)
+        assert sums.missing_at_most == sums.missing * facts.suppressed_up_to
+        published, suppressed = published + (not sums.missing), suppressed + bool(sums.missing)
+    assert published
+    assert suppressed
+
+
+def test_what_both_sides_share_falls_out_of_a_difference():
+    law = DiscreteGaussian(Fraction(30))
+    parent, twin, other = Noise(("set",), law, 8), Noise(("set",), law, 8), Noise(("tract",), law, 1)
+    assert margin_of_difference(parent, other) == margin_of_error(law, 9)
+    assert margin_of_difference(parent, twin, other) == margin_of_error(law, 1)
+    assert margin_of_difference(parent, twin) == 0
+    with pytest.raises(ValueError, match="twice on one side"):
+        margin_of_difference(parent, other, other)
+
+
+def test_a_state_or_a_level_alone_says_the_same_of_what_it_holds(released, release):
+    state = Release(released, read_manifest(released), scope=Scope.named("Alabama"))
+    level = Release(released, read_manifest(released), scope=Scope.named("county-2"))
+    assert {region.id[:2] for region in state.regions if region.type != "USA"} == {"01"}
+    assert {region.type for region in level.regions} == {"COUNTY"}
+    for code in release.iterations:
+        assert views.group(state, COUNTY, code) == views.group(release, COUNTY, code)
+        if release.iterations[code].level == 2:
+            assert views.group(level, COUNTY, code).group.count == views.group(release, COUNTY, code).group.count
+    assert views.group(state, Region("USA", "1"), "1002").children == []  # the other states are not there
+
+
+def test_names_and_codes_find_regions_and_iterations(release):
+    assert one_region(release, "Alabama") == STATE
+    assert one_region(release, "county/01001") == COUNTY
+    assert one_region(release, "01001") == COUNTY
+    assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
+    assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
+    for text, said in (("Atlantis", "no region answers"), ("county", "several regions answer")):
+        with pytest.raises(NotThere, match=said):
+            one_region(release, text)
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def header_row(**values: str) -> str:
+    return "|".join(values.get(name, "") for name in PL94.positions)
+
+
+def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released):
+    rows = [
+        header_row(SUMLEV="050", GEOCOMP="00", GEOCODE="01001", NAME="Autauga County"),
+        header_row(SUMLEV="160", GEOCOMP="00", GEOCODE="0100500", NAME="Añasco"),
+        header_row(SUMLEV="250", GEOCOMP="00", AIANHH="0007", NAME="A Reservation"),
+        header_row(SUMLEV="050", GEOCOMP="00", GEOCODE="72001", NAME="Adjuntas Municipio"),
+        header_row(SUMLEV="050", GEOCOMP="01", GEOCODE="01001", NAME="its urban part"),
+        header_row(SUMLEV="750", GEOCOMP="00", GEOCODE="010010001001000", NAME="Block 1000"),
+    ]
+    (tmp_path / "algeo2020.pl").write_bytes("\n".join(rows).encode("latin-1"))
+    with zipfile.ZipFile(tmp_path / "al2020.pl.zip", "w") as archive:
+        archive.write(tmp_path / "algeo2020.pl", "algeo2020.pl")
+    gazetteer = tmp_path / "2020_Gaz_counties_national.txt"
+    gazetteer.write_text("USPS\tGEOID\tNAME\tALAND   \nAL\t01003\tBaldwin County\t1\n")
+    expected = {
+        Region("COUNTY", "01001"): "Autauga County",
+        Region("PLACE", "0100500"): "Añasco",
+        Region("AIANNH", "0007"): "A Reservation",
+        Region("PR-COUNTY", "72001"): "Adjuntas Municipio",
+    }
+    assert read_names([tmp_path / "algeo2020.pl"]) == read_names([tmp_path / "al2020.pl.zip"]) == expected
+    assert read_names([gazetteer]) == {Region("COUNTY", "01003"): "Baldwin County"}
+    assert read_names([tmp_path]) == expected | read_names([gazetteer])
+    copy = tmp_path / "a copy of the release"
+    shutil.copytree(released, copy)
+    das(copy, "--names", tmp_path, "--keep-names", "--json")
+    assert json.loads(das(copy, "--region", "anasco", "--iteration", "1002", "--json"))["title"].endswith(", Añasco")
+    assert "Autauga County" in das(copy, "--region", "Autauga")
+    assert json.loads(das(copy, "--json"))["changed"] == []  # what is kept beside a release does not change it
+    with pytest.raises(Refused, match="holds no names"):
+        read_names([released])
+
+
+# -- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
+    """Ask for a path as it stands."""
+    with closing(http.client.HTTPConnection(page.removeprefix("http://").rstrip("/"))) as connection:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+
+
+def test_only_this_machine_s_names_are_answered(page):
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+        assert get(page, "/", Host=host)[0] == 400
+    port = page.rstrip("/").rpartition(":")[2]
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
+        assert get(page, "/", Host=host)[0] == 200
+
+
+def test_no_path_leads_to_a_file(page, released):
+    for path in (
+        "/manifest.json",
+        "/static/../manifest.json",
+        "/static/%2e%2e/%2e%2e/etc/passwd",
+        "/parquet/t1/usa-1.parquet",
+        "//etc/passwd",
+        "/static/vendor/nunjucks.js",
+    ):
+        assert get(page, path)[0] == 404
+    assert get(page, "/report.html")[2] == (released / "report.html").read_text()
+
+
+def test_what_is_asked_is_text_to_the_page(page):
+    script = "<script>alert(1)</script>"
+    for view in (f"find&q={quote(script)}", quote(f"region/COUNTY/{script}"), quote(script)):
+        status, headers, text = get(page, f"/?view={view}")
+        assert status in (200, 404)
+        assert script not in text
+        assert "script-src" not in headers["content-security-policy"]  # none at all
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+    for query in ("region/COUNTY/01001&page=-1", "region/COUNTY/01001&page=99999999999", "group/COUNTY/01001/'--"):
+        assert get(page, f"/?view={quote(query, safe='/&=')}")[0] in (200, 404)
+
+
+def test_every_view_is_there_as_data_and_as_csv(page, released, counts):
+    with urlopen(f"{page}?view=region/COUNTY/01001&format=csv") as answer:
+        assert answer.headers["content-disposition"] == 'attachment; filename="region-COUNTY-01001.csv"'
+        header, *rows = answer.read().decode().splitlines()
+    assert header.startswith("REGION_TYPE,REGION_ID,REGION_NAME,ITERATION_CODE")
+    expected = {code: count for (kind, region, code), count in counts.items() if (kind, region) == ("COUNTY", "01001")}
+    assert {row.split(",")[3]: int(row.split(",")[6]) for row in rows} == expected
+    with urlopen(f"{page}?view=group/COUNTY/01001/1002&format=json") as answer:
+        told = json.load(answer)
+    assert told == json.loads(das(released, "--region", "COUNTY/01001", "--iteration", "1002", "--json"))
+    assert told["group"]["count"] == expected["1002"]
+
+
+# -- in the terminal --------------------------------------------------------------------------------------------------
+
+
+def test_the_terminal_has_the_same_views(released, counts):
+    text = das(released, "--region", "Alabama", "--iteration", "1002")
+    assert f"{counts['STATE', '01', '1002']:,}" in text
+    assert "not what the census itself missed" in text.replace("\n", " ")
+    assert "SYNTHETIC" in text
+    assert "iteration 1002, alabama" in text.lower()
+    lines = das(released, "--iteration", "1002", "--format", "csv").splitlines()
+    assert lines[0].startswith("region_type,")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--region", "Atlantis"], "no region answers to 'Atlantis'; --names gives"),
+        (["--iteration", "Klingon"], "no iteration answers to 'Klingon'"),
+        (["--region", "county", "--iteration", "1002"], "several regions answer to 'county': COUNTY/01001"),
+        (["--part", "Narnia"], "neither a state"),
+        (["--keep-names"], "--keep-names keeps what --names gives"),
+    ],
+)
+def test_names_that_nobody_has_are_refused(released, words, said):
+    with pytest.raises(Refused, match=said):
+        das(released, *words)
+
+
+def test_folders_that_are_no_release_are_refused(tmp_path, released):
+    with pytest.raises(Refused, match="is no release: it has no manifest"):
+        das(tmp_path, "--json")
+    shutil.copytree(released, tmp_path / "out/us")
+    with pytest.raises(Refused, match="holds releases, it is none itself; show one of them: us"):
+        das(tmp_path / "out", "--json")
+    (tmp_path / "manifest.json").write_text('{"release": 1}')
+    with pytest.raises(Refused, match="is not the manifest of a release"):
+        das(tmp_path, "--json")
+    manifest = json.loads((released / "manifest.json").read_text()) | {"release": "A new kind"}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(Refused, match="does not know: A new kind"):
+        das(tmp_path, "--json")
+
+
+def test_a_changed_release_says_so_loudly(tmp_path, released):
+    copy = tmp_path / "copy"
+    shutil.copytree(released, copy)
+    (copy / "t1/usa-1.csv").write_text("REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n")
+    (copy / "report.html").unlink()
+    said = CliRunner().invoke(app, ["show", str(copy), "--region", "Alabama"])
+    assert "THIS RELEASE WAS CHANGED after it was made" in said.output
+    told = json.loads(das(copy, "--json"))["changed"]
+    assert told == ["report.html is missing", "t1/usa-1.csv is not the file that was released"]
+    with serving(copy) as address:
+        with urlopen(f"{address}?view=group/STATE/01/1002") as answer:
+            assert "THIS RELEASE WAS CHANGED" in answer.read().decode()
+        with pytest.raises(HTTPError):
+            urlopen(f"{address}report.html")
+
+
+def test_a_port_in_use_is_refused(released):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(Refused, match="cannot be had"):
+            das(released, "--port", taken.getsockname()[1], "--no-browser")
+
+
+def test_exact_counts_are_shown_as_such(tmp_path):
+    place = truth_here(tmp_path, *inputs().write(tmp_path))
+    told = json.loads(das(place, "--region", "Alabama", "--iteration", "1002", "--json"))
+    assert (told["group"]["margin"], told["law"]) == (0, "")
+    assert told["reading"].startswith("These are exact counts")
+    assert "NOT PRIVATE" in das(place, "--region", "Alabama")
+
+
+def test_a_copy_goes_into_a_new_folder(tmp_path, released):
+    das(released, "--export", tmp_path / "copy", "--part", "01")
+    assert (tmp_path / "copy/index.html").is_file()
+    with pytest.raises(Refused, match="holds something already"):
+        das(released, "--export", tmp_path / "copy")
+
+
+# -- a bottom-up release ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def histogram(tmp_path: Path) -> Path:
+    """The tables of a bottom-up release of 300 counties by sex, on a grid of quarters."""
+    out = tmp_path / "bottom-up"
+    (out / "parquet").mkdir(parents=True)
+    rows = [{"COUNTY": f"{n:05d}", "SEX": sex, "COUNT": n - 0.25, "MOE": 2.5} for n in range(300) for sex in "12"]
+    pq.write_table(pa.Table.from_pylist(rows), out / "parquet/histogram.parquet")
+    pq.write_table(pa.table({"COUNT": [89_550.0], "MOE": [61.0]}), out / "parquet/total.parquet")
+    manifest = {
+        "release": "Bottom-up histogram by the two-tailed geometric mechanism",
+        "run": "r1",
+        "spent": {"unbounded": {"decimal": 1.0}, "bounded": {"decimal": 2.0}},
+        "noise": {"law": "two-sided geometric", "variance": 4.0, "step": "1/4"},
+        "calibration": {"method": None},
+        "clipped": True,
+        "statements": {},
+        "files": {
+            f"parquet/{name}.parquet": file_digest(out / f"parquet/{name}.parquet") for name in ("histogram", "total")
+        },
+    }
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    return out
+
+
+def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
+    told = json.loads(das(histogram, "--json"))
+    assert [(table["name"], table["rows"]) for table in told["tables"]] == [("total", 1), ("histogram", 600)]
+    assert "Counts below 0 were set to 0" in told["reading"]
+    with serving(histogram) as page:
+        status, _, text = get(page, "/?view=margin/histogram&by_SEX=2&page=2")
+        assert (status, text.count("<tr>")) == (200, 101)
+        assert "page 2 of 3" in text
+        assert "198.75" in text  # the grid's quarters are not rounded away
+        _, _, rows = get(page, "/?view=margin/histogram&by_COUNTY=00007&format=csv")
+        assert rows.splitlines() == ["COUNTY,SEX,COUNT,MOE", "00007,1,6.75,2.5", "00007,2,6.75,2.5"]
+        _, _, rows = get(page, "/?view=margin/histogram&format=csv")
+        assert len(rows.splitlines()) == 601
+        injected = quote("1' OR '1'='1")
+        assert get(page, f"/?view=margin/histogram&by_SEX={injected}&format=csv")[2] == "COUNTY,SEX,COUNT,MOE\n"
+        for view in ("margin/nothing", "margin/..%2Ftotal", "region/STATE/01"):
+            assert get(page, f"/?view={view}")[0] == 404
+    for words in (["--region", "Alabama"], ["--export", histogram.parent / "copy"], ["--part", "01"]):
+        with pytest.raises(Refused, match="Detailed DHC-A"):
+            das(histogram, *words)

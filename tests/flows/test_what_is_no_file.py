@@ -1,0 +1,121 @@
+"""Every input of every command as a named pipe, a device or a folder, or damaged: a finding or one line, and exit 1."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.bottom_up.example import make_example
+from tests.flows.conftest import Das
+
+# The words of a command, with EX for a folder of good inputs, and which of them is no file.
+INPUTS = {
+    "config.json": ("validate EX/params EX/data", "params/config.json"),
+    "codes": ("validate EX/params EX/data", "params/race-and-ethnicity-codes.txt"),
+    "persons": ("validate EX/params EX/data", "data/person-records.txt"),
+    "GRF-C": ("validate EX/params EX/data", "data/GRF-C.txt"),
+    "mark": ("validate EX/params EX/data", "data/SYNTHETIC.json"),
+    "mark of a truth": ("truth EX/params EX/data EX/out", "data/SYNTHETIC.json"),
+    "table": ("bottom-up curve EX/table.parquet EX/domain.json --i-am-the-curator", "table.parquet"),
+    "table's mark": ("bottom-up curve EX/table.parquet EX/domain.json --i-am-the-curator", "SYNTHETIC.json"),
+    "domain": ("bottom-up run EX/table.parquet EX/domain.json EX/out --epsilon 1", "domain.json"),
+    "totals": (
+        "bottom-up run EX/table.parquet EX/domain.json EX/out --epsilon 1 --calibrate EX/totals.csv",
+        "totals.csv",
+    ),
+    "budgets": ("attribute-loss s-dhc --budgets EX/x", "x"),
+    "people": ("attribute-loss s-dhc --people EX/x", "x"),
+    "parameters": ("attribute-loss dhc-a EX/params", "params/config.json"),
+    "configuration": ("compare EX/params", "params/config.json"),
+    "manifest": ("tune EX/manifest.json", "manifest.json"),
+    "geography": ("spine EX/x EX/out", "x"),
+    "archive": ("spine EX/x.zip EX/out", "x.zip"),
+    "compressed": ("spine EX/x.csv.gz EX/out", "x.csv.gz"),
+    "columns": ("spine EX/data/GRF-C.txt EX/out --columns EX/x", "x"),
+    "allocation": ("spine EX/data/GRF-C.txt EX/out --allocation EX/x", "x"),
+    "extra": ("spine EX/data/GRF-C.txt EX/out --extra EX/x", "x"),
+    "blocks": ("synth EX/x EX/params EX/out", "x"),
+    "shares": ("synth EX/blocks.csv EX/params EX/out --shares EX/x", "x"),
+    "files to mark": ("synth --mark EX/data --yes", "data/GRF-C.txt"),
+    "ledger": ("ledger show --ledger EX/x", "x"),
+}
+
+
+@pytest.fixture
+def inputs(example: Path, tmp_path: Path) -> Path:
+    for name in ("params", "data"):
+        shutil.copytree(example / name, tmp_path / name)
+    make_example(tmp_path, 200, states=2, counties=1)
+    (tmp_path / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def one_cluster(shared_cluster: None, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextlib import nullcontext
+
+    monkeypatch.setattr("flows.commands.bottom_up.simulation.open_cluster", lambda *_: nullcontext(client))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_input_that_is_no_file(inputs: Path, das: Das, name: str, kind: str) -> None:
+    words, hostile = INPUTS[name]
+    path = inputs / hostile
+    path.unlink(missing_ok=True)
+    {"pipe": os.mkfifo, "device": lambda at: at.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
+    code, out, err = das(
+        *(word.replace("EX", str(inputs), 1) if word.startswith("EX/") else word for word in words.split())
+    )
+    assert code == 1, err
+    assert "refused: " in err
+    assert not (inputs / "out").exists()
+    if name in ("config.json", "codes", "persons", "GRF-C"):
+        assert {"pipe": "a named pipe", "device": "a device", "folder": "a folder"}[kind] in out
+
+
+def test_a_mark_is_never_written_through_a_pipe(inputs: Path, das: Das) -> None:
+    mark = inputs / "data/SYNTHETIC.json"
+    mark.unlink()
+    os.mkfifo(mark)
+    assert das("synth", "--mark", inputs / "data", "--yes")[0] == 0
+    assert mark.is_file()
+
+
+def damaged(path: Path) -> None:
+    """Overwrite the pages of a Parquet file, and leave its footer."""
+    content = bytearray(path.read_bytes())
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[4:end:7] = b"\x55" * len(content[4:end:7])
+    path.write_bytes(content)
+
+
+def test_a_damaged_page_is_a_finding(inputs: Path, das: Das) -> None:
+    damaged(inputs / "table.parquet")
+    code, out, _ = das("bottom-up", "curve", inputs / "table.parquet", inputs / "domain.json", "--i-am-the-curator")
+    assert (code, "is damaged and cannot be read" in out) == (1, True)
+
+
+def test_parquet_persons_without_row_groups_or_with_damaged_pages(inputs: Path, das: Das) -> None:
+    text = inputs / "data/person-records.txt"
+    header, *lines = text.read_text().splitlines()
+    rows = [line.split("|") for line in lines]
+    table = pa.table(
+        {name: pa.array(column) for name, column in zip(header.split("|"), zip(*rows, strict=True), strict=True)}
+    )
+    text.unlink()
+    parquet = inputs / "data/person-records.parquet"
+    with pq.ParquetWriter(parquet, table.schema):
+        pass
+    code, out, _ = das("validate", inputs / "params", inputs / "data")
+    assert (code, "person-records.parquet is empty" in out) == (1, True)
+    pq.write_table(table, parquet)
+    damaged(parquet)
+    code, out, _ = das("validate", inputs / "params", inputs / "data")
+    assert (code, "row group 1 is damaged and cannot be read" in out) == (1, True)
