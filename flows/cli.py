@@ -27,6 +27,10 @@ from flows.commands.runs.list import list_runs
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
+from flows.commands.tda.run import run as run_tda
+from flows.commands.tda.synth import synth as synth_tda
+from flows.commands.tda.truth import truth as truth_tda
+from flows.commands.tda.validate import validate as validate_tda
 from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
@@ -76,6 +80,14 @@ _group(
     "Per-attribute privacy semantics: the loss of a change of some attributes of one person.",
     s_dhc=s_dhc,
     dhc_a=dhc_a,
+)
+_group(
+    "tda",
+    "The TopDown Algorithm: a private database of persons and housing units by block.",
+    validate=validate_tda,
+    run=run_tda,
+    truth=truth_tda,
+    synth=synth_tda,
 )
 _group(
     "bottom-up",

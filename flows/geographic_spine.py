@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.execution.cluster import ClusterSettings, open_cluster_if
 from flows.execution.run import stages_at_once
 from flows.execution.settings import Location, state_home
+from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
 from tasks.spine.finish import Each, finish
 from tasks.spine.optimize import over
-from tasks.spine.options import read_allocation, read_columns, read_settings
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.state import State, survey
 from tasks.spine.summary import SpineSummary

@@ -130,7 +130,8 @@ def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
     lines = [f"[bold]{name}[/] {told['state']} (run {told['run']})"]
     if spent := told.get("spent"):
         charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
-        lines.append(f"   spent    {spent['unit']} {spent['unbounded']['decimal']:g}{charged}")
+        amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
+        lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
         lines.append(f"   release  {told['release']}")
     if told["accounts_together"]:
         lines.append(together_warning(told["accounts_together"]))

@@ -78,8 +78,8 @@ def spine(
     """
     from flows.execution.cluster import ClusterSettings, open_cluster_if
     from flows.execution.settings import state_home
+    from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
     from tasks.spine.optimize import optimize_spine, over
-    from tasks.spine.options import read_allocation, read_columns, read_settings
 
     changes = dict(_pair(text) for text in change or [])
     chosen = read_settings(settings.value, region.value, variant.value, changes)

@@ -10,6 +10,7 @@ from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Region
 from tasks.inputs.files import locate
+from tasks.top_down.run import TopDownRun
 
 # Core-seconds a million on a quiet core, in the ratios that benchmarks/stages.py measures on the nation. What is left
 # is told from these ratios alone, at the pace of the run so far.
@@ -56,3 +57,25 @@ def _persons(file: PersonFile) -> float:
         return float(filesystem.size(name)) / PERSON_BYTES
     with filesystem.open(name) as stream:
         return float(pq.ParquetFile(stream).metadata.num_rows)
+
+
+# Core-seconds of the TopDown Algorithm, as benchmarks/top_down.py measures them on Rhode Island.
+CHECKED = 2.0  # a million records
+DRAWN, WRITTEN, ESTIMATED = 0.05, 0.10, 0.20  # a thousand blocks: measured in estimation, released, solved
+
+
+def expected_top_down(run: TopDownRun) -> Expected | None:
+    """The core-seconds that each stage is expected to take; None before the blocks are read."""
+    if not (run / "prepared/blocks").exists():
+        return None
+    design, blocks = run.design, run.blocks
+    persons, thousands = sum(blocks.totals.values()) / 1e6, len(blocks.geography) / 1e3
+    drawn = thousands * (DRAWN + WRITTEN) if design.measurements else 0.0
+    return {
+        "validate": (CHECKED * (persons + int(blocks.quarters.sum()) / 1e6), 0),
+        "measure": (drawn, 0),
+        "estimate states": (thousands * ESTIMATED * 0.1, 0),
+        "estimate tracts": (thousands * ESTIMATED * 0.5, 0),
+        "estimate blocks": (thousands * (ESTIMATED * 0.4 + DRAWN), 0),
+        "release": (thousands * 0.05, 0),
+    }

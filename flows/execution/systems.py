@@ -5,9 +5,10 @@ from __future__ import annotations
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.settings import RunSettings
+from flows.execution.top_down_settings import TopDownSettings
 from tasks.lifecycle.run_directory import RunDirectory
 
-SYSTEMS: tuple[type[RunSettings], ...] = (DetailedDhcaSettings, BottomUpSettings)
+SYSTEMS: tuple[type[RunSettings], ...] = (DetailedDhcaSettings, BottomUpSettings, TopDownSettings)
 
 
 def load_settings(run: RunDirectory) -> RunSettings | None:

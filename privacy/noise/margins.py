@@ -116,7 +116,7 @@ class _Sum:
 
     def _characteristic(self, t: arb) -> arb:
         """phi(t)."""
-        powers = (law._characteristic(t) ** cells for law, cells in self.parts)
+        powers = (law.characteristic(t) ** cells for law, cells in self.parts)
         return reduce(mul, powers)
 
     def _tail(self, y: int) -> arb:
@@ -126,7 +126,7 @@ class _Sum:
             shares = [y]
         if sum(shares) > y:
             return arb(2)
-        tails = (law._tail_of_sum(cells, share) for (law, cells), share in zip(self.parts, shares, strict=True))
+        tails = (law.tail_of_sum(cells, share) for (law, cells), share in zip(self.parts, shares, strict=True))
         return sum(tails, arb(0))
 
     def _sine(self, j: int) -> arb:

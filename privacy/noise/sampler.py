@@ -128,7 +128,7 @@ def _lower_boundaries(law: Law, most: int) -> list[int] | None:
     raise ValueError(_TOO_WIDE)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=512)  # laws of a TopDown run: levels x shares x query groups
 def _tables(law: Law) -> tuple[Words, NDArray[np.int32]]:
     table = boundaries(law)
     guide = _guide(table)

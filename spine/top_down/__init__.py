@@ -27,21 +27,39 @@ Failures
     solver (`das-flows[solvers]`); otherwise the best feasible iterate goes on. Each is told in its `Solve`. Estimates
     that would break an invariant or a sum raise `EstimationError`, which names the step and the rule, never a count.
 
-Kernels are compiled by numba at first use and cached where NUMBA_CACHE_DIR points when numba is first imported.
+Kernels are compiled by numba at first use and cached where NUMBA_CACHE_DIR points when numba is first imported; that is
+when a name of `spine.top_down.descend` is first asked for, not when this package is imported.
 """
 
-from spine.top_down.descend import (
-    EstimationError,
-    Plan,
-    Solve,
-    estimate_below,
-    estimate_children,
-    estimate_roots,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from spine.top_down.histogram import PERSONS, PRODUCTS, UNITS, Estimates, Product, TrueHistograms, joined, summed
 from spine.top_down.invariants import Invariants, invariants
 from spine.top_down.measurements import Measure, NoisyAnswers
 from spine.top_down.queries import exact_answers, query_group
+
+if TYPE_CHECKING:
+    from spine.top_down.descend import (
+        EstimationError,
+        Plan,
+        Solve,
+        estimate_below,
+        estimate_children,
+        estimate_roots,
+    )
+
+_COMPILED = ("EstimationError", "Plan", "Solve", "estimate_below", "estimate_children", "estimate_roots")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs compiled kernels, and with it numba, when it is first asked for."""
+    if name not in _COMPILED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("spine.top_down.descend"), name)
+
 
 __all__ = [
     "PERSONS",

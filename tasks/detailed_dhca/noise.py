@@ -13,8 +13,7 @@ from privacy.noise.randomness import Keystream, RunSecret, query_key
 from tasks.detailed_dhca.domain import DETAILS, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, Authorization, is_truth, read_secret
-from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.authorization import Authorization, read_drawing, read_secret
 
 
 class Noise(Protocol):
@@ -72,13 +71,9 @@ class NoNoise:
 
 
 def open_noise(run: DetailedRun, level: Level) -> Noise:
-    """The noise of a level of a run. Raises Failed as `read_secret` does."""
-    if is_truth(run):
-        if (run / SECRET).exists() or (run / AUTHORIZATION).exists():
-            raise Failed("noise: a run that may draw noise is never without it")
-        return NoNoise()
-    secret, authorization = read_secret(run)
-    return RunNoise(level, secret, authorization, run)
+    """The noise of a level of a run. Raises Failed as `read_drawing` does."""
+    drawing = read_drawing(run)
+    return NoNoise() if drawing is None else RunNoise(level, *drawing, run)
 
 
 def estimate_words(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> NDArray[np.uint64]:

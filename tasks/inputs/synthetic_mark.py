@@ -90,9 +90,14 @@ def write_mark(
     """
     names = data_files(data)
     mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names})
+    save_mark(data, mark)
+    return mark
+
+
+def save_mark(data: Path, mark: Mark) -> None:
+    """Write a mark beside the files that it covers."""
     with whole(data / MARK_FILE) as temporary:  # never through a named pipe or a link that has its name
         temporary.write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
-    return mark
 
 
 def data_files(data: Path) -> list[str]:

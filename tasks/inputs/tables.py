@@ -179,7 +179,13 @@ class Column:
 
 
 def read_table(
-    path: str, file: str, columns: Sequence[str], *, more: bool = False, dictionary: bool = False
+    path: str,
+    file: str,
+    columns: Sequence[str],
+    *,
+    more: bool = False,
+    dictionary: bool = False,
+    delimiter: str = DELIMITER,
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read a whole table of text columns, and the column LINE; None and findings where that cannot be done."""
     try:
@@ -190,24 +196,24 @@ def read_table(
         return None, [Finding(file, "the file does not exist")]
     except OSError as error:
         return None, [Finding(file, f"the file cannot be read: {why(error)}")]
-    header = split_header(start[:begin])
+    header = split_header(start[:begin], delimiter)
     if start and (found := check_header(file, header, columns, more=more)):
         return None, found
     if not body[:HEADER_BYTES].strip() and not body.strip():
         return None, [Finding(file, f"{file} is empty. This fails validation as records are expected.")]
-    table, found = parse_rows(file, body, header, columns, dictionary=dictionary)
+    table, found = parse_rows(file, body, header, columns, dictionary=dictionary, delimiter=delimiter)
     if table is not None:
-        table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table)), pa.int32()))
+        table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table), delimiter), pa.int32()))
     return table, [_below_header(finding) for finding in found]
 
 
-def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int32]:
+def _row_lines(body: bytes, width: int, rows: int, delimiter: str) -> NDArray[np.int32]:
     """The lines of the file on which the parsed rows stand, below its header."""
     tail = body[-HEADER_BYTES:]
     after_last_row = tail[len(tail.rstrip()) :].count(b"\n")
     if count_newlines(body) - after_last_row + 1 == rows:  # no blank line in between and no row left out
         return np.arange(2, rows + 2, dtype=np.int32)
-    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width)], np.int32)
+    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width, delimiter)], np.int32)
 
 
 def _below_header(finding: Finding) -> Finding:

@@ -91,3 +91,18 @@ def is_truth(run: RunDirectory) -> bool:
     Such a run is marked from its first moment and can never be released as private.
     """
     return (run / TRUTH).exists()
+
+
+def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:
+    """What a run's noise follows from; None for a truth, which has none.
+
+    Raises
+    ------
+    Failed
+        as `read_secret` does; and for a truth that could draw.
+    """
+    if not is_truth(run):
+        return read_secret(run)
+    if (run / SECRET).exists() or (run / AUTHORIZATION).exists():
+        raise Failed("noise: a run that may draw noise is never without it")
+    return None

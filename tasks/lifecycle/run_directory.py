@@ -2,7 +2,7 @@
 
 ```
 RUN/            0700
-  run.json        the settings it was started with; of a bottom-up run, bottom-up.json
+  run.json        the settings it was started with; of a bottom-up run, bottom-up.json, of a TopDown run, top-down.json
   secret          0600, made with the ledger's row, gone when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
   lock            one process a run
@@ -31,6 +31,8 @@ from tasks.lifecycle.files import RUNS_HERE, remove
 
 SETTINGS = "run.json"
 BOTTOM_UP_SETTINGS = "bottom-up.json"
+TOP_DOWN_SETTINGS = "top-down.json"
+ALL_SETTINGS = (SETTINGS, BOTTOM_UP_SETTINGS, TOP_DOWN_SETTINGS)
 STAGES = ("prepared", "persons", "counts", "noisy")  # what stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

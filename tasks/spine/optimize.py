@@ -15,10 +15,10 @@ from distributed import Client
 from spine.allocations import Allocation
 from spine.settings import SpineSettings
 from tasks.inputs.blocks.columns import GRFC, Columns
+from tasks.inputs.blocks.geography import needed
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import ended, submit
 from tasks.spine.finish import Each, finish
-from tasks.spine.geography import needed
 from tasks.spine.prepare import prepare
 from tasks.spine.state import survey
 from tasks.spine.summary import SpineSummary
@@ -44,10 +44,10 @@ def optimize_spine(
 ) -> SpineSummary:
     """Build, measure and optimize the spine of a block table and write it to the directory `out`.
 
-    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.spine.geography`). allocation: of the privacy-loss
-    budget; the production run's where none is given. states: only these FIPS codes. marginals: cells to report standard
-    errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by block
-    (`tasks.spine.extra`). each: how to map a function over states; one after the other here.
+    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.inputs.blocks.geography`). allocation: of the
+    privacy-loss budget; the production run's where none is given. states: only these FIPS codes. marginals: cells to
+    report standard errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by
+    block (`tasks.inputs.blocks.extra`). each: how to map a function over states; one after the other here.
     Refused for bad input, and for an `out` that holds something.
     """
     prepared = prepare(

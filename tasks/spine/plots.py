@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")  # no display, in a worker or on a server
 import matplotlib.pyplot as plt
+import matplotlib.ticker
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -19,34 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from spine.hierarchy import Spine, changes
+from tasks.lifecycle.pictures import INK, STYLE, svg
 from tasks.spine.state import SPINES
 from tasks.spine.titles import CLASSES, LEVEL_ORDER, LEVELS, NAMES
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
-_INK = "#010203"  # stands for the page's text colour
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "das-flows",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": _INK,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#8b93a1",
-    "grid.alpha": 0.3,
-    "legend.frameon": False,
-}
 
 
 def distances(entities: pd.DataFrame, classes: Sequence[str]) -> str:
     """Return the share of each class's entities within a given OSED, by spine."""
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, len(classes), figsize=(3.2 * len(classes), 3), sharey=True, squeeze=False)
         for axis, name in zip(axes[0], classes, strict=True):
             of_class = entities[(entities["class"] == name) & ~entities["outside"]]
@@ -60,12 +39,12 @@ def distances(entities: pd.DataFrame, classes: Sequence[str]) -> str:
             axis.set_xlabel("OSED at most")
             _plain_log(axis)
         axes[0, 0].set_ylabel("share of the class")
-        return _svg(_legend(figure))
+        return svg(_legend(figure))
 
 
 def errors(classes: pd.DataFrame, marginal: str) -> str:
     """Return the mean standard error of a cell in each class, by spine."""
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(8, 0.42 * len(classes) + 1.3))
         rows = np.arange(len(classes))[::-1]
         columns = [classes[f"se_mean_{marginal}_{which}"].to_numpy() for which in SPINES]
@@ -75,7 +54,7 @@ def errors(classes: pd.DataFrame, marginal: str) -> str:
         axis.set_yticks(rows, [CLASSES.get(name, name) for name in classes["class"]])
         axis.set(xscale="log", xlabel=f"mean standard error of {marginal}", ylim=(-0.6, len(classes) - 0.4))
         _plain_log(axis)
-        return _svg(_legend(figure))
+        return svg(_legend(figure))
 
 
 def fanouts(levels: pd.DataFrame) -> str:
@@ -83,7 +62,7 @@ def fanouts(levels: pd.DataFrame) -> str:
 
     Largest (marker), 5th to 95th percentile (line), quartiles (bar), median (gap).
     """
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         rows = levels[levels["fanout_max"].notna()].reset_index(drop=True)
         figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.6))
         y = _row_positions(rows)
@@ -91,7 +70,7 @@ def fanouts(levels: pd.DataFrame) -> str:
             which, of = str(row["spine"]), {name: float(row[f"fanout_{name}"]) for name in _SPREAD}
             axis.plot([of["p5"], of["p95"]], [place, place], color=COLOURS[which], lw=1.5)
             axis.plot([of["p25"], of["p75"]], [place, place], color=COLOURS[which], lw=7, solid_capstyle="butt")
-            axis.plot(of["p50"], place, "|", color=_INK, ms=11, mew=2)
+            axis.plot(of["p50"], place, "|", color=INK, ms=11, mew=2)
             axis.plot(of["max"], place, MARKERS[which], color=COLOURS[which], ms=5, mfc="none")
         axis.set_yticks(
             y,
@@ -103,7 +82,7 @@ def fanouts(levels: pd.DataFrame) -> str:
         axis.tick_params(axis="y", length=0)
         axis.set(xscale="log", xlabel="children of a geounit")
         _plain_log(axis)
-        return _svg(_legend(figure))
+        return svg(_legend(figure))
 
 
 _SPREAD = ("p5", "p25", "p50", "p75", "p95", "max")
@@ -154,13 +133,13 @@ def hierarchies(found: Mapping[str, Hierarchy]) -> str:
     Coloured where one entity holds all of a geounit.
     """
     rows = max(len(h.levels) for h in found.values()) + 1
-    with plt.rc_context({**_STYLE, "axes.grid": False}):
+    with plt.rc_context({**STYLE, "axes.grid": False}):
         figure, axes = plt.subplots(len(found), 1, figsize=(10, 0.62 * rows * len(found) + 0.8), squeeze=False)
         for axis, (which, drawn) in zip(axes[:, 0], found.items(), strict=True):
             _draw(axis, drawn)
             axis.set_title(f"{NAMES[which].capitalize() if which != 'aian' else 'AIAN'} spine", loc="left")
         figure.tight_layout()
-        return _svg(figure)
+        return svg(figure)
 
 
 def _draw(axis: Axes, drawn: Hierarchy) -> None:
@@ -170,12 +149,12 @@ def _draw(axis: Axes, drawn: Hierarchy) -> None:
     for row, (_, starts, shares) in enumerate(bars):
         ends = np.append(starts[1:], blocks)
         colours = [_fill(drawn.entity[a:b], drawn.aian[a:b]) for a, b in zip(starts, ends, strict=True)]
-        edges: Any = {} if shares is None else {"edgecolor": _INK, "linewidth": 0.5}
+        edges: Any = {} if shares is None else {"edgecolor": INK, "linewidth": 0.5}
         axis.bar(starts, 0.86, ends - starts, bottom=-row, align="edge", color=colours, **edges)
         if shares is not None:
             for a, b, share in zip(starts, ends, shares, strict=True):
                 if share == 0:  # an only child: its share stands with its parent
-                    axis.plot((a + b) / 2, 0.43 - row, "o", ms=2.4, color=_INK)
+                    axis.plot((a + b) / 2, 0.43 - row, "o", ms=2.4, color=INK)
     names = [f"{_level(name)} ({blocks if shares is None else len(starts):,})" for name, starts, shares in bars]
     axis.set_yticks([0.43 - row for row in range(len(bars))], names)
     axis.set(xlim=(0, blocks), ylim=(1 - len(bars), 0.9), xticks=[])
@@ -208,12 +187,3 @@ def _legend(figure: Figure) -> Figure:
 def _plain_log(axis: Axes) -> None:
     axis.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
-
-
-def _svg(figure: Figure) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    plt.close(figure)
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
-    return re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", svg, count=1)

@@ -17,8 +17,8 @@ from spine.production import allocation_for
 from spine.settings import SpineSettings
 from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.files import input_digests
+from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.errors import Refused
-from tasks.spine.geography import read_geography
 from tasks.spine.state import Plan, save_geography
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.

@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from spine.geocodes import digits, geocodes
 from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.variance import Root, cell_variance, downward, upward
+from tasks.lifecycle.arrow import text
 from tasks.spine.entities import Family, Roots, measure_families
-from tasks.spine.geocodes import digits, geocodes, text
 from tasks.spine.state import Plan, build, load_geography, reported_families
 
 

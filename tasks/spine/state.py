@@ -19,12 +19,12 @@ from spine.allocations import Allocation
 from spine.build import aian, conventional, optimized
 from spine.bypass import bypass
 from spine.entities import Entities, entities, in_aian
+from spine.geocodes import largest_counters
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.settings import SpineSettings
 from spine.variance import upward
 from spine.workload import WORKLOADS, Part, marginal_parts
-from tasks.spine.geocodes import largest_counters
 
 SPINES = ("conventional", "aian", "optimized")
 TRACTS_DRAWN = 10  # a county of about this many tracts fits a drawing

@@ -19,7 +19,7 @@ from spine.geography import Geography
 from spine.hierarchy import Spine
 from spine.osed import osed
 from spine.settings import PRODUCTS, SpineSettings, settings_for
-from tasks.spine.geography import read_geography
+from tasks.inputs.blocks.geography import read_geography
 
 
 @pytest.fixture(scope="module")

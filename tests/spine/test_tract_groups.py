@@ -20,7 +20,7 @@ from spine.objective import lexicographically_no_larger, objectives
 from spine.osed import osed
 from spine.settings import SpineSettings, settings_for
 from spine.tract_groups import _premerged, with_tract_groups
-from tasks.spine.geography import read_geography
+from tasks.inputs.blocks.geography import read_geography
 
 
 def with_groups(variant: Any = "paper", **changes: Any) -> SpineSettings:

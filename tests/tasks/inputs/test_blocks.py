@@ -16,9 +16,9 @@ from spine_cases import blocks_table
 from spine.settings import settings_for
 from tasks.inputs.blocks.columns import PL94_FIELDS
 from tasks.inputs.blocks.files import input_digests
+from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.spine.geography import read_geography
 from tasks.synth.blocks import grf_rows, read_blocks
 
 PERSONS = settings_for("pl94-persons", occupied_only=False)

@@ -13,9 +13,9 @@ from tasks.attribute_loss.phsafe import read_phsafe_budgets
 from tasks.bottom_up.domain import read_domain
 from tasks.inputs.configuration import parse_configuration
 from tasks.inputs.level_budgets import read_settings
+from tasks.inputs.spine_options import read_allocation, read_columns
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.errors import Refused
-from tasks.spine.options import read_allocation, read_columns
 from tasks.synth.params import read_config
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -13,10 +13,10 @@ from block_files import geographic_header, segment_3
 from spine_cases import blocks_table, write_grfc
 
 from spine.settings import settings_for
+from tasks.inputs.blocks.geography import read_geography
+from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
 from tasks.lifecycle.errors import Refused
-from tasks.spine.geography import read_geography
 from tasks.spine.optimize import spine_columns_missing
-from tasks.spine.options import read_allocation, read_columns, read_settings
 
 PERSONS = settings_for("pl94-persons")
 DHC = settings_for("dhc-persons")

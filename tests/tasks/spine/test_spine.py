@@ -13,10 +13,10 @@ import pytest
 from spine_cases import blocks_table, write_grfc
 
 from spine.settings import PRODUCTS, settings_for
+from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.spine.optimize import on_client, optimize_spine
-from tasks.spine.options import read_allocation, read_settings
 
 PERSONS = settings_for("pl94-persons")
 
@@ -93,7 +93,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
     from spine.production import allocation_for
     from spine.variance import cell_variance, entity_sums, root_of, upward
     from spine.workload import WORKLOADS, marginal_parts
-    from tasks.spine.geography import read_geography
+    from tasks.inputs.blocks.geography import read_geography
 
     optimize_spine(grfc, tmp_path / "spine", PERSONS)
     found = pd.read_csv(tmp_path / "spine" / "entities.csv", dtype={"code": str})

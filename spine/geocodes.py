@@ -8,7 +8,6 @@ county, its pieces get a counter as well.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.build import county_codes
@@ -56,15 +55,6 @@ def digits(number: IntArray, width: int) -> Digits:
     """Return the (n, width) ASCII digits of integers, zero-padded."""
     powers = 10 ** np.arange(width - 1, -1, -1, dtype=np.int64)
     return (number[:, None] // powers % 10 + ord("0")).astype(np.uint8)
-
-
-def text(codes: Digits) -> pa.Array:
-    """Return rows of digits as one Arrow string array."""
-    rows, width = codes.shape
-    offsets = np.arange(rows + 1, dtype=np.int64) * width
-    return pa.Array.from_buffers(
-        pa.large_string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(codes))]
-    )
 
 
 def _counter(spine: Spine, level: int) -> IntArray:

@@ -28,12 +28,12 @@ from spine.geography import (
 )
 from spine.settings import SpineSettings
 from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.blocks.extra import with_extra
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.pl94 import with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
-from tasks.spine.extra import with_extra
 
 _WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
 
@@ -49,7 +49,7 @@ def read_geography(
 
     source: a block table (docs/spec/files.md#block-tables) or a directory of them, plain or compressed, local or an
     fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
-    extra: a table of prims and living quarters by block (`tasks.spine.extra`).
+    extra: a table of prims and living quarters by block (`tasks.inputs.blocks.extra`).
     Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
     """
     try:

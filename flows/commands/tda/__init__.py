@@ -1,0 +1,1 @@
+"""`das tda`: the TopDown Algorithm, from records to a private database by block."""

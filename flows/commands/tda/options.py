@@ -1,0 +1,65 @@
+"""Options that the `das tda` commands share, and the settings that they make."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.spine import Region
+
+if TYPE_CHECKING:
+    from flows.execution.top_down_settings import TopDownSettings
+
+
+class Kind(StrEnum):
+    """The spines there are."""
+
+    conventional = "conventional"
+    aian = "aian"
+    optimized = "optimized"
+
+
+class Mechanism(StrEnum):
+    """The privacy definitions, by the noise that meets them."""
+
+    zcdp = "zcdp"
+    pure = "pure"
+
+
+class ProductOption(StrEnum):
+    """The products of the redistricting data."""
+
+    persons = "persons"
+    units = "units"
+
+
+DataArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="DATA", help="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."),
+]
+RegionOption = Annotated[Region, typer.Option(help="US or Puerto Rico.")]
+GeographyOption = Annotated[
+    str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
+]
+QuartersOption = Annotated[
+    str | None, typer.Option(help="Declared living quarters by block.", show_default="DATA/quarters.csv")
+]
+TotalsOption = Annotated[str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")]
+StateOption = Annotated[list[int] | None, typer.Option("--only", help="Only this state, by FIPS code; repeatable.")]
+ProductsOption = Annotated[
+    list[ProductOption] | None, typer.Option("--product", help="Only this product.", show_default="persons and units")
+]
+
+
+def settings_of(**values: Any) -> TopDownSettings:
+    """Return the settings of a run from what a person typed; what is None keeps its default. Raises Refused."""
+    from flows.execution.top_down_settings import TopDownSettings
+
+    return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})
+
+
+def names(chosen: list[ProductOption] | None) -> tuple[str, ...] | None:
+    """Return the products chosen, None for all."""
+    return tuple(product.value for product in chosen) if chosen else None

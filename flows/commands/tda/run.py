@@ -1,0 +1,164 @@
+"""`das tda run`: the TopDown Algorithm from files to release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from flows.commands.options import RunOptions, folder, with_run_options
+from flows.commands.runner import FlowCommand, told_lines
+from flows.commands.spine import Region
+from flows.commands.tda.options import (
+    DataArgument,
+    GeographyOption,
+    Kind,
+    Mechanism,
+    ProductsOption,
+    QuartersOption,
+    RegionOption,
+    StateOption,
+    TotalsOption,
+    names,
+    settings_of,
+)
+from flows.reports.terminal import err
+
+if TYPE_CHECKING:
+    from flows.execution.top_down_settings import TopDownSettings
+    from tasks.top_down.design import Design
+
+
+@with_run_options
+def run(
+    context: typer.Context,
+    data: DataArgument = None,
+    release: Annotated[
+        Path | None,
+        typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us or OUT/pr.", callback=folder),
+    ] = None,
+    geography: GeographyOption = None,
+    quarters: QuartersOption = None,
+    totals: TotalsOption = None,
+    region: RegionOption = Region.us,
+    only: StateOption = None,
+    spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = Kind.optimized,
+    product: ProductsOption = None,
+    us_level: Annotated[
+        bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
+    ] = None,
+    mechanism: Annotated[Mechanism, typer.Option(help="Discrete Gaussian or two-sided geometric noise.")] = (
+        Mechanism.zcdp
+    ),
+    persons_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
+    units_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
+    persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
+    units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
+    l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Microdata also as text, a row a record.")] = False,
+    measurements: Annotated[
+        bool, typer.Option(help="Release the noisy measurements: left out, they are gone for good.")
+    ] = True,
+    *,
+    options: RunOptions,
+) -> None:
+    """Release a private database of persons and housing units by block.
+
+    OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json and
+    report.html. Persons and units are charged together, before any noise is drawn. What is declared (state totals,
+    housing units and group quarters by block) is published as it is.
+
+    A run that stops is taken up by --resume ID without spending again; its id is printed at the start.
+
+    **Example:** `das tda run data/ out/ --account census-2020`
+
+    **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
+    """
+    from flows.execution.settings import new_run_id
+
+    def begin() -> list[TopDownSettings]:
+        if data is None or release is None:
+            raise typer.BadParameter("DATA and OUT are needed, or --resume ID")
+        settings = settings_of(
+            **options.settings(options.run_id or new_run_id("tda", region.value)),
+            data=data,
+            out=str(release),
+            geography=geography,
+            quarters=quarters,
+            totals=totals,
+            region=region.value,
+            states=tuple(only or ()),
+            spine=spine.value,
+            products=names(product),
+            nation=us_level,
+            mechanism=mechanism.value,
+            persons_budget=persons_budget,
+            units_budget=units_budget,
+            persons_allocation=persons_allocation,
+            units_allocation=units_allocation,
+            rounding="l1" if l1 else "program",
+            microdata="text" if text else "parquet",
+            measurements=measurements,
+        )
+        err.print(spend_table(settings.design()))
+        return [settings]
+
+    command().run(context, options, begin)
+
+
+def command() -> FlowCommand[TopDownSettings]:
+    """Return what the command adds to the run of its flow."""
+    from flows.execution.top_down_settings import TopDownSettings
+
+    return FlowCommand(TopDownSettings, _flow, _tell, lambda told: told[0], _summary)
+
+
+def spend_table(design: Design) -> Table:
+    """Return what a run will spend, with the US level and without it."""
+    from privacy.accounting.conversions import epsilon
+    from tasks.lifecycle.manifest import DELTA
+
+    unit = "rho" if design.definition == "zcdp" else "epsilon"
+    table = Table("product", "one record replaced", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
+    table.title_justify = "left"
+    with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.region]
+    for nation in with_us:
+        where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.region]
+        for product in design.products:
+            amount = design.cost(product, nation)
+            told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+            table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{told:.3f}")
+    return table
+
+
+def _flow(settings: TopDownSettings) -> str | None:
+    from flows.top_down import top_down
+
+    return top_down(settings)
+
+
+def _tell(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    if not manifest:
+        return {}
+    products = manifest["products"]
+    return {
+        "states": manifest["states"],
+        "geounits": {product: told["geounits"] for product, told in products.items()},
+        "failed_parents": {product: len(told["failed"]) for product, told in products.items()},
+    }
+
+
+def _summary(runs: list[dict[str, Any]]) -> str:
+    (told,) = runs
+    lines = told_lines("TOP DOWN", told)
+    for product, geounits in told.get("geounits", {}).items():
+        counts = ", ".join(f"{number:,} {level.replace('_', ' ')}" for level, number in geounits.items())
+        lines.append(f"   {product:<8} {counts}")
+        if failed := told["failed_parents"][product]:
+            lines.append(f"            {failed} parents were not solved by the first method: see manifest.json")
+    if told.get("release"):
+        lines.append(f"   report   {told['release']}/report.html")
+    return "\n".join(lines)

@@ -1,0 +1,50 @@
+"""`das tda synth`: synthetic persons and living quarters on real blocks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from flows.commands.spine import Region
+from flows.commands.tda.options import RegionOption, StateOption
+from flows.reports.terminal import Json, err, show
+
+
+def synth(
+    geography: Annotated[str, typer.Argument(help="Block tables, as das spine reads them.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder to make.")],
+    region: RegionOption = Region.us,
+    only: StateOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
+    text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make the input of `das tda run`: persons and units that describe nobody, on the blocks of a real geography.
+
+    Populations are those of the block table where it has them, else drawn. Group quarters, housing units, ethnicity and
+    races follow published shares. DATA is marked synthetic: runs on it charge nothing.
+
+    **Example:** `das tda synth ri2020.pl.zip ri/`
+    """
+    from tasks.top_down.synth import synthesize
+
+    columns = TextColumn("states"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=err, transient=True, disable=as_json or not err.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        made = synthesize(
+            geography,
+            data,
+            seed=seed,
+            region=region.value,
+            states=only or (),
+            form="text" if text else "parquet",
+            told=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    lines = (
+        f"{made.persons:,} persons, {made.units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
+    )
+    show(asdict(made), lambda: f"{lines}\nnext: das tda run {made.data} out/", as_json=as_json)

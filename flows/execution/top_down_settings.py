@@ -1,0 +1,115 @@
+"""The settings of a run of the TopDown Algorithm."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from flows.execution.settings import Location, RunSettings
+from spine.settings import Region
+from tasks.inputs.files import locate
+from tasks.inputs.spine_options import read_allocation, read_settings
+from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
+from tasks.top_down.design import ENGINE, Design, Kind, ProductName, asked_digest
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.tables import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE, Tables, public_digests
+
+FORMS = ("parquet", "txt")
+
+
+class TopDownSettings(RunSettings):
+    """What one run of the TopDown Algorithm reads, writes and may spend: the release of one region."""
+
+    SYSTEM = "top-down"
+    COMMAND = "das tda run"
+    FILE = TOP_DOWN_SETTINGS
+
+    data: Location = Field(description="Folder of persons and units (.txt or .parquet), quarters.csv, states.csv.")
+    geography: Location | None = Field(
+        default=None, description="Block tables, as das spine reads them; GRF-C in DATA."
+    )
+    quarters: Location | None = Field(default=None, description="Declared living quarters by block; quarters.csv.")
+    totals: Location | None = Field(default=None, description="Declared population by state; states.csv.")
+    region: Region = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
+    spine: Kind = Field(default="optimized", description="conventional, aian or optimized.")
+    products: tuple[ProductName, ...] = Field(default=("persons", "units"), min_length=1)
+    mechanism: Literal["zcdp", "pure"] = "zcdp"
+    changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
+    persons_allocation: Location | None = Field(default=None, description="A JSON file; production's by default.")
+    units_allocation: Location | None = Field(default=None, description="A JSON file; production's by default.")
+    persons_budget: str | None = Field(default=None, description="Another rho or epsilon, an exact fraction.")
+    units_budget: str | None = Field(default=None, description="Another rho or epsilon, an exact fraction.")
+    states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
+    nation: bool | None = Field(default=None, description="Measure the US level; by default where all states are.")
+    rounding: Literal["program", "l1"] = "program"
+    microdata: Literal["parquet", "text"] = Field(default="parquet", description="text: a row a record as well.")
+    measurements: bool = Field(default=True, description="Release the noisy measurements.")
+
+    @property
+    def directory(self) -> TopDownRun:
+        """The confidential directory of the run, which must have its id."""
+        return TopDownRun(self.runs / str(self.run_id))
+
+    @property
+    def folder(self) -> str:
+        """The folder of OUT that the release goes to."""
+        return self.region
+
+    @property
+    def tables(self) -> Tables:
+        """Where the inputs lie."""
+        data = self.data.rstrip("/")
+        return Tables(
+            persons=_records(data, "persons") if "persons" in self.products else None,
+            units=_records(data, "units") if "units" in self.products else None,
+            geography=self.geography or f"{data}/{GEOGRAPHY}",
+            quarters=self.quarters or f"{data}/{QUARTERS_FILE}",
+            totals=self.totals or f"{data}/{TOTALS_FILE}",
+            mark=f"{data}/{MARK_FILE}",
+        )
+
+    def design(self) -> Design:
+        """Return what the run is to do. Raises Refused for what cannot be."""
+        changes = self.changes | {"mechanism": self.mechanism}
+        products = tuple(dict.fromkeys(self.products))
+        settings = {name: read_settings(ENGINE[name], self.region, "production", changes) for name in products}
+        own = {
+            "persons": (self.persons_allocation, self.persons_budget),
+            "units": (self.units_allocation, self.units_budget),
+        }
+        allocations = {name: read_allocation(*own[name], settings[name]) for name in products}
+        for name, allocation in allocations.items():
+            if tuple(allocation.levels) != settings[name].levels:
+                levels = ", ".join(settings[name].levels)
+                raise Refused(f"the allocation of {name} is not for the levels {levels}")
+        if self.nation and self.region == "pr":
+            raise Refused("Puerto Rico stands below no nation: its spine begins with itself")
+        return Design(
+            region=self.region,
+            kind=self.spine,
+            products=products,
+            settings=settings,
+            allocations=allocations,
+            states=tuple(sorted(self.states)),
+            nation=self.nation,
+            rounding=self.rounding,
+            microdata=self.microdata,
+            measurements=self.measurements,
+        )
+
+    def configuration_digest(self) -> str:
+        """Return the digest of the design and of the public files. Raises Refused."""
+        try:
+            return asked_digest(self.design(), public_digests(self.tables))
+        except OSError as error:
+            raise Refused(f"{self.data}: {error.strerror or 'a file cannot be read'}") from None
+
+
+def _records(data: str, name: str) -> str:
+    """The file of a product's records: Parquet where there is one, else text."""
+    filesystem, folder = locate(data)
+    found = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
+    return found[0] if found else f"{data}/{name}.txt"

@@ -1,0 +1,116 @@
+"""A large table of records by chunks: 64 MiB of text or a row group of Parquet, its columns as dictionaries of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.inputs.files import digest_file, locate, read_bytes, read_lines
+from tasks.inputs.findings import Finding
+from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
+from tasks.lifecycle.digests import CHUNK_BYTES, combine
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table of records and the columns that are read of it; it may have more."""
+
+    path: str
+    header: tuple[str, ...]
+    columns: tuple[str, ...]
+    delimiter: str = "|"
+
+    @property
+    def name(self) -> str:
+        """The file's name, as findings give it."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def parquet(self) -> bool:
+        """True for Parquet, False for text."""
+        return self.path.endswith(".parquet")
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks."""
+        filesystem, name = locate(self.path)
+        if self.parquet:
+            with filesystem.open(name) as stream:
+                return int(pq.ParquetFile(stream).num_row_groups)
+        return max(1, -(-int(filesystem.size(name)) // CHUNK_BYTES))
+
+    def digest(self, of_chunks: Sequence[str]) -> str:
+        """The digest of the file: of text from those of its chunks, Parquet is read for it."""
+        return digest_file(self.path) if self.parquet else combine(bytes.fromhex(each) for each in of_chunks)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk as read: no table where it has no row or cannot be parsed.
+
+    lines: its own lines (rows, for Parquet). digest: of its bytes, empty for Parquet. place: the line of a row, counted
+    from the chunk's first line.
+    """
+
+    table: pa.Table | None
+    lines: int
+    digest: str
+    place: Callable[[int], int]
+    findings: list[Finding]
+
+
+def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple[TableFile | None, list[Finding]]:
+    """A table by path or URL and the findings of its header; None where it cannot be read at all."""
+    name = path.rsplit("/", 1)[-1]
+    filesystem, local = locate(path)
+    try:
+        if path.endswith(".parquet"):
+            with filesystem.open(local) as stream:
+                header = list(pq.read_schema(stream).names)
+        else:
+            start = read_bytes(path, 0, 65536)
+            header = split_header(start.partition(b"\n")[0], delimiter) if start else []
+    except FileNotFoundError:
+        return None, [Finding(name, "the file does not exist")]
+    except OSError as error:
+        return None, [Finding(name, f"the file cannot be read: {error.strerror or type(error).__name__}")]
+    except pa.ArrowException:
+        return None, [Finding(name, "is not a Parquet file")]
+    if not header:
+        return None, [Finding(name, f"{name} is empty. This fails validation as records are expected.")]
+    found = check_header(name, header, columns, more=True, show=False)
+    return (None if found else TableFile(path, tuple(header), tuple(columns), delimiter)), found
+
+
+def read_chunk(file: TableFile, number: int) -> Chunk:
+    """Read one chunk."""
+    return (_row_group if file.parquet else _text)(file, number)
+
+
+def _text(file: TableFile, number: int) -> Chunk:
+    lines = read_lines(file.path, number, CHUNK_BYTES)
+    body = lines.body if lines.body.strip() else b""
+    table, found = parse_rows(file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter)
+    place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
+    return Chunk(table if table is None or len(table) else None, lines.count, lines.digest, place, found)
+
+
+def _row_group(file: TableFile, number: int) -> Chunk:
+    filesystem, name = locate(file.path)
+    place = lambda row: row + 1  # noqa: E731
+    with filesystem.open(name) as stream:
+        group = pq.ParquetFile(stream)
+        rows = group.metadata.row_group(number).num_rows
+        try:
+            table = group.read_row_group(number, columns=list(file.columns))
+            text = {
+                column: table[column].cast(pa.string()).fill_null("").dictionary_encode() for column in file.columns
+            }
+        except pa.ArrowException:
+            return Chunk(
+                None, rows, "", place, [Finding(file.name, "a column holds neither text nor numbers", rows=rows)]
+            )
+    return Chunk(pa.table(text) if rows else None, rows, "", place, [])

@@ -1,0 +1,47 @@
+"""The budget check: one reservation for persons and units, and with it the run's secret. It gates all noise."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from spine.noise import replacement_cost
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.design import ProductName, asked_digest
+from tasks.top_down.geography import spine_digest
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.validation import request
+
+
+def configuration_digest(run: TopDownRun) -> str:
+    """The digest that noise and reservation are bound to: what is asked, and the spines that it gave."""
+    asked = asked_digest(run.design, run.validated.digests)
+    return sha256(f"{asked}\nspine {spine_digest(run)}\n".encode()).hexdigest()
+
+
+def check_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
+    """Reserve the run's whole spend and make its secret; a truth draws nothing and spends nothing.
+
+    Called again for a run that has its reservation, it changes nothing and checks everything.
+
+    Raises
+    ------
+    Refused, Failed
+        as `authorize` does; Failed where the noise of a spine would cost another sum than the one that is charged.
+    """
+    if is_truth(run):
+        return
+    design, validated = run.design, run.validated
+    each = [(product, state) for product in design.products for state in validated.states]
+    workers.map("budget check", run, check_cost, each)
+    asked = request(run, design, charging, validated.states, validated, configuration_digest(run))
+    authorize(run, charging, asked, synthetic=validated.synthetic)
+
+
+def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
+    """Compare what the noise of a state's spine costs, from its laws, with what the run is charged for it."""
+    design = run.design
+    if replacement_cost(run.spine(product, state), design.allocations[product]) != design.cost(product, nation=False):
+        raise Failed(f"budget check: the noise on the spine of state {state} does not cost what is charged")

@@ -1,0 +1,64 @@
+"""The declared invariants: living quarters by block, total population by state. Public, and inputs of their own.
+
+Two CSV files (docs/spec/files.md#topdown-inputs): `tabblk,hu,gq1,...,gq7`, 15 digits, housing units (occupied or
+vacant) and facilities of the major group-quarters types 1xx to 7xx-9xx; and `state,pop`, two digits and persons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from spine.geography import IntArray
+from spine.top_down.histogram import TYPES
+from tasks.inputs.findings import Finding, has_errors
+from tasks.inputs.tables import Column, check_mask, read_table
+
+QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
+QUARTERS_COLUMNS = ("tabblk", *QUARTERS)
+TOTALS_COLUMNS = ("state", "pop")
+_COUNT = re.compile("[0-9]{1,9}")
+
+
+def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
+    """The sorted block codes of 15 digits and their (blocks, 8) living quarters; void where a finding is an error."""
+    table, found = _read(path, QUARTERS_COLUMNS, "[0-9]{15}")
+    if table is None:
+        return np.zeros(0, np.int64), np.zeros((0, TYPES), np.int64), found
+    counts = np.column_stack([_counts(table, name) for name in QUARTERS])
+    code = _counts(table, "tabblk")
+    order = np.argsort(code, kind="stable")
+    return code[order], counts[order], found
+
+
+def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
+    """The declared population of each state by its code; void where a finding is an error."""
+    table, found = _read(path, TOTALS_COLUMNS, "[0-9]{2}")
+    if table is None:
+        return {}, found
+    return dict(zip(_counts(table, "state").tolist(), _counts(table, "pop").tolist(), strict=True)), found
+
+
+def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None, list[Finding]]:
+    """A table with a key and counts, checked; None where a finding is an error."""
+    file = path.rsplit("/", 1)[-1]
+    table, found = read_table(path, file, columns, dictionary=True, delimiter=",")
+    if table is None:
+        return None, found
+    keys = re.compile(key).fullmatch
+    for name in columns:
+        good = Column(table[name]).where(keys if name == columns[0] else _COUNT.fullmatch)
+        found += check_mask(file, table, name, f"Invalid values found in {name}", ~good)
+    numbers = Column(table[columns[0]]).numbers
+    twice = np.ones(len(numbers), bool)
+    twice[np.unique(numbers, return_index=True)[1]] = False
+    found += check_mask(file, table, columns[0], f"rows whose {columns[0]} stands twice", twice)
+    return (None if has_errors(found) else table), found
+
+
+def _counts(table: pa.Table, name: str) -> IntArray:
+    numbers: IntArray = Column(table[name]).where(int, np.int64)
+    return numbers

@@ -1,0 +1,114 @@
+"""What a run of the TopDown Algorithm is to do, all of it public: products, spine, budgets, and what is released."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from hashlib import sha256
+from typing import Literal
+
+from privacy.accounting.states import STATES_US
+from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
+from spine.allocations import Allocation
+from spine.noise import parameter, record_cost
+from spine.settings import Region, SpineSettings
+
+Kind = Literal["conventional", "aian", "optimized"]
+KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
+ProductName = Literal["persons", "units"]
+PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
+ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # as spine/ calls them
+US = "US"  # the level above the states
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is measured, on which spine, for how much, and what is released.
+
+    states: FIPS codes of those asked for, () for all of the geography. nation: whether the US level is measured; None
+    where it is if all 50 states and DC are there. settings, allocations: by product. microdata: Parquet with a row a
+    block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
+    """
+
+    region: Region
+    kind: Kind
+    products: tuple[ProductName, ...]
+    settings: Mapping[ProductName, SpineSettings]
+    allocations: Mapping[ProductName, Allocation]
+    states: tuple[int, ...] = ()
+    nation: bool | None = None
+    rounding: Literal["program", "l1"] = "program"
+    microdata: Literal["parquet", "text"] = "parquet"
+    measurements: bool = True
+
+    def with_nation(self, states: tuple[str, ...]) -> bool:
+        """Whether a run over these states measures the US level."""
+        if self.region == "pr":
+            return False
+        return set(states) == set(STATES_US) if self.nation is None else self.nation
+
+    @property
+    def definition(self) -> Definition:
+        """The privacy definition, one for all products."""
+        return "zcdp" if self.allocations[self.products[0]].mechanism == "zcdp" else "puredp"
+
+    def cost(self, product: ProductName, nation: bool) -> Fraction:
+        """What replacing one record within its state costs: the levels of the spine that are measured.
+
+        A bypass moves shares along a path and never changes its sum (paper, section 5).
+        """
+        allocation = self.allocations[product]
+        return sum(
+            (
+                record_cost(allocation, [parameter(allocation, share, alpha) for alpha in queries.values()])
+                for level, share in allocation.levels.items()
+                if level != US or nation
+                for queries in (allocation.queries[level],)
+            ),
+            Fraction(0),
+        )
+
+    def total(self, nation: bool) -> Fraction:
+        """What a run spends: of a person's record and of a unit's together."""
+        return sum((self.cost(product, nation) for product in self.products), Fraction(0))
+
+    def digest(self) -> str:
+        """One digest of it all."""
+        told = {
+            "region": self.region,
+            "kind": self.kind,
+            "products": self.products,
+            "settings": {name: asdict(settings) for name, settings in self.settings.items()},
+            "allocations": {name: _exact(allocation) for name, allocation in self.allocations.items()},
+            "states": self.states,
+            "nation": self.nation,
+            "rounding": self.rounding,
+            "microdata": self.microdata,
+            "measurements": self.measurements,
+        }
+        return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _exact(allocation: Allocation) -> dict[str, object]:
+    return {
+        "mechanism": allocation.mechanism,
+        "budget": str(allocation.budget),
+        "levels": {level: str(share) for level, share in allocation.levels.items()},
+        "queries": {
+            level: {query: str(alpha) for query, alpha in queries.items()}
+            for level, queries in allocation.queries.items()
+        },
+    }
+
+
+def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
+    """The noise of a query group in a geounit with this share (paper, Theorem 3)."""
+    found = parameter(allocation, share, alpha)
+    return DiscreteGaussian(found) if allocation.mechanism == "zcdp" else TwoSidedGeometric(found)
+
+
+def asked_digest(design: Design, files: Mapping[str, str]) -> str:
+    """The digest of all that shapes a release besides the records: the design and the public files."""
+    return sha256(json.dumps([design.digest(), dict(files)], sort_keys=True).encode()).hexdigest()

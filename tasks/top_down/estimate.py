@@ -1,0 +1,184 @@
+"""Estimate: from the top of the spine down to the blocks, in waves of pieces that do not depend on each other.
+
+    nation and its states' parts   one piece, where the US level is measured
+    states                         a piece a state: its parts and their counties
+    tracts                         runs of counties
+    blocks                         runs of tracts: block groups and blocks
+
+A piece reads the estimates of its parents and measures what lies below them. A piece that is there is not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import spine.top_down as engine  # what it compiles is asked for by name when it is used: that imports numba
+from spine.hierarchy import Spine
+from spine.top_down import Estimates, Measure, TrueHistograms, joined
+from tasks.lifecycle.authorization import is_truth, read_drawing
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.files import once, save_object
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.design import US, ProductName
+from tasks.top_down.geography import plan_of
+from tasks.top_down.measure import open_measuring
+from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
+
+if TYPE_CHECKING:
+    from spine.top_down import Plan, Solve
+
+TRACTS_EACH = 150  # of a piece that estimates tracts
+BLOCKS_EACH = 4096  # of a piece that estimates blocks
+SOLVES = "solves"
+FIRST = "0000000"  # the run of geounits that begins with the first
+
+
+def estimate(run: TopDownRun, workers: Workers) -> None:
+    """Estimate the histograms of every geounit of every product; a truth takes the exact ones."""
+    products, states = run.design.products, run.validated.states
+    each = [(product, state) for product in products for state in states]
+    if is_truth(run):
+        levels = [(*of, level) for of in each for level in run.spine(*of).levels]
+        levels += [(product, US, US) for product in products] * run.validated.nation
+        workers.map("estimate states", run, take_exact, levels)
+        return
+    if run.validated.nation:
+        workers.map("estimate states", run, estimate_nation, [(product,) for product in products])
+    workers.map("estimate states", run, estimate_state, each)
+    for wave, function, above, below, most in (
+        ("estimate tracts", estimate_tracts, "County", "Tract", TRACTS_EACH),
+        ("estimate blocks", estimate_blocks, "Tract", "Block", BLOCKS_EACH),
+    ):
+        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), above, below, most)]
+        workers.map(wave, run, function, pieces)
+
+
+def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
+    """What estimation would find without noise, taken from the exact counts: for a truth, which can draw nothing."""
+    if read_drawing(run) is not None:
+        raise Failed("estimate: only a truth takes exact counts")
+    exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
+    found = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+    save_histograms(run.estimates_folder(product, state, level) / FIRST, found)
+
+
+def runs(spine: Spine, above: str, below: str, most: int) -> list[tuple[int, int]]:
+    """Cut the geounits of a level into runs that have about `most` geounits of a lower level, or into single ones."""
+    first, lower = (spine.starts[spine.levels.index(level)] for level in (above, below))
+    begins = np.append(np.searchsorted(lower, first), len(lower))
+    cuts = [0]
+    for geounit in range(1, len(first)):
+        if begins[geounit + 1] - begins[cuts[-1]] > most:
+            cuts.append(geounit)
+    return list(zip(cuts, [*cuts[1:], len(first)], strict=True))
+
+
+def estimate_nation(run: TopDownRun, product: ProductName) -> None:
+    """Estimate the nation and the states' parts below it."""
+    _once(run, product, US, "State", 0, lambda plan, measure: _root(plan, measure))
+
+
+def _root(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+    nation, solves = engine.estimate_roots(plan, measure)
+    parts, more = engine.estimate_children(plan, nation, measure)
+    return [nation, parts], solves + more
+
+
+def estimate_state(run: TopDownRun, product: ProductName, state: str) -> None:
+    """Estimate the parts of a state, or take them from below the nation, and their counties."""
+
+    def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+        parts, solves = _parts(run, product, state, plan, measure)
+        counties, more = engine.estimate_children(plan, parts, measure)
+        return [parts, counties], solves + more
+
+    _once(run, product, state, "County", 0, make)
+
+
+def _parts(
+    run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure
+) -> tuple[Estimates, list[Solve]]:
+    if not run.validated.nation:
+        return engine.estimate_roots(plan, measure)
+    of_all = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
+    codes = plan_of(run, product, US).invariants.state_of
+    states = run.validated.states
+    first, last = np.searchsorted(codes, (states.index(state), states.index(state) + 1)).tolist()
+    own = of_all.only(first, last)
+    return Estimates(0, 0, own.starts, own.cell, own.count), []
+
+
+def estimate_tracts(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
+    """Estimate the tracts of the counties first ... last - 1."""
+    _estimate_down(run, product, state, ("County", "Tract"), first, last)
+
+
+def estimate_blocks(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
+    """Estimate the block groups and blocks of the tracts first ... last - 1."""
+    _estimate_down(run, product, state, ("Tract", "Block"), first, last)
+
+
+def _estimate_down(
+    run: TopDownRun, product: ProductName, state: str, levels: tuple[str, str], first: int, last: int
+) -> None:
+    above, below = levels
+
+    def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+        parents = load_estimates(run, product, state, above, first, last)
+        found: list[Estimates] = []
+        solves: list[Solve] = []
+        while plan.spine.levels[parents.level] != below:
+            parents, more = engine.estimate_children(plan, parents, measure)
+            found.append(parents)
+            solves += more
+        return found, solves
+
+    _once(run, product, state, below, first, make)
+
+
+def _once(
+    run: TopDownRun,
+    product: ProductName,
+    state: str,
+    lowest: str,
+    piece: int,
+    make: Callable[[Plan, Measure], tuple[list[Estimates], list[Solve]]],
+) -> None:
+    """Make a piece unless it is there: its estimates by level, and last of all how they were found."""
+    solves_at = run.estimates_folder(product, state, SOLVES) / f"{lowest}-{piece:07d}"
+    once(solves_at, lambda: _make(run, product, state, solves_at, make))
+
+
+def _make(
+    run: TopDownRun,
+    product: ProductName,
+    state: str,
+    solves_at: Path,
+    make: Callable[[Plan, Measure], tuple[list[Estimates], list[Solve]]],
+) -> None:
+    measuring = open_measuring(run, product, state)
+    plan = measuring.plan
+    found, solves = make(plan, measuring)
+    for estimates in found:
+        folder = run.estimates_folder(product, state, plan.spine.levels[estimates.level])
+        save_histograms(folder / f"{estimates.first:07d}", estimates)
+    save_object(solves_at, solves)
+
+
+def load_estimates(
+    run: TopDownRun, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
+) -> Estimates:
+    """The estimates of the geounits first ... last - 1 of a level, or of all of them."""
+    parts, begins = [], [int(path.name) for path in run.estimated(product, state, level)]
+    spine = run.spine(product, state)
+    number = len(spine.starts[spine.levels.index(level)])
+    last = number if last is None else last
+    for path, begin, end in zip(run.estimated(product, state, level), begins, [*begins[1:], number], strict=True):
+        low, high = max(first, begin), min(last, end)
+        if low < high:
+            parts.append(load_histograms(path, Estimates, low - begin, high - begin))
+    return joined(parts)

@@ -1,0 +1,350 @@
+"""Synthetic persons and living quarters on real blocks: the input of a TopDown run, for tests, accuracy and scale.
+
+Populations are those of the block table where it has them, else drawn. Shares follow published 2020 figures of Rhode
+Island; residents of group quarters come first, then households, whose members mostly share ethnicity and race. A state
+is drawn from streams named by seed, state and county, so the same seed gives the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from spine.entities import in_aian
+from spine.geocodes import digits
+from spine.geography import Geography, IntArray
+from spine.settings import Region, settings_for
+from spine.top_down.histogram import NURSING, PERSONS, TYPES
+from spine.workload import FloatArray
+from tasks.inputs.blocks.geography import read_geography
+from tasks.inputs.synthetic_mark import Mark, save_mark
+from tasks.lifecycle.arrow import text
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.staging import PIPES
+from tasks.top_down.declared import QUARTERS
+from tasks.top_down.records import COLUMNS, DOMAINS
+from tasks.top_down.tables import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE
+
+Form = Literal["text", "parquet"]
+RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks
+
+
+@dataclass(frozen=True)
+class Facilities:
+    """Group quarters of one type: blocks of RI_BLOCKS that have them, facilities a block, residents of a facility.
+
+    among: how many of the most populous blocks they are drawn from; 0 for any that can hold them.
+    """
+
+    kind: int
+    blocks: int
+    each: int
+    fewest: int
+    most: int
+    among: int = 0
+
+
+FACILITIES = (
+    Facilities(5, 60, 3, 60, 260, among=140),
+    Facilities(1, 5, 1, 300, 500),
+    Facilities(6, 4, 1, 60, 200),
+    Facilities(NURSING, 95, 1, 40, 130),
+    Facilities(4, 8, 1, 20, 80),
+    Facilities(2, 40, 1, 4, 14),
+    Facilities(7, 330, 1, 4, 18),
+)
+UNDER_18 = np.array([np.nan, 0, 0.95, 0, 0.1, 0.015, 0.005, 0.1])  # by type of group quarters
+HISPANIC, CONCENTRATION, IN_TRACT = 0.166, 1.6, 12.0
+TRACT_MIX, RACE_CONCENTRATION = 0.7, 40.0
+SAME_ETHNICITY, SAME_RACE, NATIVE = 0.93, 0.80, 0.65  # of a household's members; of households in AIAN areas
+ALONE = (
+    {0: 0.845, 1: 0.062, 2: 0.0045, 3: 0.043, 4: 0.0004, 5: 0.011},  # not Hispanic: the rest is two or more races
+    {0: 0.23, 1: 0.045, 2: 0.015, 3: 0.004, 4: 0.0002, 5: 0.43},
+)
+PAIRS: dict[tuple[int, ...], float] = {(0, 5): 0.36, (0, 1): 0.17, (0, 3): 0.12, (0, 2): 0.10}
+VACANT, ONLY_VACANT = 0.09, 0.22
+
+
+@dataclass(frozen=True)
+class Made:
+    """What `das tda synth` made."""
+
+    data: Path
+    persons: int
+    units: int
+    blocks: int
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Quarters:
+    """Living quarters and residents of a state's blocks. facilities, residents: (blocks, 8), of households in column 0
+    the housing units and the persons in them; occupied: (blocks,) housing units with persons."""
+
+    facilities: IntArray
+    residents: IntArray
+    occupied: IntArray
+
+
+def synthesize(
+    source: str,
+    out: Path,
+    *,
+    seed: int = 0,
+    region: Region = "us",
+    states: Sequence[int] = (),
+    form: Form = "parquet",
+    told: Callable[[int, int], None] = lambda done, total: None,
+) -> Made:
+    """Write persons, units, geography and declared invariants to the new folder OUT, and mark it synthetic.
+
+    Raises
+    ------
+    Refused
+        where OUT holds something, or the geography cannot be read.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise Refused(f"{out} holds something already")
+    settings = settings_for("pl94-persons", region, occupied_only=False)
+    geography, _ = read_geography(source, settings, states=states)
+    out.mkdir(parents=True, exist_ok=True)
+    codes = np.unique(geography.state).tolist()
+    totals, units = {}, 0
+    _write_geography(out / GEOGRAPHY, geography)
+    with (
+        _Records(out, "persons", form) as persons,
+        _Records(out, "units", form) as quarters_out,
+        (out / QUARTERS_FILE).open("w") as declared,
+    ):
+        declared.write(",".join(("tabblk", *QUARTERS)) + "\n")
+        for state in codes:
+            of = geography.take(geography.state == state)
+            rng = np.random.default_rng([seed, state])
+            found = living_quarters(populations(of, rng), in_aian(of, settings), rng)
+            _declare(declared, of, found.facilities)
+            units += _write_units(quarters_out, of, found)
+            totals[state] = 0
+            for county in np.unique(of.county).tolist():
+                rows = np.flatnonzero(of.county == county)
+                part = _part(found, rows)
+                people = draw_persons(of.take(rows), part, in_aian(of.take(rows), settings), (seed, county))
+                persons.write(of.geocode[rows][people[0]], _person_values(people[1]))
+                totals[state] += len(people[0])
+            told(codes.index(state) + 1, len(codes))
+    (out / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
+    names = sorted(path.name for path in out.iterdir())
+    mark = Mark("das tda synth", version("das-flows"), seed, {name: file_digest(out / name) for name in names})
+    save_mark(out, mark)
+    return Made(out, sum(totals.values()), units, len(geography), tuple(f"{state:02d}" for state in codes))
+
+
+def populations(geography: Geography, rng: np.random.Generator) -> IntArray:
+    """Persons of each block: the table's, or tracts of about 3,820 persons in 35 to 90 % of their blocks."""
+    if geography.population is not None:
+        return geography.population.astype(np.int64)
+    tract = np.unique(geography.tract, return_inverse=True)[1]
+    number = int(tract.max()) + 1
+    inhabited = rng.random(len(tract)) < rng.uniform(0.35, 0.90, number)[tract]
+    size = np.where(inhabited, rng.lognormal(0, 1.1, len(tract)), 0)
+    total = np.maximum(rng.normal(3820, 900, number), 200)
+    sums = np.maximum(np.bincount(tract, size, number), 1e-9)
+    people: IntArray = np.where(inhabited, np.ceil(size * (total / sums)[tract]), 0).astype(np.int64)
+    return people
+
+
+def living_quarters(population: IntArray, native: Any, rng: np.random.Generator) -> Quarters:
+    """Group quarters inside the blocks' populations, then housing units for the rest, and vacant ones."""
+    blocks = len(population)
+    facilities, residents = np.zeros((blocks, TYPES), np.int64), np.zeros((blocks, TYPES), np.int64)
+    left = population.copy()
+    scale = blocks / RI_BLOCKS
+    for of in FACILITIES:
+        room = (left * rng.uniform(0.4, 0.97, blocks)).astype(np.int64)
+        fits = np.flatnonzero((room >= of.fewest) & (facilities[:, of.kind] == 0))
+        if of.among:
+            fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(of.among * scale))]
+        chosen = rng.choice(fits, min(len(fits), max(1, round(of.blocks * scale))), replace=False)
+        sizes = np.exp(rng.uniform(np.log(of.fewest), np.log(of.most), (len(chosen), of.each))).sum(axis=1)
+        facilities[chosen, of.kind] = of.each
+        residents[chosen, of.kind] = np.maximum(of.each, np.minimum(sizes.astype(np.int64), room[chosen]))
+        left -= residents[:, of.kind]
+    occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
+    empty = (population == 0) & (rng.random(blocks) < ONLY_VACANT)
+    vacant = np.where(occupied > 0, np.rint(VACANT * occupied), empty * (1 + rng.poisson(0.6, blocks)))
+    if native.any() and not population[native].any():  # a state's second part, without anybody
+        vacant[np.flatnonzero(native)[:2]] = 2
+    facilities[:, 0], residents[:, 0] = occupied + vacant.astype(np.int64), left
+    return Quarters(facilities, residents, occupied)
+
+
+def _part(quarters: Quarters, rows: IntArray) -> Quarters:
+    return Quarters(quarters.facilities[rows], quarters.residents[rows], quarters.occupied[rows])
+
+
+def draw_persons(
+    geography: Geography, quarters: Quarters, native: Any, stream: tuple[int, int]
+) -> tuple[IntArray, IntArray]:
+    """Block and cell of every person, by block."""
+    rng = np.random.default_rng([*stream, 1])
+    blocks = len(geography)
+    slot = np.repeat(np.arange(blocks * TYPES), quarters.residents.ravel())
+    block, kind = slot // TYPES, slot % TYPES
+    first = np.cumsum(quarters.occupied) - quarters.occupied  # of a block's households
+    place = np.arange(len(slot)) - np.searchsorted(slot, slot)
+    in_household = kind == 0
+    households = int(quarters.occupied.sum())
+    alone = households + np.arange(len(slot))  # residents of group quarters are households of their own
+    household = np.where(in_household, first[block] + place % np.maximum(quarters.occupied[block], 1), alone)
+    tract = np.unique(geography.tract, return_inverse=True)[1]
+    number = int(tract.max()) + 1 if blocks else 0
+    low, high = HISPANIC * CONCENTRATION, (1 - HISPANIC) * CONCENTRATION
+    of_tract = np.clip(rng.beta(low, high, number), 0.005, 0.995)[tract]
+    of_block = rng.beta(of_tract * IN_TRACT, (1 - of_tract) * IN_TRACT)
+    hispanic = _shared(rng, household, SAME_ETHNICITY, rng.random(len(slot)) < of_block[block])
+    shares = [race_shares(alone) for alone in ALONE]
+    mixes = [
+        TRACT_MIX * rng.dirichlet(RACE_CONCENTRATION * share, number) + (1 - TRACT_MIX) * share for share in shares
+    ]
+    own = np.zeros(len(slot), np.int64)
+    for ethnicity, mix in enumerate(mixes):
+        at = np.flatnonzero(hispanic == ethnicity)
+        own[at] = _draw(rng, mix.cumsum(axis=1), tract[block[at]])
+    is_native = native[block] & (rng.random(len(slot)) < NATIVE) & (hispanic == 0)
+    race = _shared(rng, household, SAME_RACE, np.where(is_native, 2, own))
+    minor = np.where(race > 5, 0.33, np.where(hispanic == 1, 0.28, 0.175))
+    minor = np.where(in_household, minor, UNDER_18[kind])
+    adult = (rng.random(len(slot)) >= minor).astype(np.int64)
+    sizes = PERSONS.shape
+    return block, ((kind * sizes[1] + adult) * sizes[2] + hispanic) * sizes[3] + race
+
+
+def race_shares(alone: dict[int, float]) -> FloatArray:
+    """Shares of the 63 races from those of the six alone; the rest is two or more, mostly pairs."""
+    shares = np.zeros(63)
+    races = [races for size in range(1, 7) for races in combinations(range(6), size)]
+    seen = dict.fromkeys(range(1, 7), 0)
+    for number, each in enumerate(races):
+        size, k = len(each), seen[len(each)]
+        seen[size] += 1
+        if size == 1:
+            shares[number] = alone[each[0]]
+        elif size == 2:
+            shares[number] = PAIRS.get(each, 0.204 / 11)  # pairs are .954 together
+        else:
+            shares[number] = {3: 0.035 / (1 + 0.6 * k), 4: 0.010 / (1 + 0.3 * k), 5: 0.003 / 6, 6: 0.002}[size]
+    more = shares[6:].sum()
+    shares[6:] *= (1 - sum(alone.values())) / more
+    return shares
+
+
+def _draw(rng: np.random.Generator, bounds: FloatArray, row: IntArray) -> IntArray:
+    """One category for each row of cumulative shares: rows are few, so their bounds are laid end to end."""
+    width = bounds.shape[1]
+    line = (bounds / bounds[:, -1:] + np.arange(len(bounds))[:, None]).ravel()
+    at = np.searchsorted(line, row + rng.random(len(row)), side="right")
+    found: IntArray = np.clip(at - row * width, 0, width - 1)
+    return found
+
+
+def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: Any) -> IntArray:
+    """A trait of each person: that of the household's first person with this chance, else the own."""
+    head = np.full(int(household.max(initial=-1)) + 1, -1)
+    head[household[::-1]] = np.arange(len(household))[::-1]
+    of_household = np.asarray(own, np.int64)[head[household]]
+    found: IntArray = np.where(rng.random(len(household)) < chance, of_household, own)
+    return found
+
+
+class _Records:
+    """A file of records as text or Parquet, written block by block."""
+
+    def __init__(self, folder: Path, product: Literal["persons", "units"], form: Form) -> None:
+        self.path = folder / f"{product}.{'txt' if form == 'text' else 'parquet'}"
+        self.schema = pa.schema([(name, pa.string()) for name in COLUMNS[product]])
+        self.form = form
+
+    def __enter__(self) -> _Records:
+        self.writer: Any = (
+            pa.csv.CSVWriter(self.path, self.schema, write_options=PIPES)
+            if self.form == "text"
+            else pq.ParquetWriter(self.path, self.schema, compression="zstd")
+        )
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.writer.close()
+
+    def write(self, geocode: IntArray, values: dict[str, pa.Array]) -> None:
+        """Write records of these blocks, at most 2^20 in a batch."""
+        for first in range(0, len(geocode), 1 << 20):
+            within = slice(first, first + (1 << 20))
+            seen, at = np.unique(geocode[within], return_inverse=True)
+            code = digits(seen, 16)
+            parts = (slice(0, 2), slice(2, 5), slice(5, 11), slice(12, 16))
+            block = [text(code[:, part]).take(pa.array(at)).cast(pa.string()) for part in parts]
+            self.writer.write_table(pa.table([*block, *(column[within] for column in values.values())], self.schema))
+
+
+def _person_values(cell: IntArray) -> dict[str, pa.Array]:
+    axes = {axis: of[cell] for axis, of in PERSONS.coordinates.items()}
+    domain = DOMAINS["persons"]
+    return {
+        "RTYPE": _words(domain["RTYPE"], (axes["hhgq"] > 0).astype(np.int64)),
+        "GQTYPE_PL": _words(domain["GQTYPE_PL"], axes["hhgq"]),
+        "VOTING_AGE": _words(domain["VOTING_AGE"], axes["votingage"]),
+        "CENHISP": _words(domain["CENHISP"], axes["hispanic"]),
+        "CENRACE": _words(domain["CENRACE"], axes["cenrace"]),
+    }
+
+
+def _words(words: Sequence[str], at: IntArray) -> pa.Array:
+    return pa.array(words).take(pa.array(at))
+
+
+def _write_units(records: _Records, geography: Geography, found: Quarters) -> int:
+    """Write occupied, vacant and group quarters of every block."""
+    counts = np.column_stack(
+        [found.occupied, found.facilities[:, 0] - found.occupied, found.facilities[:, 1:].sum(axis=1)]
+    )
+    slot = np.repeat(np.arange(counts.size), counts.ravel())
+    status = slot % 3
+    values = {"RTYPE": _words(("2", "2", "4"), status), "HH_STATUS": _words(("1", "2", "0"), status)}
+    records.write(geography.geocode[slot // 3], values)
+    return len(slot)
+
+
+def _declare(file: Any, geography: Geography, facilities: IntArray) -> None:
+    for code, row in _declared(geography, facilities):
+        file.write(f"{code:015d},{','.join(map(str, row))}\n")
+
+
+def _declared(geography: Geography, facilities: IntArray) -> Iterator[tuple[int, list[int]]]:
+    short = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
+    there = np.flatnonzero(facilities.sum(axis=1))
+    return zip(short[there].tolist(), facilities[there].tolist(), strict=True)
+
+
+def _write_geography(path: Path, geography: Geography) -> None:
+    """The blocks as GRF-C has them."""
+    code = digits(geography.geocode, 16)
+    columns = {
+        "TABBLKST": text(code[:, 0:2]),
+        "TABBLKCOU": text(code[:, 2:5]),
+        "TABTRACTCE": text(code[:, 5:11]),
+        "TABBLKGRPCE": text(code[:, 11:12]),
+        "TABBLK": text(code[:, 12:16]),
+        "PLACEFP": text(digits(geography.place.astype(np.int64), 5)),
+        "COUSUBFP": text(digits(geography.cousub.astype(np.int64), 5)),
+        "AIANNHCE": text(digits(geography.aiannh.astype(np.int64), 4)),
+    }
+    pa.csv.write_csv(pa.table(columns), path, PIPES)

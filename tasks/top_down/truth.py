@@ -1,0 +1,55 @@
+"""`das tda truth`: the release that a run would give with its noise switched off. Not private."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.lifecycle.commit import check_out, commit
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.exemption import exempt
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.staging import staging
+from tasks.lifecycle.truth import mark_truth
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.design import Design
+from tasks.top_down.estimate import estimate
+from tasks.top_down.geography import build_spines
+from tasks.top_down.histograms import sum_histograms
+from tasks.top_down.release import stage_release
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.tables import Tables
+from tasks.top_down.validation import validate
+
+
+def release_truth(
+    run: TopDownRun,
+    workers: Workers,
+    tables: Tables,
+    design: Design,
+    out: Path,
+    folder: str,
+    *,
+    ledger: Path,
+    curator: bool = False,
+) -> Path:
+    """Release exact counts, marked NOT PRIVATE, open to their owner only, as is OUT where it is made here.
+
+    Raises
+    ------
+    Refused
+        where the data is not marked synthetic and nobody says to be its curator; where the ledger contradicts the mark
+        or its absence.
+    """
+    check_out(run, out, folder)
+    mark_truth(run, out, folder)
+    validated = validate(run, workers, tables, design, None)
+    digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
+    if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
+        raise Refused("the data is not marked synthetic: exact counts of it are for its curator (--i-am-the-curator)")
+    build_spines(run, workers)
+    sum_histograms(run, workers)
+    estimate(run, workers)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.mkdir(mode=0o700, exist_ok=True)
+    stage_release(run, workers, out, folder, staging(run, out, folder))
+    return commit(run, out, folder, Charging(None, ledger), charged=False)

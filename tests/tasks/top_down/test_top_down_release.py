@@ -1,0 +1,212 @@
+"""What a TopDown run releases: every invariant and sum, the measurements it was made of, the same bytes again."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from e2e_runs import digest
+from top_down_inputs import FREE, HERE, begin, country, design, finish, read, tables
+
+from privacy.noise.laws import DiscreteGaussian
+from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.truth import mark_truth
+from tasks.top_down import estimate as estimating
+from tasks.top_down import geography
+from tasks.top_down.design import KINDS, Design
+from tasks.top_down.measure import open_measuring
+from tasks.top_down.run import TopDownRun, load_histograms
+from tasks.top_down.truth import release_truth
+
+MATRIX = [
+    ("us", "optimized", "zcdp", ("23", "46"), False),
+    ("us", "aian", "zcdp", ("23", "46"), True),
+    ("us", "conventional", "pure", ("46",), False),
+    ("us", "optimized", "pure", ("23", "46"), True),
+    ("pr", "optimized", "zcdp", ("72",), None),
+    ("pr", "conventional", "pure", ("72",), None),
+]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Path]:
+    """A country for each set of states."""
+    sets = {case[3] for case in MATRIX}
+    return {states: country(tmp_path_factory.mktemp("country"), states) for states in sets}
+
+
+def made(region: str, kind: str, mechanism: str, nation: bool | None, **options: object) -> Design:
+    budget = {"budget": Fraction(20)} if mechanism == "pure" else {}
+    return design(region, kind=kind, mechanism=mechanism, nation=nation, **budget, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("region", "kind", "mechanism", "states", "nation"), MATRIX)
+def test_release_keeps_every_invariant_and_sum(
+    tmp_path: Path,
+    places: dict[tuple[str, ...], Path],
+    region: str,
+    kind: str,
+    mechanism: str,
+    states: tuple[str, ...],
+    nation: bool | None,
+) -> None:
+    data = places[states]
+    run = begin(tmp_path, data, made(region, kind, mechanism, nation, microdata="text"))
+    staged = finish(run, tmp_path)
+    persons, units = read(staged, "mdf/*_persons.parquet"), read(staged, "mdf/*_units.parquet")
+    totals = dict(line.split(",") for line in (data / "states.csv").read_text().split()[1:])
+    assert {state: str(n) for state, n in persons.groupby("TABBLKST").COUNT.sum().items()} == totals
+    declared = {row[0]: list(map(int, row[1:])) for row in _rows(data / "quarters.csv")}
+    block = persons.TABBLKST + persons.TABBLKCOU + persons.TABTRACTCE + persons.TABBLK
+    by_type = persons.groupby([block, "GQTYPE_PL"]).COUNT.sum()
+    for (code, kind_of), number in by_type.items():
+        assert declared[code][int(kind_of)] > 0  # nobody where there are no quarters of the type
+        assert kind_of == "0" or number >= declared[code][int(kind_of)]
+    for code, quarters in declared.items():  # no facility without a person
+        assert all((code, str(t)) in by_type.index for t in range(1, 8) if quarters[t])
+    assert not len(persons[(persons.GQTYPE_PL == "3") & (persons.VOTING_AGE == "1")])
+    housing = units[units.RTYPE == "2"]
+    of_block = (housing.TABBLKST + housing.TABBLKCOU + housing.TABTRACTCE + housing.TABBLK).to_numpy()
+    assert housing.groupby(of_block).COUNT.sum().to_dict() == {c: q[0] for c, q in declared.items() if q[0]}
+    for product in ("persons", "units"):
+        levels = run.spine(product, states[0]).levels
+        sums = [
+            read(staged, f"histograms/{product}/{level}/*.parquet").groupby("cell")["count"].sum() for level in levels
+        ]
+        tabulated = ("County", "Tract", "Block_Group")
+        sums += [
+            read(staged, f"histograms/{product}/tabulation/{t}/*").groupby("cell")["count"].sum() for t in tabulated
+        ]
+        sums += [read(staged, f"histograms/{product}/US/*").groupby("cell")["count"].sum()] if nation else []
+        assert all(each.equals(sums[0]) for each in sums)
+    text = [path.read_text().splitlines()[1:] for path in sorted(staged.glob("mdf/*_persons.txt"))]
+    assert sum(map(len, text)) == persons.COUNT.sum()
+    manifest = json.loads((staged / "manifest.json").read_text())
+    assert all(each["state"] in states for each in manifest["products"]["persons"]["failed"])
+    spent = sum(run.design.cost(product, bool(nation)) for product in run.design.products)
+    unit = manifest["spent"]["unit"]
+    assert Fraction(manifest["spent"]["bounded"][unit]) == spent
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split(",") for line in path.read_text().split()[1:]]
+
+
+def test_truth_is_the_input(tmp_path: Path) -> None:
+    data = country(tmp_path)
+    run = TopDownRun(tmp_path / "runs" / "truth")
+    run.create()
+    place = release_truth(run, HERE, tables(data), design(microdata="text"), tmp_path / "out", "us")
+    for product in ("persons", "units"):
+        lines = (data / f"{product}.txt").read_text().splitlines()
+        header = lines[0].split("|")
+        given = sorted(lines[1:])
+        released = []
+        for path in sorted(place.glob(f"mdf/*_{product}.txt")):
+            first, *rest = path.read_text().splitlines()
+            at = [first.split("|").index(name) for name in header]
+            released += ["|".join(row.split("|")[number] for number in at) for row in rest]
+        assert sorted(released) == given
+    manifest = json.loads((place / "manifest.json").read_text())
+    assert "NOT_PRIVATE" in manifest
+    assert manifest["spent"] is None
+    assert (place.stat().st_mode & 0o077) == 0
+    assert not run.path.exists()
+
+
+def test_truth_never_stands_beside_a_secret(tmp_path: Path) -> None:
+    data = country(tmp_path)
+    run = begin(tmp_path, data, design())
+    (run / "TRUTH").touch()
+    with pytest.raises(Failed, match="a run that may draw noise is never without it"):
+        open_measuring(run, "persons", "23")
+    (run / "TRUTH").unlink()
+    with pytest.raises(Failed, match="only a truth takes exact counts"):
+        estimating.take_exact(run, "persons", "23", "County")
+
+
+def test_release_does_not_depend_on_pieces_or_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = country(tmp_path)
+    whole = finish(begin(tmp_path / "a", data, design()), tmp_path / "a")
+
+    class Backwards:
+        count = 1
+
+        def map(self, stage: str, run: TopDownRun, function, arguments):  # type: ignore[no-untyped-def]
+            return [function(run, *each) for each in reversed(list(arguments))][::-1]
+
+    monkeypatch.setattr(estimating, "TRACTS_EACH", 1)
+    monkeypatch.setattr(estimating, "BLOCKS_EACH", 1)
+    monkeypatch.setattr(geography, "ROWS", 3)
+    pieces = finish(begin(tmp_path / "b", data, design()), tmp_path / "b", Backwards())  # type: ignore[arg-type]
+    assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
+    assert digest(whole) == digest(pieces)
+
+
+def test_measurements_released_are_those_that_estimation_read(tmp_path: Path) -> None:
+    data = country(tmp_path)
+    run = begin(tmp_path, data, design())
+    staged = finish(run, tmp_path)
+    measuring = open_measuring(run, "persons", "46")
+    spine = measuring.plan.spine
+    for level, name in enumerate(spine.levels):
+        number = len(spine.starts[level])
+        answers = measuring(level, 0, number).answers
+        again = [measuring(level, at, at + 1).answers for at in range(number)]
+        released = read(staged, f"measurements/persons/{name}/46.parquet")
+        measured = np.flatnonzero(spine.shares[level])
+        assert len(released) == len(measured) * len(answers)  # nothing of a geounit with the share 0
+        for query, values in answers.items():
+            rows = released[released["query"] == query]
+            assert np.array_equal(np.stack(rows["value"].to_numpy()), values[measured])
+            assert np.array_equal(np.concatenate([one[query] for one in again])[measured], values[measured])
+            for share, n, d in zip(rows["share"], rows.variance_numerator, rows.variance_denominator, strict=True):
+                alpha = run.design.allocations["persons"].queries[name][query]
+                assert Fraction(int(n), int(d)) == 1 / (
+                    run.design.allocations["persons"].budget * Fraction(share) * alpha
+                )
+
+
+def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path) -> None:
+    """The mean of n standardized draws is within 5 / sqrt(n), their mean square within 5 sqrt(2/n): 6e-7 each."""
+    data = country(tmp_path)
+    run = begin(tmp_path, data, design(("us"), ("persons",)), secret=bytes(range(32)))
+    measuring = open_measuring(run, "persons", "23")
+    plan, scaled = measuring.plan, []
+    for level, name in enumerate(plan.spine.levels):
+        number = len(plan.spine.starts[level])
+        exact = load_histograms(run.counts_folder("persons", "23", name), TrueHistograms)
+        for query, noisy in measuring(level, 0, number).answers.items():
+            difference = noisy - exact_answers(exact, query_group(PERSONS, query), 0, number)
+            for row in np.flatnonzero(plan.spine.shares[level]).tolist():
+                alpha = plan.allocation.queries[name][query]
+                share = plan.spine.share(level, row)
+                sd = DiscreteGaussian(1 / (plan.allocation.budget * share * alpha)).variance() ** 0.5
+                scaled.append(difference[row] / sd)
+    drawn = np.concatenate(scaled)
+    assert len(drawn) > 50_000
+    assert abs(drawn.mean()) < 5 / len(drawn) ** 0.5
+    assert abs((drawn**2).mean() - 1) < 5 * (2 / len(drawn)) ** 0.5
+
+
+def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
+    for kind in KINDS:
+        asked = design(kind=kind)
+        persons, units = asked.cost("persons", nation=False), asked.cost("units", nation=False)
+        assert asked.cost("persons", nation=True) == Fraction(293764, 114921)
+        assert persons == Fraction(293764, 114921) * (1 - Fraction(104, 4099))
+        assert units == Fraction(11417641, 152349649) * (1 - Fraction(1, 205))
+        assert asked.total(nation=False) == persons + units
+
+
+def test_truth_marks_itself_before_it_reads(tmp_path: Path) -> None:
+    run = begin(tmp_path, country(tmp_path), design())
+    from tasks.lifecycle.errors import Refused
+
+    with pytest.raises(Refused, match="may draw noise"):
+        mark_truth(run, tmp_path, "us")
+    assert FREE.account is None

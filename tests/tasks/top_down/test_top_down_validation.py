@@ -1,0 +1,123 @@
+"""Every fault of a TopDown run's input is a finding: file, rule, column, line; and nothing is spent on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from top_down_inputs import FREE, HERE, country, design, edited, tables
+
+from tasks.inputs.findings import Finding, read_findings
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.validation import validate
+
+Change = Callable[[list[str]], list[str]]
+
+
+def field(number: int, text: str, line: int = 2) -> Change:
+    """Change a field of a line, counted from 1."""
+
+    def change(lines: list[str]) -> list[str]:
+        mark = "|" if "|" in lines[0] else ","
+        parts = lines[line - 1].split(mark)
+        parts[number] = text
+        return [*lines[: line - 1], mark.join(parts), *lines[line:]]
+
+    return change
+
+
+def without(line: int) -> Change:
+    return lambda lines: [*lines[: line - 1], *lines[line:]]
+
+
+def doubled(line: int) -> Change:
+    return lambda lines: [*lines, lines[line - 1]]
+
+
+def faults(folder: Path, data: Path) -> list[Finding]:
+    run = TopDownRun(folder / "runs" / "refused")
+    run.create()
+    with pytest.raises(Refused, match="does not pass validation") as refused:
+        validate(run, HERE, tables(data), design(), FREE)
+    assert "23" not in str(refused.value)  # nothing of the data
+    assert not (run / "secret").exists()
+    return [finding for finding in read_findings(run / "findings.json") if not finding.warning]
+
+
+# file, what is changed in it, the rule's beginning, the column, the first line
+FAULTS = [
+    ("persons.txt", field(8, "64", 3), "Invalid values found in CENRACE", "CENRACE", 3),
+    ("persons.txt", field(7, "x"), "Invalid values found in CENHISP", "CENHISP", 2),
+    ("persons.txt", field(0, "2"), "Invalid values found in TABBLKST", "TABBLKST", 2),
+    ("persons.txt", field(3, "9999", 5), "block is not in the geography", "TABBLK", 5),
+    ("persons.txt", field(4, "5"), "RTYPE and GQTYPE_PL disagree", "RTYPE", 2),
+    ("persons.txt", lambda lines: [lines[0], *lines[2:]], "state 23 has another number of persons", "TABBLKST", None),
+    ("persons.txt", lambda lines: [lines[0].replace("CENRACE", "RACE"), *lines[1:]], "Missing columns", "", None),
+    ("persons.txt", lambda lines: [*lines[:3], lines[3] + "|1", *lines[4:]], "a row does not have 9 columns", "", 4),
+    ("persons.txt", lambda lines: lines[:1], "persons.txt is empty", "", None),
+    ("units.txt", field(5, "3"), "Invalid values found in HH_STATUS", "HH_STATUS", 2),
+    ("units.txt", field(4, "4"), "RTYPE and HH_STATUS disagree", "RTYPE", 2),
+    ("units.txt", without(2), "blocks with another number of housing units", "TABBLK", None),
+    ("quarters.csv", field(1, "many"), "Invalid values found in hu", "hu", 2),
+    ("quarters.csv", field(0, "123"), "Invalid values found in tabblk", "tabblk", 2),
+    ("quarters.csv", doubled(2), "rows whose tabblk stands twice", "tabblk", None),
+    ("quarters.csv", without(2), "block has neither a housing unit nor group quarters", "TABBLK", 2),
+    ("states.csv", without(2), "states without a declared population: 23", "state", None),
+    ("states.csv", field(1, "-1"), "Invalid values found in pop", "pop", 2),
+    ("GRF-C.txt", doubled(2), "", "", None),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "rule", "column", "line"), FAULTS, ids=[f"{f[0]} {f[2]}" for f in FAULTS])
+def test_fault_is_a_finding(
+    tmp_path: Path, file: str, change: Change, rule: str, column: str, line: int | None
+) -> None:
+    data = country(tmp_path)
+    edited(data, file, change)
+    found = faults(tmp_path, data)
+    matching = [each for each in found if rule in each.rule and each.column == column]
+    assert matching, found
+    if line is not None:
+        assert matching[0].first == line
+
+
+def test_minor_in_nursing_is_a_finding(tmp_path: Path) -> None:
+    data = country(tmp_path)
+    nursing = (data / "persons.txt").read_text().splitlines()
+    at = next(number for number, text in enumerate(nursing) if "|5|3|2|" in text)
+    edited(data, "persons.txt", lambda lines: [*lines[:at], lines[at].replace("|5|3|2|", "|5|3|1|"), *lines[at + 1 :]])
+    (found,) = faults(tmp_path, data)
+    assert (found.column, found.first) == ("VOTING_AGE", at + 1)
+
+
+def test_quarters_that_no_person_lives_in_are_findings(tmp_path: Path) -> None:
+    data = country(tmp_path)
+    rows = (data / "quarters.csv").read_text().splitlines()
+    at = next(number for number, row in enumerate(rows) if number and row.split(",")[3] == "0")
+    edited(data, "quarters.csv", field(3, "1", at + 1))
+    rules = {finding.rule for finding in faults(tmp_path, data)}
+    assert any("fewer persons in group quarters of type 2 than facilities" in rule for rule in rules)
+    assert any("another number of group quarters" in rule for rule in rules)
+
+
+def test_records_of_other_states_are_left_out(tmp_path: Path) -> None:
+    data = country(tmp_path)
+    run = TopDownRun(tmp_path / "runs" / "one")
+    run.create()
+    validated = validate(run, HERE, tables(data), design(states=(23,)), FREE)
+    assert validated.states == ("23",)
+    warnings = read_findings(run / "findings.json")
+    assert {finding.rule for finding in warnings if finding.warning} >= {"records of other states, left out"}
+
+
+def test_data_changed_under_its_mark_is_refused(tmp_path: Path) -> None:
+    data = country(tmp_path)
+    path = data / "persons.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")  # the same persons, another file
+    run = TopDownRun(tmp_path / "runs" / "one")
+    run.create()
+    with pytest.raises(Refused, match=r"persons.txt is not the file that SYNTHETIC.json declares synthetic"):
+        validate(run, HERE, tables(data), design(), FREE)

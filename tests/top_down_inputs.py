@@ -1,0 +1,117 @@
+"""A small made-up country for the TopDown Algorithm: blocks, records and invariants, and runs on it in one process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+import pyarrow.parquet as pq
+from dhca_inputs import Here
+
+from spine.production import allocation_for
+from spine.settings import Region, settings_for
+from tasks.inputs.files import digest_file
+from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.staging import staging
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.budget_check import check_budget
+from tasks.top_down.design import ENGINE, Design, ProductName
+from tasks.top_down.estimate import estimate
+from tasks.top_down.geography import build_spines
+from tasks.top_down.histograms import sum_histograms
+from tasks.top_down.measurements import write_measurements
+from tasks.top_down.release import stage_release
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.synth import synthesize
+from tasks.top_down.tables import Tables
+from tasks.top_down.validation import validate
+
+HERE = cast(Workers, Here())
+FREE = Charging(None, Path("no-ledger"))
+GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
+
+
+def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3, form: Any = "text") -> Path:
+    """A folder DATA of a country of some 25 blocks a state, marked synthetic: two counties, one with an AIAN area."""
+    rng = random.Random(seed)
+    rows = [
+        (state, county, tract, block[0], block, place, cousub, area, rng.choice((0, 3, 12, 40, 90, 150)))
+        for state in states
+        for county in ("001", "003")
+        for tract in ("000100", "000200")
+        for number in range(6)
+        for block in [f"{1 + number // 3}{number:03d}"]
+        for place in [rng.choice(("99999", "10000", "20000"))]
+        for cousub in [f"{rng.choice((1, 2))}{county}5"[:5].zfill(5)]
+        for area in ["2430" if county == "003" and number < 2 and state != "72" else "9999"]
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "blocks.txt"
+    source.write_text("\n".join("|".join(map(str, row)) for row in [GRF, *rows]) + "\n")
+    region: Region = "pr" if states == ("72",) else "us"
+    return synthesize(str(source), folder / "data", seed=seed, region=region, form=form).data
+
+
+def tables(data: Path) -> Tables:
+    """The files of a folder DATA."""
+
+    def records(name: str) -> str:
+        return str(next(data.glob(f"{name}.*")))
+
+    public = [str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv", MARK_FILE)]
+    return Tables(records("persons"), records("units"), *public)
+
+
+def design(region: Region = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any) -> Design:
+    """A design of production's settings."""
+    mechanism = options.pop("mechanism", "zcdp")
+    budget = options.pop("budget", None)
+    settings = {name: settings_for(ENGINE[name], region, mechanism=mechanism) for name in products}
+    allocations = {name: allocation_for(settings[name], budget) for name in products}
+    return Design(region, options.pop("kind", "optimized"), products, settings, allocations, **options)
+
+
+def begin(folder: Path, data: Path, made: Design, secret: bytes = bytes(32), workers: Workers = HERE) -> TopDownRun:
+    """A run with everything done that comes before noise; its secret is given, so that runs can be compared."""
+    run = TopDownRun(folder / "runs" / "run")
+    run.create()
+    (run / "secret").write_bytes(secret)
+    validate(run, workers, tables(data), made, FREE)
+    build_spines(run, workers)
+    sum_histograms(run, workers)
+    check_budget(run, workers, FREE)
+    return run
+
+
+def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
+    """Draw, estimate and stage the release of a run; returns its staging folder."""
+    out = folder / "out"
+    to = (out, run.design.region, staging(run, out, run.design.region))
+    write_measurements(run, workers, *to)
+    estimate(run, workers)
+    stage_release(run, workers, *to)
+    return to[2]
+
+
+def read(folder: Path, pattern: str) -> pd.DataFrame:
+    """All released tables of a pattern, one below the other."""
+    parts = [pq.read_table(path).to_pandas() for path in sorted(folder.glob(pattern))]
+    found = pd.concat(parts, ignore_index=True)
+    return found.astype({name: str for name in found if isinstance(found[name].dtype, pd.CategoricalDtype)})
+
+
+def remark(data: Path) -> None:
+    """Mark changed files as synthetic again."""
+    names = [path.name for path in sorted(data.iterdir()) if path.name != MARK_FILE]
+    save_mark(data, Mark("a test", "1", None, {name: digest_file(str(data / name)) for name in names}))
+
+
+def edited(data: Path, name: str, change: Callable[[list[str]], list[str]]) -> None:
+    """Change the lines of a file, and mark the data again."""
+    path = data / name
+    path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
+    remark(data)
