@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import product as product_of
 
-from spine.noise import replacement_cost
+from privacy.noise.sampler import check_law
+from spine.noise import distinct_shares, replacement_cost
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.design import ProductName, asked_digest
+from tasks.top_down.design import ProductName, asked_digest, law
 from tasks.top_down.geography import spine_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.validation import request
@@ -41,7 +43,19 @@ def check_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
 
 
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Compare what the noise of a state's spine costs, from its laws, with what the run is charged for it."""
-    design = run.design
-    if replacement_cost(run.spine(product, state), design.allocations[product]) != design.cost(product, nation=False):
+    """Compare what the noise of a state's spine costs, from its laws, with what the run is charged for it.
+
+    Refuse laws that could not be drawn from, before anything is charged for them.
+    """
+    design, spine = run.design, run.spine(product, state)
+    allocation = design.allocations[product]
+    for level, shares in distinct_shares(spine).items():
+        for share, (query, alpha) in product_of(
+            (share for share in shares if share), allocation.queries[level].items()
+        ):
+            try:
+                check_law(law(allocation, share, alpha))
+            except ValueError as error:
+                raise Refused(f"{product}, {level}, {query}: {error}") from None
+    if replacement_cost(spine, allocation) != design.cost(product, nation=False):
         raise Failed(f"budget check: the noise on the spine of state {state} does not cost what is charged")
