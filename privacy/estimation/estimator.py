@@ -15,7 +15,7 @@ unbiased change e is uncorrelated with S and adds its own variance.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,7 @@ class Estimator:
         return nearest(scale * np.interp(d / scale, np.arange(-reach, reach + 1), self.pooling.pull))
 
 
+@lru_cache(maxsize=32)
 def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estimator:
     """Return the estimator of a detail low <= T < high, low < high."""
     if low is not None and high is not None and low >= high:
