@@ -41,12 +41,14 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
     detail = np.zeros(len(noisy_total), np.uint8)
     for threshold in thresholds:
         detail += noisy_total >= threshold
-    detail[np.tile(domain.total_only, last - first)] = TOTAL_ONLY
-    kept = {"total": _small(np.where(detail == TOTAL_ONLY, 0, noisy_total))} if estimates else {}
-    save_arrays(folder, {"detail": detail} | kept)
+    total_only = np.tile(domain.total_only, last - first)
+    detail[total_only] = TOTAL_ONLY
+    noisy_total[total_only] = 0
+    save_arrays(folder, {"detail": detail} | ({"total": _small(noisy_total)} if estimates else {}))
 
 
 def _small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
-    """The totals in 4 bytes each where they fit."""
-    fit = np.abs(totals).max(initial=0) <= np.iinfo(np.int32).max
+    """Return the totals in 4 bytes each where they fit."""
+    most = np.iinfo(np.int32).max
+    fit = totals.max(initial=0) <= most and totals.min(initial=0) >= -most
     return totals.astype(np.int32) if fit else totals
