@@ -95,7 +95,7 @@ def on_client(client: Client, told: Callable[[int, int], None] = lambda done, to
                 problems += [problem] if problem else []
                 told(done, len(futures))
         except OSError as lost:  # of Dask's connections: what the calls raise is among the problems
-            raise Failed(f"spine: the workers were lost ({type(lost).__name__})") from None
+            raise Failed(f"spine: the connection to the workers was lost ({type(lost).__name__})") from None
         if problems:
             raise problems[0]
         return [found[future] for future in futures]
