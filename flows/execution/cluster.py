@@ -36,8 +36,8 @@ QUIET = {
     "distributed.version-check": False,
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "60s",
-    # After this time a local cluster gives up the place of a worker that died, unless a new one has started. Dask's 15 s
-    # are too short where workers start slowly, or where the new one has just died too.
+    # After this time a local cluster gives up the place of a worker that died, unless a new one has started. Dask's
+    # 15 s are too short where workers start slowly, or where the new one has just died too.
     "distributed.deploy.lost-worker-timeout": "1h",
 }
 # Dask has its workers hand freed memory back at once (64 KiB); arrays of a few MiB then cost more in page faults than

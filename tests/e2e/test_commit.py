@@ -343,7 +343,7 @@ def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
         (other_geography, "input of run run-us has changed"),
         (lost_secret, "secret of run run-us is gone"),
         (other_secret, "secret of run run-us is gone"),
-        (lost_row, "authorized by a ledger"),
+        (lost_row, "was authorized, but the ledger"),
         (abandoned, "was abandoned"),
     ],
 )
