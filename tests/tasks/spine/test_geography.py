@@ -238,7 +238,7 @@ def test_settings_in_words() -> None:
     ):
         with pytest.raises(Refused, match=message):
             read_settings("pl94-persons", "us", "production", {name: value})
-    with pytest.raises(Refused, match="stand above tracts"):
+    with pytest.raises(Refused, match="have no tracts, so they have no tract groups"):
         read_settings("dhc-persons", "us", "production", {"tract_groups": "true"})
 
 
