@@ -54,7 +54,8 @@ class _Above:
 class Objective:
     """The OSEDs of one county's entities while its tracts are being grouped.
 
-    tracts: how many there are. met: (tracts, entities) whether a tract has blocks of an entity.
+    tracts: how many there are. met: (tracts, codes) whether a tract has blocks of an entity's code; the codes of
+    what lies outside of all entities are among them, be they in the objective or not.
     distances: (entities,) the OSEDs with the groups as they are now, largest first.
     """
 
@@ -161,6 +162,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
     """
     county_level = spine.levels.index("County")
     tables: list[list[IntArray]] = [[], [], [], []]  # tract, entity, c, c'
+    sets: list[list[IntArray]] = [[], []]  # tract, code
     above = [_empty(spine, level, families) for level in range(county_level - 1, -1, -1)]
     offset = 0
     for family in families:
@@ -169,6 +171,8 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
         kept = ~family.outside | settings.objective_outside
         here, (x, y) = pairs[county_level + 1], values[county_level + 1]
         use = kept[here.entity]
+        sets[0].append(here.geounit)
+        sets[1].append(here.entity + offset)
         for table, column in zip(tables, (here.geounit, here.entity + offset, x, y), strict=True):
             table.append(column[use])
         for level, sums in zip(range(county_level - 1, -1, -1), above, strict=True):
@@ -183,14 +187,27 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
     county = spine.parents[county_level + 1]
     bounds = np.searchsorted(county[tract], np.arange(len(spine.starts[county_level]) + 1))
     first_tract = np.searchsorted(county, np.arange(len(spine.starts[county_level]) + 1))
+    met = _met(np.concatenate(sets[0]), np.concatenate(sets[1]), first_tract)
     for c in range(len(bounds) - 1):
         rows = slice(bounds[c], bounds[c + 1])
         ids, column = np.unique(entity[rows], return_inverse=True)
         shape = (first_tract[c + 1] - first_tract[c], len(ids))
         at = tract[rows] - first_tract[c], column
-        cx, cy, met = np.zeros(shape, np.int64), np.ones(shape, np.int64), np.zeros(shape, bool)
-        cx[at], cy[at], met[at] = x[rows], y[rows], True
-        yield Objective(cx, cy, met, ids, _ancestors(spine, county_level, c, above, settings))
+        cx, cy = np.zeros(shape, np.int64), np.ones(shape, np.int64)
+        cx[at], cy[at] = x[rows], y[rows]
+        yield Objective(cx, cy, next(met), ids, _ancestors(spine, county_level, c, above, settings))
+
+
+def _met(tract: IntArray, code: IntArray, first_tract: IntArray) -> Iterator[BoolArray]:
+    """For each county (tracts, codes) whether a tract has blocks of a code, of those that the county meets."""
+    order = np.argsort(tract, kind="stable")
+    tract, code = tract[order], code[order]
+    bounds = np.searchsorted(tract, first_tract)
+    for first, last, start, stop in zip(first_tract, first_tract[1:], bounds, bounds[1:], strict=False):
+        codes, column = np.unique(code[start:stop], return_inverse=True)
+        met = np.zeros((last - first, len(codes)), bool)
+        met[tract[start:stop] - first, column] = True
+        yield met
 
 
 def _empty(spine: Spine, level: int, families: Sequence[Entities]) -> _Above:

@@ -27,6 +27,13 @@ RAN_AS_SYNTHETIC = (
     "its mark belongs beside it"
 )
 State = Literal["reserved", "sealed", "released", "abandoned"]
+# An amount as a Fraction writes it, `5` or `1/3`: digits that begin with no 0, perhaps a slash and such digits again.
+_POSITIVE = "{0} GLOB '[1-9]*' AND {0} NOT GLOB '*[^0-9/]*' AND {0} NOT GLOB '*/[0/]*' AND {0} NOT GLOB '*/*/*' AND "
+_POSITIVE += "{0} NOT GLOB '*/'"
+_EARLIER_TRIGGERS = (
+    *("run_is_for_ever", "charge_is_for_ever", "account_is_for_ever", "run_is_once", "spent_is_spent"),
+    *("charged_is_charged", "total_is_fixed"),
+)
 _VERSION = 2  # of the schema: a ledger of an earlier one gets what it lacks when it is opened
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS account (
@@ -41,29 +48,46 @@ CREATE TABLE IF NOT EXISTS charge (
 CREATE TABLE IF NOT EXISTS data (
     run TEXT PRIMARY KEY, input_digest TEXT NOT NULL, records_digest TEXT NOT NULL,
     synthetic INTEGER NOT NULL CHECK (synthetic IN (0, 1)), entered TEXT NOT NULL) STRICT;
-CREATE TRIGGER IF NOT EXISTS run_is_for_ever BEFORE DELETE ON run
-    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
-CREATE TRIGGER IF NOT EXISTS charge_is_for_ever BEFORE DELETE ON charge
-    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
-CREATE TRIGGER IF NOT EXISTS account_is_for_ever BEFORE DELETE ON account
-    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
-CREATE TRIGGER IF NOT EXISTS data_is_for_ever BEFORE DELETE ON data
-    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
-CREATE TRIGGER IF NOT EXISTS run_is_once BEFORE INSERT ON run WHEN EXISTS (SELECT 1 FROM run WHERE id = NEW.id)
-    BEGIN SELECT RAISE (ABORT, 'a run has one row'); END;
-CREATE TRIGGER IF NOT EXISTS spent_is_spent BEFORE UPDATE
-    OF id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest ON run
-    BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
-CREATE TRIGGER IF NOT EXISTS charged_is_charged BEFORE UPDATE ON charge
-    BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
-CREATE TRIGGER IF NOT EXISTS total_is_fixed BEFORE UPDATE ON account
-    BEGIN SELECT RAISE (ABORT, 'a total is never changed'); END;
-CREATE TRIGGER IF NOT EXISTS data_is_what_it_was BEFORE UPDATE ON data
-    BEGIN SELECT RAISE (ABORT, 'what data a run had is never changed'); END;
-CREATE TRIGGER IF NOT EXISTS data_is_once BEFORE INSERT ON data
-    WHEN EXISTS (SELECT 1 FROM data WHERE run = NEW.run OR rowid = NEW.rowid)
-    BEGIN SELECT RAISE (ABORT, 'a run has one row'); END;
 """
+_SPENT = "id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest, reserved"
+_WAYS = "'reserved sealed', 'reserved abandoned', 'sealed released', 'sealed abandoned'"
+_TWICE = "EXISTS (SELECT 1 FROM {0} WHERE rowid = NEW.rowid OR {1})"  # a row put in another's place deletes it unseen
+_NEVER = (  # what the file itself refuses: event, condition, what is said
+    ("DELETE ON account", "1", "nothing is deleted"),
+    ("DELETE ON run", "1", "nothing is deleted"),
+    ("DELETE ON charge", "1", "nothing is deleted"),
+    ("DELETE ON data", "1", "nothing is deleted"),
+    ("INSERT ON account", _TWICE.format("account", "name = NEW.name"), "a total is never changed"),
+    ("INSERT ON run", _TWICE.format("run", "id = NEW.id"), "a run has one row"),
+    ("INSERT ON charge", _TWICE.format("charge", "run = NEW.run AND us_state = NEW.us_state"), "nothing is refunded"),
+    ("INSERT ON data", _TWICE.format("data", "run = NEW.run"), "a run has one row"),
+    ("INSERT ON account", f"NOT ({_POSITIVE.format('NEW.total')})", "a total is a positive fraction"),
+    ("INSERT ON account", "NEW.definition NOT IN ('zcdp', 'puredp')", "a total is of zcdp or puredp"),
+    ("INSERT ON run", f"NOT ({_POSITIVE.format('NEW.amount')})", "nothing is refunded"),
+    ("INSERT ON run", "NEW.state != 'reserved' OR NEW.release_digest IS NOT NULL", "a run is reserved first"),
+    ("INSERT ON charge", "NOT EXISTS (SELECT 1 FROM run WHERE id = NEW.run)", "a charge is of a run"),
+    ("UPDATE ON account", "1", "a total is never changed"),
+    ("UPDATE ON charge", "1", "nothing is refunded"),
+    ("UPDATE ON data", "1", "the data of a run is never changed"),
+    (f"UPDATE OF {_SPENT} ON run", "1", "nothing is refunded"),
+    ("UPDATE ON run", "NEW.rowid != OLD.rowid", "nothing is refunded"),
+    (
+        "UPDATE ON run",
+        f"NEW.state != OLD.state AND OLD.state || ' ' || NEW.state NOT IN ({_WAYS})",
+        "a run goes one way",
+    ),
+    ("UPDATE ON run", "NEW.state = 'sealed' AND NEW.release_digest IS NULL", "a run is sealed with its release"),
+    (
+        "UPDATE ON run",
+        "NEW.release_digest IS NOT OLD.release_digest AND (OLD.state != 'reserved' OR NEW.state != 'sealed')",
+        "a run has one release",
+    ),
+)
+_SCHEMA += "".join(f"DROP TRIGGER IF EXISTS {name};\n" for name in _EARLIER_TRIGGERS) + "".join(
+    f"CREATE TRIGGER IF NOT EXISTS never_{number} BEFORE {event} WHEN {condition} "
+    f"BEGIN SELECT RAISE (ABORT, '{said}'); END;\n"
+    for number, (event, condition, said) in enumerate(_NEVER)
+)
 
 
 class LedgerError(ValueError):

@@ -97,7 +97,7 @@ class _Sum:
     def __init__(self, parts: Parts, bits: int) -> None:
         small = arb(2) ** -bits
         self.parts = parts
-        self.deviations = [sqrt(cells * law.variance()) for law, cells in parts]
+        self.deviations = [max(sqrt(cells * law.variance()), 1e-9) for law, cells in parts]  # it may be below any float
         self.reach = isqrt(int(sum(cells * law.variance() for law, cells in parts))) + 1
         while not (beyond := self._tail(self.reach + 1)) <= small:
             self.reach += self.reach // 8 + 1

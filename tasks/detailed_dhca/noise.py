@@ -19,8 +19,8 @@ from tasks.lifecycle.authorization import Authorization, read_drawing, read_secr
 class Noise(Protocol):
     """Noise of a level's queries, row by row of the level's domain. `query` is stage_1, stage_2 or total_only."""
 
-    def run(self, query: str, start: int, stop: int) -> NDArray[np.int64]:
-        """Noise of the totals of groups start ... stop - 1."""
+    def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Noise of the totals of those groups from `start` on that answer the query; nothing is drawn for others."""
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Noise of the tables of these groups at a detail: len(groups) x width."""
@@ -35,9 +35,14 @@ class RunNoise:
     authorization: Authorization
     directory: DetailedRun
 
-    def run(self, query: str, start: int, stop: int) -> NDArray[np.int64]:
-        """Noise of the totals of groups start ... stop - 1."""
-        return self._stream(query, "total").draw_run(start, stop)
+    def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Noise of the totals of those groups from `start` on that answer the query; nothing is drawn for others."""
+        if not asked.any():
+            return np.zeros(0, np.int64)
+        noise = self._stream(query, "total")
+        if asked.all():
+            return noise.draw_run(start, start + len(asked))
+        return noise.draw(start + np.flatnonzero(asked)).reshape(-1)
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Noise of the tables of these groups at a detail: len(groups) x width."""
@@ -56,9 +61,9 @@ class RunNoise:
 class NoNoise:
     """The zero noise of `das truth`: exact counts, not private."""
 
-    def run(self, query: str, start: int, stop: int) -> NDArray[np.int64]:
+    def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Zeros."""
-        return np.zeros(stop - start, np.int64)
+        return np.zeros(np.count_nonzero(asked), np.int64)
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Zeros."""

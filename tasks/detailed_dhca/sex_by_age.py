@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, TOTAL_ONLY, WIDTHS, load_domain
+from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, load_domain
 from tasks.detailed_dhca.noise import open_noise
 from tasks.detailed_dhca.population_groups import read_exact_counts
 from tasks.detailed_dhca.run import DetailedRun
@@ -39,10 +39,9 @@ def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path
     detail = open_array(run.details_folder(level, first), "detail")
     exact = read_exact_counts(run, level, first, last)
     noise = open_noise(run, level)
-    noisy_total = exact.totals() + noise.run("stage_2", start, start + len(detail))
-    if (detail == TOTAL_ONLY).any():
-        total_only = exact.totals() + noise.run("total_only", start, start + len(detail))
-        noisy_total = np.where(detail == TOTAL_ONLY, total_only, noisy_total)
+    exact_total, noisy_total = exact.totals(), np.zeros(len(detail), np.int64)
+    for query, answering in (("stage_2", detail == TOTAL), ("total_only", detail == TOTAL_ONLY)):
+        noisy_total[answering] = exact_total[answering] + noise.totals(query, start, answering)
     noisy = {"total": noisy_total}
     for table in (AGE4, AGE9, AGE23):
         groups = np.flatnonzero(detail == table)

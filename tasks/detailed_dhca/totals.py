@@ -26,7 +26,7 @@ def choose_details(run: DetailedRun, level: Level, first: int, last: int, estima
     """Write the detail of the groups in regions first ... last - 1: array `detail`, uint8, one per group.
 
     Stage-1 totals are compared with the thresholds and never released. They are forgotten, or, in a run that makes
-    estimates, kept as array `total`; there a TotalOnly group has 0, for no such answer was paid for.
+    estimates, kept as array `total`; there a TotalOnly group has 0, for no such answer is paid for, so none is drawn.
     """
     folder = run.details_folder(level, first)
     once(folder, lambda: _choose(run, level, first, last, folder, estimates=estimates))
@@ -36,17 +36,20 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
     domain = load_domain(run, level)
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()
-    noisy_total = exact_total + open_noise(run, level).run("stage_1", first * width, last * width)
+    answering = ~np.tile(domain.total_only, last - first)  # a TotalOnly group answers one query, in sex by age
+    noisy_total = np.zeros(len(exact_total), np.int64)
+    noisy_total[answering] = exact_total[answering] + open_noise(run, level).totals("stage_1", first * width, answering)
     thresholds = run.parameters.configuration.thresholds[level]
     detail = np.zeros(len(noisy_total), np.uint8)
     for threshold in thresholds:
         detail += noisy_total >= threshold
-    detail[np.tile(domain.total_only, last - first)] = TOTAL_ONLY
-    kept = {"total": _small(np.where(detail == TOTAL_ONLY, 0, noisy_total))} if estimates else {}
+    detail[~answering] = TOTAL_ONLY
+    kept = {"total": _small(noisy_total)} if estimates else {}
     save_arrays(folder, {"detail": detail} | kept)
 
 
 def _small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
-    """The totals in 4 bytes each where they fit."""
-    fit = np.abs(totals).max(initial=0) <= np.iinfo(np.int32).max
+    """Return the totals in 4 bytes each where they fit."""
+    most = np.iinfo(np.int32).max
+    fit = totals.max(initial=0) <= most and totals.min(initial=0) >= -most
     return totals.astype(np.int32) if fit else totals

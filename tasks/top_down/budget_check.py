@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from hashlib import sha256
 
-from privacy.noise.sampler import Sampler
+from privacy.noise.sampler import check_law
 from spine.allocations import Allocation
 from spine.noise import distinct_shares, replacement_cost
 from tasks.lifecycle.authorization import is_truth
@@ -66,6 +66,6 @@ def check_laws(allocation: Allocation, level: str, shares: list[Fraction]) -> No
     for share in shares:
         for query, alpha in allocation.queries[level].items():
             try:
-                Sampler(law(allocation, share, alpha))
-            except (ValueError, ArithmeticError) as error:
+                check_law(law(allocation, share, alpha))
+            except ValueError as error:
                 raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}") from None

@@ -329,7 +329,7 @@ def test_das_run_refuses_bad_input(tmp_path: Path, run: Das, fault: Fault) -> No
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [
-        ({}, [], "no account was named"),
+        ({}, [], "this data needs an account"),
         ({}, ["--account", "acs"], "there is no account acs: open it first"),
         ({"privacy_budget_p_level_2_usa": 990}, ["--account", "census"], "account census would be passed"),
         ({"privacy_budget_p_level_2_usa": float("inf")}, ["--account", "census"], "that is for `das truth` only"),

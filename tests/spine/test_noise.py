@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,3 +145,26 @@ def test_comparison_spines_spend_the_same_budget() -> None:
     assert plain.queries["Tract"] == allocation.queries["Tract_Subset"]
     grouped = allocation_for(settings_for("pl94-persons", tract_groups=True))
     assert grouped.levels["Tract_Group"] == grouped.levels["Tract"] == Fraction(687, 4099) / 2
+
+
+GROUPED = [(product, "0") for product in PRODUCTS]
+GROUPED += [(product, share) for product in ("pl94-persons", "pl94-units") for share in ("1/2", "1/3")]
+
+
+@pytest.mark.parametrize("mechanism", ["zcdp", "pure"])
+@pytest.mark.parametrize("variant", ["production", "paper"])
+@pytest.mark.parametrize("region", ["us", "pr"])
+@pytest.mark.parametrize(("product", "tract_groups"), GROUPED)
+def test_every_run_spends_its_budget_exactly(
+    product: str, tract_groups: str, region: str, variant: str, mechanism: str
+) -> None:
+    """Whatever the budget, the shares and their denominators: the dearest path costs the budget, bypassed or not."""
+    share = Fraction(tract_groups)
+    changes: dict[str, Any] = {"tract_groups": True, "tract_group_share": share} if share else {}
+    settings = settings_for(product, region, variant, mechanism=mechanism, **changes)
+    allocation = allocation_for(settings, Fraction(17, 7) if mechanism == "pure" else None)
+    rng = np.random.default_rng(7)
+    spine = random_spine(rng, blocks=200, levels=len(settings.levels), keep=0.5)
+    spine = replace(spine, levels=settings.levels).with_shares(dict(allocation.levels))
+    for measured in (spine, bypass(spine, settings)):
+        assert replacement_cost(measured, allocation) == allocation.budget

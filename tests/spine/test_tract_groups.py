@@ -16,10 +16,10 @@ from spine.build import optimized
 from spine.entities import Entities, entities
 from spine.geography import Geography
 from spine.hierarchy import Spine
-from spine.objective import lexicographically_no_larger
+from spine.objective import lexicographically_no_larger, objectives
 from spine.osed import osed
 from spine.settings import SpineSettings, settings_for
-from spine.tract_groups import with_tract_groups
+from spine.tract_groups import _premerged, with_tract_groups
 from tasks.inputs.blocks.geography import read_geography
 
 
@@ -172,6 +172,23 @@ def test_lexicographic_order() -> None:
     current = np.array([5, 3, 3])
     candidates = np.array([[5, 3, 3], [5, 3, 2], [5, 4, 0], [4, 4, 4], [6, 0, 0]])
     assert lexicographically_no_larger(candidates, current).tolist() == [True, True, False, True, False]
+
+
+def test_tracts_are_joined_beforehand_only_where_they_meet_the_same_codes_the_outside_one_included() -> None:
+    """Three tracts: in the entity, half in it and half outside of all, in it: the second has another set of codes."""
+    spine = Spine(
+        ("County", "Tract", "Block"),
+        np.arange(6),
+        (np.array([0]), np.array([0, 2, 4]), np.arange(6)),
+        tuple(np.zeros(n, np.int64) for n in (1, 3, 6)),
+        1,
+    )
+    family = Entities("place", np.arange(2), np.array([1, 1, 1, 0, 1, 1]), np.array([True, False]))
+    for outside in (False, True):
+        settings = with_groups("production", objective_outside=outside)
+        (objective,) = objectives(spine, [family], settings)
+        assert objective.entities == 1 + outside
+        assert [chunk.tolist() for chunk in _premerged(objective, cap=9)] == [[0, 2], [1]]
 
 
 def test_the_worked_example_of_four_tracts() -> None:

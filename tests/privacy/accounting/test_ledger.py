@@ -272,29 +272,90 @@ def test_an_abandoned_run_stays_charged(ledger: Ledger) -> None:
         ledger.reserve(request("b", "1"), never)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "DELETE FROM run",
-        "DELETE FROM charge",
-        "DELETE FROM account",
-        "UPDATE run SET amount = '0'",
-        "UPDATE run SET account = 'other'",
-        "UPDATE run SET secret_digest = 'x'",
-        "UPDATE run SET id = 'x'",
-        "UPDATE run SET state = 'refunded'",
-        "UPDATE charge SET us_state = '99'",
-        "UPDATE account SET total = '1000'",
-    ],
+ROW = (
+    "rowid, id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest, state, release_digest"
 )
-def test_the_file_itself_gives_nothing_back(ledger: Ledger, statement: str) -> None:
-    ledger.reserve(request("a"), secret)
-    with (
-        closing(sqlite3.connect(ledger.path)) as database,
-        pytest.raises(sqlite3.IntegrityError, match=r"nothing is|never changed|CHECK constraint"),
-    ):
-        database.execute(statement)
-    assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(1))
+ROW += ", reserved"
+ATTACKS = [
+    "INSERT OR REPLACE INTO account VALUES ('census','zcdp','1000','x')",
+    "REPLACE INTO account VALUES ('census','puredp','5','x')",
+    "INSERT OR REPLACE INTO account(rowid,name,definition,total,opened) VALUES (1,'n','zcdp','1000','x')",
+    "INSERT INTO account VALUES ('census','zcdp','9','x') ON CONFLICT DO UPDATE SET total='1000'",
+    "INSERT OR IGNORE INTO account VALUES ('census','zcdp','9','x')",
+    "UPDATE OR REPLACE account SET rowid=2 WHERE rowid=1",
+    "INSERT INTO account VALUES ('n','zcdp','-5','x')",
+    "INSERT INTO account VALUES ('n','rho','5','x')",
+    "INSERT OR REPLACE INTO run VALUES ('a','census','0','x','y',1,'z','reserved',NULL,'t')",
+    f"INSERT OR REPLACE INTO run({ROW}) VALUES (1,'z','census','1','x','y',1,'z','reserved',NULL,'t')",
+    "UPDATE OR REPLACE run SET rowid=2 WHERE rowid=1",
+    "UPDATE OR REPLACE run SET _rowid_=2 WHERE id='a'",
+    "UPDATE run SET rowid=77 WHERE id='a'",
+    "UPDATE run SET state='reserved' WHERE id='c'",
+    "UPDATE run SET state='sealed', release_digest='q' WHERE id='c'",
+    "UPDATE run SET state='reserved' WHERE id='b'",
+    "UPDATE run SET state='reserved', release_digest=NULL WHERE id='d'",
+    "UPDATE run SET state='abandoned' WHERE id='d'",
+    "UPDATE run SET state='released' WHERE id='a'",
+    "UPDATE run SET state='sealed' WHERE id='a'",
+    "UPDATE run SET release_digest='other' WHERE id='b'",
+    "UPDATE run SET release_digest='other' WHERE id='d'",
+    "UPDATE run SET release_digest='other' WHERE id='a'",
+    "UPDATE run SET reserved='2000' WHERE id='a'",
+    "INSERT INTO run VALUES ('n','census','-3','x','y',1,'z','reserved',NULL,'t')",
+    "INSERT INTO run VALUES ('n','census','0','x','y',1,'z','reserved',NULL,'t')",
+    "INSERT INTO run VALUES ('n','census','1/-3','x','y',1,'z','reserved',NULL,'t')",
+    "INSERT INTO run VALUES ('n','census','','x','y',1,'z','reserved',NULL,'t')",
+    "INSERT INTO run VALUES ('n','census','1/0','x','y',1,'z','reserved',NULL,'t')",
+    "INSERT INTO run VALUES ('n','census','1','x','y',1,'z','released','r','t')",
+    "INSERT INTO run VALUES ('n','census','1','x','y',1,'z','abandoned',NULL,'t')",
+    "INSERT OR REPLACE INTO charge VALUES ('a','01')",
+    "INSERT OR REPLACE INTO charge(rowid,run,us_state) VALUES (1,'zz','44')",
+    "INSERT INTO charge VALUES ('nobody','44')",
+    "UPDATE charge SET rowid=99 WHERE rowid=1",
+    "UPDATE OR REPLACE charge SET rowid=2 WHERE rowid=1",
+    "DELETE FROM charge",
+    "DELETE FROM run",
+    "DELETE FROM account",
+    "DELETE FROM data",
+    "UPDATE data SET synthetic=1",
+    "UPDATE data SET rowid=77",
+    "INSERT OR REPLACE INTO data VALUES ('a','x','y',1,'t')",
+    "REPLACE INTO data(rowid, run, input_digest, records_digest, synthetic, entered) VALUES (1,'z','x','y',1,'t')",
+    "INSERT INTO data VALUES ('a','x','y',1,'t') ON CONFLICT DO UPDATE SET synthetic=1",
+    "UPDATE run SET amount = '0'",
+    "UPDATE run SET account = 'other'",
+    "UPDATE run SET secret_digest = 'x'",
+    "UPDATE run SET id = 'x'",
+    "UPDATE run SET state = 'refunded'",
+    "UPDATE charge SET us_state = '99'",
+    "UPDATE account SET total = '1000'",
+]
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    """A ledger with runs a, b, c and d that are reserved, sealed, abandoned and released."""
+    book = Ledger(tmp_path_factory.mktemp("attacked") / "ledger.sqlite")
+    for name in ("census", "other"):
+        book.open_account(Account(name, "zcdp", Fraction(5)))
+    for run in "abcd":
+        book.reserve(request(run), secret)
+    book.seal("b", "of b")
+    book.abandon("c")
+    book.seal("d", "of d")
+    book.release("d", "of d")
+    return book
+
+
+@pytest.mark.parametrize("statement", ATTACKS)
+def test_the_file_itself_gives_nothing_back(attacked: Ledger, statement: str) -> None:
+    """Raw SQL by the file's owner: what is charged stays charged, a run goes one way and has one release."""
+    tables = "account", "run", "charge", "data"
+    with closing(sqlite3.connect(attacked.path, isolation_level=None)) as database:
+        before = [database.execute(f"SELECT rowid, * FROM {table}").fetchall() for table in tables]
+        with pytest.raises(sqlite3.IntegrityError):
+            database.execute(statement)
+        assert [database.execute(f"SELECT rowid, * FROM {table}").fetchall() for table in tables] == before
 
 
 @pytest.mark.parametrize("changes", [{}, {"input_digest": "8" * 64}, {"records_digest": "8" * 64}], ids=str)
@@ -324,12 +385,16 @@ def test_a_ledger_of_an_earlier_version_is_taken_over(ledger: Ledger) -> None:
     ledger.reserve(request("a"), secret)
     with closing(sqlite3.connect(ledger.path)) as database:  # as it was before it held digests of records alone
         database.executescript("DROP TABLE data; PRAGMA user_version = 0;")
+        for (trigger,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
     assert ledger.row("a").state == "reserved"  # type: ignore[union-attr]
     ledger.seal("a", "5" * 64)
     with pytest.raises(LedgerError, match="charged for as confidential"):
         ledger.enter_synthetic("b", "1" * 64, "of another form")
     ledger.enter_synthetic("b", "6" * 64, "7" * 64)
     assert [run for run, _ in ledger.synthetic_runs()] == ["b"]
+    with closing(sqlite3.connect(ledger.path)) as database, pytest.raises(sqlite3.IntegrityError):
+        database.execute("INSERT OR REPLACE INTO account VALUES ('census', 'zcdp', '1000', 'now')")
 
 
 # Any sequence of requests

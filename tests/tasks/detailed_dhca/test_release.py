@@ -32,9 +32,13 @@ from dhca_inputs import (
 )
 from dhca_naive import NATION_OR_STATE, release, tabulated
 from hypothesis import given, settings
+from numpy.typing import NDArray
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import coverage, margin_of_error
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import RunSecret
+from tasks.detailed_dhca import noise
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.published import load_published
@@ -429,3 +433,42 @@ def test_the_manifest_counts_what_is_published(noisy: tuple[Inputs, Path]) -> No
     spent = manifest["spent"]
     assert spent["unbounded"]["rho"] == "12"
     assert spent["bounded"]["rho"] == "24"
+
+
+def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TotalOnly group one query; any other its stage-1 total and one table. No noise is drawn for anything else."""
+    drawn: dict[str, Counter[int]] = {}
+
+    class Watched(QueryNoise):
+        def __init__(self, law: Law, secret: RunSecret, *, query: str, **digests: str) -> None:
+            super().__init__(law, secret, query=query, **digests)
+            self.asked = drawn.setdefault(query, Counter())
+
+        def draw(self, rows: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
+            self.asked.update(rows.tolist())
+            return super().draw(rows, width)
+
+        def draw_run(self, start: int, stop: int) -> NDArray[np.int64]:
+            self.asked.update(range(start, stop))
+            return super().draw_run(start, stop)
+
+    monkeypatch.setattr(noise, "QueryNoise", Watched)
+    inputs = Inputs()
+    run, _ = stage_here(tmp_path, inputs)
+    kinds = Counter[bool]()
+    for level in run.parameters.configuration.levels("us"):
+        domain = load_domain(run, level)
+        for group in range(domain.groups):
+            total_only = bool(domain.total_only[group % len(domain.iterations)])
+            answers = {
+                query.split("/", 1)[1]: times[group]
+                for query, times in drawn.items()
+                if query.startswith(f"{level}/") and times[group]
+            }
+            stages = sorted(query.split("/")[0] for query in answers)
+            assert stages == (["total_only"] if total_only else ["stage_1", "stage_2"])
+            assert set(answers.values()) == {1}
+            kinds[total_only] += 1
+    assert min(kinds[True], kinds[False]) > 0
