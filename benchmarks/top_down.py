@@ -1,0 +1,45 @@
+"""The TopDown Algorithm from files to release: synthetic persons on a state's real blocks, seconds and peak memory.
+
+    python benchmarks/top_down.py                    # Rhode Island and Wisconsin, from ../shared/data
+    python benchmarks/top_down.py ri2020.pl.zip ...  # other block tables
+    python benchmarks/top_down.py --accuracy         # with the errors on three spines (das tda accuracy)
+
+Each is run twice: the first run compiles the kernels where they are not kept yet. Start-up of Prefect and Dask included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from measure import DATA, measure
+
+STATES = ("ri_blocks_2020.csv.gz", "wi_blocks_2020.csv.gz")
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("geography", nargs="*", default=[str(DATA / name) for name in STATES])
+    words.add_argument("--workers", type=int, default=2)
+    words.add_argument("--accuracy", action="store_true")
+    given = words.parse_args()
+    for geography in given.geography:
+        with tempfile.TemporaryDirectory() as folder:
+            data, state = Path(folder) / "data", ["--state", f"{folder}/state", "--workers", str(given.workers)]
+            measure(["das", "tda", "synth", geography, str(data)])
+            for number in (1, 2):
+                run = ["das", "tda", "run", str(data), f"{folder}/out{number}", *state]
+                told = measure(run, Path(folder) / "state")
+                released = sum(
+                    path.stat().st_size for path in Path(folder, f"out{number}").rglob("*") if path.is_file()
+                )
+                print(json.dumps({"geography": geography, "run": number, **told, "released_bytes": released}))
+            if given.accuracy:
+                print(json.dumps(measure(["das", "tda", "accuracy", str(data), f"{folder}/errors", *state])))
+                print(Path(folder, "errors/error.csv").read_text())
+
+
+if __name__ == "__main__":
+    main()
