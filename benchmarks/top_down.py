@@ -4,7 +4,7 @@
     python benchmarks/top_down.py ri2020.pl.zip ...  # other block tables
     python benchmarks/top_down.py --accuracy         # with the errors on three spines (das tda accuracy)
 
-Each is run twice: the first run compiles the kernels where they are not kept yet. Start-up of Prefect and Dask included.
+Each is run twice: the first run compiles the kernels. Start-up of Prefect and Dask is included.
 """
 
 from __future__ import annotations
