@@ -83,7 +83,7 @@ def begin(folder: Path, data: Path, made: Design, secret: bytes = bytes(32), wor
     validate(run, workers, tables(data), made, FREE)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, FREE)
+    check_budget(run, workers, Charging(None, run.path.parent / "ledger.sqlite"))
     return run
 
 

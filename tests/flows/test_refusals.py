@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from dhca_faults import CANARY, FAULTS, PERSONS, Fault, field, good_inputs, headless
 from dhca_inputs import Inputs, configuration, edit
@@ -622,3 +623,13 @@ def test_what_nobody_foresaw_is_kept_under_the_given_state(
             assert all("person 4711" in path.read_text() for path in kept)
             assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
             assert (home / "errors").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Failed to reach API at http://127.0.0.1:9/api/"), httpx.ConnectError("no")]
+)
+def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
+    from flows.execution.unforeseen import unforeseen
+
+    told = str(unforeseen(error))
+    assert told == "the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up"
