@@ -19,7 +19,7 @@ import pandas as pd
 
 from flows.execution.cluster import ClusterSettings, open_cluster
 from privacy.estimation.estimator import make_estimator
-from privacy.estimation.near_threshold import LIKELY, size_laws
+from privacy.estimation.near_threshold import likely, size_laws
 from privacy.estimation.pooling import Answers, pool
 from privacy.estimation.selection import correct
 from privacy.noise.laws import Definition, law
@@ -63,7 +63,7 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
         of = answers(definition, budget, cells, gamma)
         found, full = make_estimator(of, 0, None), pool(of)
         laws = size_laws(correct(of, ridge=1e-11), 1, margin=full.margin)
-        worst = max(one.deviation for one in laws if one.chance >= LIKELY) / of.deviations[1]
+        worst = max(one.deviation for one in likely(laws)) / of.deviations[1]
         covered = next(one.covered for one in laws if one.size == 0)
         deviations = f"{of.deviations[1]:.1f} -> {found.deviation:.1f}"
         print(f"{gamma:>4} {found.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")

@@ -23,7 +23,7 @@ def bypass(spine: Spine, settings: SpineSettings) -> Spine:
     ValueError if the settings would split it.
     """
     if settings.levels and settings.levels[0] in settings.split:
-        raise ValueError(f"the root level {settings.levels[0]} cannot be split")
+        raise ValueError(f"the root level {settings.levels[0]} cannot be split: leave it out of `split`")
     for level in range(len(spine.levels) - 2, -1, -1):
         spine = _replace_parents(spine, level, _chosen(spine, level, settings))
     return spine

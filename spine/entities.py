@@ -77,7 +77,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
             name
         ]
         return tabulation
-    raise ValueError(f"no family of off-spine entities is called {name}")
+    raise ValueError(f"there is no family of off-spine entities {name!r}")
 
 
 def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:

@@ -31,7 +31,7 @@ def geocodes(spine: Spine, geography: Geography, settings: SpineSettings, counte
     """
     part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
     split = settings.split if settings.mechanism == "pure" else ()
-    found: list[Digits] = []
+    prefixes: list[Digits] = []
     prefix: Digits = np.zeros((len(spine.starts[0]), 0), np.uint8)
     for level, name in enumerate(spine.levels):
         first = spine.order[spine.starts[level]]
@@ -47,8 +47,8 @@ def geocodes(spine: Spine, geography: Geography, settings: SpineSettings, counte
             if (level or pieces) and (not pieces or name in split):
                 pieces.append(digits(_counter(spine, level), len(str(counters[level]))))
         prefix = np.hstack([prefix, *pieces])
-        found.append(prefix)
-    return found
+        prefixes.append(prefix)
+    return prefixes
 
 
 def digits(number: IntArray, width: int) -> Digits:

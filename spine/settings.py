@@ -131,17 +131,17 @@ def _check(settings: SpineSettings, dhc: bool) -> None:
     """Raise ValueError for settings with which no spine can be built."""
     for name in ("fanout_cutoff", "cap_extra", "tract_group_cap_extra", "entity_threshold"):
         if getattr(settings, name) < 0:
-            raise ValueError(f"{name} is {getattr(settings, name)}, below 0")
+            raise ValueError(f"{name} must not be below 0; it is {getattr(settings, name)}")
     for name in ("entities", "objective"):
         if unknown := sorted(set(getattr(settings, name)) - set(ENTITIES)):
-            raise ValueError(f"{name}: no OSE is called {', '.join(unknown)}; there are {', '.join(ENTITIES)}")
+            raise ValueError(f"{name}: there is no OSE {', '.join(unknown)}; choose from {', '.join(ENTITIES)}")
     known = [name for _, _, name in AIAN_CLASSES]
     if unknown := sorted(set(settings.aian_classes) - set(known)):
-        raise ValueError(f"no class of AIAN areas is called {', '.join(unknown)}; there are {', '.join(known)}")
+        raise ValueError(f"there is no class of AIAN areas {', '.join(unknown)}; choose from {', '.join(known)}")
     if settings.tract_groups and dhc:
-        raise ValueError("tract groups stand above tracts, which the DHC spines do not have")
+        raise ValueError("the DHC spines have no tracts, so they have no tract groups: set tract_groups=false")
     if not 0 < settings.tract_group_share < 1:
-        raise ValueError(f"tract_group_share is {settings.tract_group_share}, not between 0 and 1")
+        raise ValueError(f"tract_group_share must lie between 0 and 1; it is {settings.tract_group_share}")
 
 
 def _pl94(product: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
     counts = counts.reshape(parents, len(kinds))
     single = counts.sum(1) == 1
     if (counts[~single] @ (kinds == 0)).any():
-        raise ValueError("a block with siblings has no share: its count cannot be estimated")
+        raise ValueError("a block with siblings has no share of the budget, so its count cannot be estimated")
     below = _inverse(np.einsum("pk,kij->pij", counts, kind_variance), single)
     below[single] = kind_information[counts[single].argmax(1)]
     from_children, from_subtree = [below], [below + own[-1]]

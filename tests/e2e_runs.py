@@ -30,6 +30,8 @@ from privacy.noise.laws import Definition
 from tasks.detailed_dhca import domain
 from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.estimate_tables import make_estimators
+from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
@@ -119,16 +121,22 @@ def _stages(
     region, charging = settings.region, settings.charging
 
     def measure() -> None:
-        for level in run.parameters.configuration.levels(region):
-            measure_totals(run, workers, level)
+        levels = run.parameters.configuration.levels(region)
+        for level in levels:
+            measure_totals(run, workers, level, estimates=settings.estimates)
             measure_sex_by_age(run, workers, level)
             suppress(run, workers, level)
+        if settings.estimates:
+            make_estimators(run, workers, region)
+            for level in levels:
+                estimate(run, workers, level)
 
     def finish() -> Path:
         charged = not run.validated.synthetic
         return commit(run, out, region, charging, charged=charged)
 
-    coterminous = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
+    listed, estimates = settings.coterminous_list, settings.estimates
+    coterminous = {"enabled": settings.coterminous, "listed": listed, "estimates": estimates}
     return {
         "validate": lambda: validate(run, workers, settings.params, settings.data, region),
         "population groups": lambda: count_population_groups(run, workers, region, settings.blocks_each),

@@ -31,7 +31,6 @@ from tasks.top_down.tables import Tables
 from tasks.top_down.validation import validate
 
 HERE = cast(Workers, Here())
-FREE = Charging(None, Path("no-ledger"))
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
 
 
@@ -80,10 +79,10 @@ def begin(folder: Path, data: Path, made: Design, secret: bytes = bytes(32), wor
     run = TopDownRun(folder / "runs" / "run")
     run.create()
     (run / "secret").write_bytes(secret)
-    validate(run, workers, tables(data), made, FREE)
+    validate(run, workers, tables(data), made, None)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, Charging(None, run.path.parent / "ledger.sqlite"))
+    check_budget(run, workers, Charging(None, folder / "ledger.sqlite"))
     return run
 
 

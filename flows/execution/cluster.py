@@ -29,15 +29,15 @@ from tasks.lifecycle.errors import Failed, Refused
 COORDINATOR = 2 * 2**30
 WORKER = 2**30
 
-# Nothing of the data leaves the workers' memory but through the run's own files.
+# No data leaves the workers' memory except into the run's own files.
 QUIET = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.version-check": False,
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "60s",
-    # So long after a worker's death a local cluster looks whether another is there, and if not gives its place up: with
-    # Dask's 15 s for good where workers start slowly, or where the second happens to have died just then.
+    # After this time a local cluster gives up the place of a worker that died, unless a new one has started. Dask's
+    # 15 s are too short where workers start slowly, or where the new one has just died too.
     "distributed.deploy.lost-worker-timeout": "1h",
 }
 # Dask has its workers hand freed memory back at once (64 KiB); arrays of a few MiB then cost more in page faults than
@@ -51,7 +51,7 @@ KEEP_MEMORY = {
         "MALLOC_ARENA_MAX": "1",
     }.items()
 }
-# Even without a dashboard Dask serves pages of call stacks and exceptions; these take them away.
+# Even without a dashboard Dask serves pages of call stacks and exceptions; this removes them.
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
@@ -99,9 +99,11 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         where no cluster can be reached or started.
     """
     if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
-        raise Refused("a tls:// scheduler needs certificates: --tls-ca, --tls-cert and --tls-key")
+        raise Refused("a tls:// scheduler needs certificates: give --tls-ca, --tls-cert and --tls-key")
     if settings.scheduler and not _is_closed(settings.scheduler):
-        raise Refused("a scheduler on another machine is reached by tls:// only: who reaches its port runs code there")
+        raise Refused(
+            "a scheduler on another machine needs TLS, for whoever reaches its port runs code there: use tls://"
+        )
     check_memory_limit(settings.memory_limit)
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with dask.config.set(QUIET | KEEP_MEMORY | ({} if settings.dashboard else NO_PAGES)):
@@ -111,7 +113,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         except Refused:
             raise
         except Exception as error:
-            raise Failed(f"cluster: no workers ({type(error).__name__})") from None
+            raise Failed(f"cluster: no workers could be started or reached ({type(error).__name__})") from None
         try:
             _check_code(client)
             yield client
@@ -152,7 +154,7 @@ def check_memory_limit(limit: str) -> None:
         raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
     if not enough:
         least = format_bytes(COORDINATOR + WORKER)
-        raise Refused(f"--memory-limit {limit} could not be kept: a run needs {least}, with one worker")
+        raise Refused(f"--memory-limit {limit} is too little: a run with one worker needs {least}")
 
 
 @contextmanager
@@ -214,13 +216,13 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
 
 
 def _check_code(client: Client) -> None:
-    """Refuse workers that lack our code, for they would die of the first task one after the other, or have other code.
+    """Refuse workers that lack this code, which would die one after another at the first task, or run other code.
 
     Raises
     ------
     Failed
         where a worker has no das-flows or not the very same.
     """
-    theirs = client.run(code_digest, on_error="return").values()  # a digest, or why there is none
-    if any(of != code_digest() for of in theirs):
-        raise Failed("cluster: a worker has no das-flows, or another than this one; give all the same")
+    digests = client.run(code_digest, on_error="return").values()  # a digest, or the error of a worker without
+    if any(digest != code_digest() for digest in digests):
+        raise Failed("cluster: a worker lacks das-flows or runs other code: install the same das-flows on all")

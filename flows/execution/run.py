@@ -105,7 +105,7 @@ def carry_out(settings: S, stages: Callable[[Run[S]], Path | None]) -> str | Non
     logger.info("run %s", run.id)
     with locked(run):
         if is_truth(run):
-            raise Refused(f"{run.id} is the directory of a das truth: it can never be released")
+            raise Refused(f"{run.id} is the directory of a das truth and can never be released: give another run id")
         if there := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):
             logger.info("released already: %s", there)
             return str(there)

@@ -28,14 +28,14 @@ def state_home() -> Path:
 
 
 def new_run_id(*parts: str) -> str:
-    """Return a run id for a person to type: what it is, when it began, and four digits against twins."""
+    """Return a run id that a person can type: these parts, the time, and four random digits."""
     return "-".join([*parts, f"{datetime.now():%Y%m%d-%H%M%S}", secrets.token_hex(2)])
 
 
 def run_directory(home: Path, run_id: str) -> RunDirectory:
     """Return the directory of a run that a person names. Raises Refused where that is no run id, but perhaps a path."""
     if not re.fullmatch(RUN_ID, run_id):
-        raise Refused(f"{run_id!r} is not a run id: it has letters, digits, dots, dashes and underscores")
+        raise Refused(f"{run_id!r} is not a run id: use letters, digits, dots, dashes and underscores")
     return RunDirectory(home / "runs" / run_id)
 
 
@@ -47,7 +47,7 @@ def _absolute(path: str) -> str:
 def _folder(path: str) -> str:
     """Refuse a URL for the output: a release is renamed into its place, which takes a file system."""
     if "://" in path:
-        raise ValueError("a URL; a release goes to a folder, on this machine or on a file system it mounts")
+        raise ValueError(f"{path} is a URL; give a folder on this machine or on a file system that it mounts")
     return path
 
 
@@ -133,7 +133,7 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))
     if differs and (run / SECRET).exists():
         again = f"{settings.COMMAND} --resume {run.id}"
-        raise Refused(f"run {run.id} began with another {', '.join(differs)}: {again} goes on")
+        raise Refused(f"run {run.id} began with another {', '.join(differs)}: go on with {again}")
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
         run.drop_stages()
     with whole(run / settings.FILE, durable=True) as temporary:

@@ -36,14 +36,14 @@ def analyses_table(title: str, sets: Mapping[str, Sequence[Analysis]], printed: 
     columns += [f"{prefix}{relation}" for prefix in prefixes for relation in ("unbounded", "bounded")]
     rows = []
     for same in _by_analysis(sets):
-        one = next(iter(same.values()))
-        row = [f"{MECHANISMS[one.definition]}: {one.label}{_MARKS.get(one.standing, '')}"]
-        row += [printed.get(one.name, "")] if printed else []
+        analysis = next(iter(same.values()))
+        row = [f"{MECHANISMS[analysis.definition]}: {analysis.label}{_MARKS.get(analysis.standing, '')}"]
+        row += [printed.get(analysis.name, "")] if printed else []
         for name in sets:
             row += [up(same[name].unbounded), up(same[name].bounded)] if name in same else ["", ""]
-        rows.append([*row, "" if one.order is None else f"{one.order:.4g}"])
-    with_pld = all(any(one.name.startswith("pld") for one in found) for found in sets.values())
-    notes = [*NOTES, PLD if with_pld else NO_PLD, *(_saving(name, found) for name, found in sets.items())]
+        rows.append([*row, "" if analysis.order is None else f"{analysis.order:.4g}"])
+    with_pld = all(any(analysis.name.startswith("pld") for analysis in results) for results in sets.values())
+    notes = [*NOTES, PLD if with_pld else NO_PLD, *(_saving(name, results) for name, results in sets.items())]
     return TextTable(title, [*columns, "order"], rows, notes)
 
 
@@ -51,35 +51,44 @@ def analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, 
     """Return the same for `--json`."""
     plain = []
     for same in _by_analysis(sets):
-        one = next(iter(same.values()))
+        analysis = next(iter(same.values()))
         figures = {
             name: {"unbounded": each.unbounded, "bounded": each.bounded, "order": each.order}
             for name, each in same.items()
         }
-        told = {"mechanism": one.definition, "analysis": one.name, "label": one.label, "standing": one.standing}
-        plain.append(told | ({"printed": printed[one.name]} if one.name in printed else {}) | {"figures": figures})
+        told = {
+            "mechanism": analysis.definition,
+            "analysis": analysis.name,
+            "label": analysis.label,
+            "standing": analysis.standing,
+        }
+        plain.append(
+            told | ({"printed": printed[analysis.name]} if analysis.name in printed else {}) | {"figures": figures}
+        )
     return plain
 
 
 def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analysis]]:
     """Return for each analysis its figure of each set that has one."""
     rows: dict[tuple[str, str], dict[str, Analysis]] = {}
-    for name, found in sets.items():
-        for one in found:
-            rows.setdefault((one.definition, one.name), {})[name] = one
+    for name, results in sets.items():
+        for analysis in results:
+            rows.setdefault((analysis.definition, analysis.name), {})[name] = analysis
     return list(rows.values())
 
 
-def _saving(name: str, found: Sequence[Analysis]) -> str:
+def _saving(name: str, results: Sequence[Analysis]) -> str:
     """Return how the mechanisms compare by the sharpest bound of each.
 
     Of the two readings by PLD the larger is taken.
     """
     sharpest = {}
     for definition in MECHANISMS:
-        rows = [one for one in found if one.definition == definition]
-        readings = [one.unbounded for one in rows if one.name.startswith("pld")]
-        others = [one.unbounded for one in rows if one.is_epsilon_bound and not one.name.startswith("pld")]
+        rows = [analysis for analysis in results if analysis.definition == definition]
+        readings = [analysis.unbounded for analysis in rows if analysis.name.startswith("pld")]
+        others = [
+            analysis.unbounded for analysis in rows if analysis.is_epsilon_bound and not analysis.name.startswith("pld")
+        ]
         sharpest[definition] = min([*others, max(readings)] if readings else others)
     ratio = sharpest["zcdp"] / sharpest["puredp"]
     budgets = f"With the {name} budgets" if name else "At these margins"

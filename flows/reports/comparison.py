@@ -74,8 +74,10 @@ def of_targets(
             levels = [LevelBudget(getattr(row, which) / (1 - gamma), stability) for row in rows]
             sets[which] += analyses(definition, levels, gamma, delta)
     losses = LOSSES if on_page and table is COMPARISON and delta == DELTA else {}
-    found = analyses_table(f"(epsilon, {float(delta):g}) of these budgets", sets, losses)
-    tables.append(TextTable(found.title, found.columns, found.rows, [*found.notes, *[UNEXPLAINED] * bool(losses)]))
+    compared = analyses_table(f"(epsilon, {float(delta):g}) of these budgets", sets, losses)
+    tables.append(
+        TextTable(compared.title, compared.columns, compared.rows, [*compared.notes, *[UNEXPLAINED] * bool(losses)])
+    )
     data |= {"analyses": analyses_json(sets, losses), "notes": [note for each in tables for note in each.notes]}
     return data, tables
 

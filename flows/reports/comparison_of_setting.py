@@ -70,14 +70,14 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
             )
         )
         with refusing():
-            found = analyses(own, [row.measured for row in rows], setting.gamma, delta)
-            found += analyses(other, [row.other for row in rows], setting.gamma, delta)
+            results = analyses(own, [row.measured for row in rows], setting.gamma, delta)
+            results += analyses(other, [row.other for row in rows], setting.gamma, delta)
         title = f"(epsilon, {float(delta):g}) at these margins: {setting.region.upper()}"
-        tables.append(analyses_table(title, {"": found}, {}))
+        tables.append(analyses_table(title, {"": results}, {}))
         spent = {"unbounded": str(spends[-1].unbounded), "bounded": str(spends[-1].bounded)}
         told = {"source": setting.source, "region": setting.region, "definition": own, "unit": UNITS[own]} | spent
         levels = [row.json() for row in rows]
-        regions.append(told | {"levels": levels, "analyses": analyses_json({"configuration": found}, {})})
+        regions.append(told | {"levels": levels, "analyses": analyses_json({"configuration": results}, {})})
     data: dict[str, Any] = {"delta": float(delta), "regions": regions}
     if len(spends) > 1:
         both = disjoint(spends)

@@ -82,13 +82,13 @@ def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
     None where there is one account.
     """
     try:
-        found = Ledger(ledger).together(run_id)
+        together = Ledger(ledger).together(run_id)
     except LedgerError:
         return None
-    if found is None:
+    if together is None:
         return None
-    unit = "rho" if found.definition == "zcdp" else "epsilon"
-    return {"accounts": found.accounts, "unit": unit, "amount": found.amount}
+    unit = "rho" if together.definition == "zcdp" else "epsilon"
+    return {"accounts": together.accounts, "unit": unit, "amount": together.amount}
 
 
 def together_warning(told: dict[str, Any]) -> str:

@@ -133,13 +133,13 @@ def switches(
     definition: Definition, budgets: Mapping[Name, Fraction], on: Collection[Name], delta: Fraction
 ) -> dict[Name, Switch]:
     """Return for each level the privacy loss of the release with it and without it, the others staying as they are."""
-    found = {}
+    switched = {}
     for name in budgets:
         without = [budget for other, budget in budgets.items() if other in on and other != name]
         off, epsilon_off = loss(definition, without, delta)
         spent, epsilon_on = loss(definition, [*without, budgets[name]], delta)
-        found[name] = Switch(spent, off, epsilon_on, epsilon_off)
-    return found
+        switched[name] = Switch(spent, off, epsilon_on, epsilon_off)
+    return switched
 
 
 def trade_off(

@@ -3,10 +3,11 @@
     U = S + e(T, D),    e = -rnd(w m(D)) + floor(G(T, D) + u),    u uniform on [0, 1)
 
 For both laws and every gamma three things hold, given the detail, at every size that reaches it with probability .001
-(the second: .01). The bias is at most BIAS times the count's standard deviation, the root mean square error at most
-PRICE times it, and the margin covers with probability .95. To that end the weight w is 1 where that is possible, else
-the largest eighth at which it is (under pure differential privacy with a large gamma). U = S, w = 0, where there is
-none or pooling gains next to nothing.
+(the second: .01) of the largest that any size has. The bias is at most BIAS times the count's standard deviation, the
+root mean square error at most PRICE times it, and the margin covers with probability .95. To that end the weight w is 1
+where that is possible, else the largest eighth at which it is (under pure differential privacy with a large gamma).
+U = S, w = 0, where there is none, where pooling gains next to nothing, and in a window of two thresholds so near that T
+tells nothing within it.
 
 Under the geometric law some price is due: a T that only its noise brought above the threshold is ancillary there, so an
 unbiased change e is uncorrelated with S and adds its own variance.
@@ -15,15 +16,15 @@ unbiased change e is uncorrelated with S and adds its own variance.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.densities import Density, density_of_sum
-from privacy.estimation.near_threshold import LIKELY, Margins, margins_near, size_laws
+from privacy.estimation.near_threshold import Margins, likely, margins_near, size_laws
 from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool
-from privacy.estimation.selection import Correction, correct
+from privacy.estimation.selection import Correction, correct, fits
 from privacy.noise.margins import margin_of_error
 
 PRICE = 1.1  # the most that an estimate's root mean square error may be, as a multiple of the count's, at any size
@@ -31,6 +32,7 @@ BIAS = 0.002  # the most that its bias may be, in standard deviations of the cou
 RIDGES = (1e-9, 1e-11, 1e-13)  # the first at which the bias is small enough
 EIGHTHS = 8
 GAIN = 0.005  # of the standard deviation: below this, pooling is not worth a table
+APART = 40  # sd(A): the ends of a window so wide are apart; a correction reaches 16 from each
 TOO_WIDE = 4096  # sd(S) in the units of a table, beyond which none is made: gamma is within .001 of 1
 
 
@@ -152,15 +154,16 @@ class Estimator:
         return nearest(scale * np.interp(d / scale, np.arange(-reach, reach + 1), self.pooling.pull))
 
 
+@lru_cache(maxsize=32)
 def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estimator:
     """Return the estimator of a detail low <= T < high, low < high."""
     if low is not None and high is not None and low >= high:
         raise ValueError("the detail of an empty window has no estimate")
     scale = own_scale(answers)
-    _, second = answers.deviations
-    if low is not None and high == low + 1:  # T tells no more than the detail does
-        return _unpooled(answers, low, high)
+    first, second = answers.deviations
     if second < 1 or second > TOO_WIDE * scale:
+        return _unpooled(answers, low, high)
+    if low is not None and high is not None and high - low < APART * first and not fits(answers, high - low):
         return _unpooled(answers, low, high)
     for eighths in range(EIGHTHS, 0, -1):
         weight = eighths / EIGHTHS
@@ -185,7 +188,7 @@ def _edge(estimator: Estimator) -> Edge | None:
         if low is not None and high is not None and high - low < 2 * correction.reach:
             correction = correct(answers, estimator.weight, high - low, ridge)
         laws = size_laws(correction)
-        if max(law.deviation for law in laws if law.chance >= LIKELY) > PRICE * second:
+        if max(law.deviation for law in likely(laws)) > PRICE * second:
             return None
         if max(abs(law.bias) for law in laws) <= BIAS * second:
             return Edge(correction, margins_near(laws, estimator.margin, correction.width))

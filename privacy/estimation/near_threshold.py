@@ -21,7 +21,8 @@ from privacy.estimation.densities import margin_of_sizes, values
 from privacy.estimation.pooling import nearest
 from privacy.estimation.selection import Correction
 
-LIKELY, COVERED = 1e-2, 1e-3  # P(detail) from which errors are compared with the count's, and margins hold
+# P(detail), of the largest that a size has, from which errors are compared with the count's, and margins hold
+LIKELY, COVERED = 1e-2, 1e-3
 UNLIKELY = 1e-10  # probabilities of an answer that are left out here
 STEPS = 8  # sizes looked at in a standard deviation of A
 
@@ -66,7 +67,7 @@ class Margins:
 
 
 def size_laws(correction: Correction, step: int | None = None, margin: int = 0) -> list[SizeLaw]:
-    """Return the law of the error at sizes with P(detail) >= COVERED, about the window, in steps of this many units.
+    """Return the law of the error at sizes that reach the window well enough (COVERED), in steps of this many units.
 
     `margin` is one to be asked how often it covers.
     """
@@ -74,8 +75,15 @@ def size_laws(correction: Correction, step: int | None = None, margin: int = 0) 
     step = step or max(1, round(sums.deviation / STEPS))
     rows = len(correction.values)
     last = rows + sums.reach if correction.width is None else rows - 1 + sums.reach
-    laws = (sums.law(size, margin) for size in range(-sums.reach, last + step, step))
-    return [law for law in laws if law is not None and law.chance >= COVERED]
+    laws = [sums.law(size, margin) for size in range(-sums.reach, last + step, step)]
+    most = max(law.chance for law in laws if law is not None)
+    return [law for law in laws if law is not None and law.chance >= COVERED * most]
+
+
+def likely(laws: list[SizeLaw]) -> list[SizeLaw]:
+    """Return the laws of the sizes that reach the window more often (LIKELY)."""
+    most = max(law.chance for law in laws)
+    return [law for law in laws if law.chance >= LIKELY * most]
 
 
 def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> Margins:

@@ -19,6 +19,7 @@ estimators of the selected mean".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -28,11 +29,12 @@ from scipy.linalg import cho_factor, cho_solve
 from privacy.estimation.densities import moment, values
 from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool, scale_within
 
-LEAST = 1e-6  # P(detail) from which a size is kept unbiased
+LEAST = 1e-6  # P(detail), of the largest that a size has, from which a size is kept unbiased
 SMALL, SEEN = 1e-3, 1e-9  # corrections below SMALL sd(S), or at D less likely than SEEN, end the table
 UNSEEN = (
     1e-12  # D less likely than this get the correction of the last that is not: they are never seen, and it is wild
 )
+TELLING = 8  # a window narrower than this part of sd(A) hides all that T could tell
 WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its units
 
 
@@ -88,9 +90,17 @@ def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDAr
     return between
 
 
-def table_scale(answers: Answers) -> int:
-    """Return the unit of a correction's table, a power of two: fine enough, and small enough to be solved for."""
-    return scale_within(answers, WIDEST_TABLE, WIDEST_PARTNER, own_scale(answers))
+def table_scale(answers: Answers, width: int | None = None) -> int:
+    """Return the unit of a correction's table: a power of two that divides `width`, small enough to be solved for."""
+    scale = scale_within(answers, WIDEST_TABLE, WIDEST_PARTNER, own_scale(answers))
+    return scale if width is None else gcd(scale, width)
+
+
+def fits(answers: Answers, width: int) -> bool:
+    """Return whether a window whose ends are not apart can be solved for, and T tells something within it."""
+    first, _ = answers.deviations
+    scale = table_scale(answers, width)
+    return first <= 2 * WIDEST_TABLE * scale and scale >= own_scale(answers) and width > max(1, first / TELLING)
 
 
 def correct(answers: Answers, weight: float = 1.0, width: int | None = None, ridge: float = 1e-9) -> Correction:
@@ -98,9 +108,9 @@ def correct(answers: Answers, weight: float = 1.0, width: int | None = None, rid
 
     `ridge`, in mean eigenvalues, chooses the shortest solution l, not one that rings; what bias is left grows with it.
     """
-    scale = table_scale(answers)
+    scale = table_scale(answers, width)
     pooling = pool(answers.coarser(scale) if scale > 1 else answers, weight)
-    units = None if width is None else max(1, round(width / scale))
+    units = None if width is None else width // scale
     solved = _solve(pooling, units, ridge, whole=scale == 1)
     if width is None:  # it ends in a row of zeros
         rows = _last_row(pooling, solved) + 1
@@ -138,7 +148,7 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
     low = np.clip(reach - sizes, 0, n)  # the places of the x = t - N with t in the window
     high = np.full(len(sizes), n) if width is None else np.clip(width + reach - sizes, 0, n)
     chance = _between(p, low, high)
-    kept = chance >= LEAST
+    kept = chance >= LEAST * chance.max()
     sizes, low, high, chance = sizes[kept], low[kept], high[kept], chance[kept]
 
     columns = np.arange(sizes[0] - reach, (2 * reach if width is None else sizes[-1] + reach) + 1)

@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 from privacy.estimation.allocation import allocate
 from privacy.estimation.equality import combine, combined_margin, combined_variance
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS, load_domain, load_queries
-from tasks.detailed_dhca.estimate_tables import (
-    ancestors,
-    critical_values,
-    equalities,
-    load_estimators,
-    variances,
-)
+from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators, variances
 from tasks.detailed_dhca.noise import estimate_words
 from tasks.detailed_dhca.published import Estimated, Published, load_published
 from tasks.detailed_dhca.run import DetailedRun
@@ -87,9 +81,8 @@ def _words(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """A uniform number and a turn for each group."""
     words = estimate_words(run, level, groups)
-    return (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53, (words[:, 1] % np.uint64(cells)).astype(
-        np.int64
-    )
+    uniform = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform, (words[:, 1] % np.uint64(cells)).astype(np.int64)
 
 
 def _taken(

@@ -49,6 +49,7 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
 
 
 def _small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
-    """The totals in 4 bytes each where they fit."""
-    fit = np.abs(totals).max(initial=0) <= np.iinfo(np.int32).max
+    """Return the totals in 4 bytes each where they fit."""
+    most = np.iinfo(np.int32).max
+    fit = totals.max(initial=0) <= most and totals.min(initial=0) >= -most
     return totals.astype(np.int32) if fit else totals

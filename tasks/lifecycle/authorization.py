@@ -32,7 +32,7 @@ def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
 
 
 def read_authorization(run: RunDirectory) -> Authorization | None:
-    """Return the run's authorization; None where it has none, or one of a das-flows that did not write JSON.
+    """Return the run's authorization; None where there is none, or one of an older version, which was not JSON.
 
     The budget check writes it anew when such a run is resumed, after it has held the run to its row and its secret.
     """
@@ -56,9 +56,9 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
     except (FileNotFoundError, ValueError):
         authorization = None
     if authorization is None:
-        raise Failed("budget check: the run has no secret, so no noise can be drawn")
+        raise Failed("budget check: the run has no secret, so it cannot draw noise; start a new run")
     if secret.digest() != authorization.secret_digest:
-        raise Failed("budget check: the secret is not the one the run was authorized with")
+        raise Failed("budget check: the secret is not the one that the run was authorized with; start a new run")
     return secret, authorization
 
 
@@ -71,7 +71,7 @@ def read_secret_digest(run: RunDirectory) -> str | None:
 
 
 def make_secret(run: RunDirectory) -> str:
-    """Write a fresh secret, 0600 and on disk for good. One that lies there without a row has authorized nothing."""
+    """Write a fresh secret (0600, flushed) and return its digest. A secret without a row has authorized nothing."""
     secret = RunSecret.generate()
     path = run / SECRET
     path.unlink(missing_ok=True)

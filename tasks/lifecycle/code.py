@@ -26,17 +26,17 @@ def code_digest() -> str:
     """
     files = []
     for package in PACKAGES:
-        found = sorted(path.relative_to(HOME) for path in (HOME / package).rglob("*.py"))
-        if not found:
-            raise Failed(f"no source of the package {package} lies in {HOME}: install das-flows from its own files")
-        files += found
+        sources = sorted(path.relative_to(HOME) for path in (HOME / package).rglob("*.py"))
+        if not sources:
+            raise Failed(f"the package {package} has no source files in {HOME}: install das-flows from its own files")
+        files += sources
     files.sort()
     listed = "".join(f"{sha256((HOME / path).read_bytes()).hexdigest()}  {path.as_posix()}\n" for path in files)
     return sha256(listed.encode()).hexdigest()
 
 
 def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a worker whose code has this digest, be it one that came later. Raises Failed in another."""
+    """Call a function on a worker whose code has this digest. Raises Failed on any other."""
     if code_digest() != code:
-        raise Failed("a worker has another das-flows than this one; give all the same and resume")
+        raise Failed("a worker runs other code than this process: install the same das-flows on all, then resume")
     return function(*arguments)

@@ -2,8 +2,8 @@
 
     staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
 
-Killed between any two of these, a resumed run takes up where it was: each step checks whether it is done. A release
-that was sealed is never written again: it lies whole and flushed in its staging folder and goes to its place as it is.
+A run that is killed between any two of these steps can be resumed: each step first checks whether it is done. A sealed
+release is never written again. It lies complete and flushed in its staging folder and is moved from there.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def check_out(run: RunDirectory, out: Path, region: str) -> None:
     place = out / region
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise Refused(f"{nearest} cannot be written")
+        raise Refused(f"{nearest} cannot be written: choose another output folder, or change its permissions")
     if place.exists() and not is_released(run, out, region) and any(place.iterdir() if place.is_dir() else [place]):
-        way_out = f"; das runs discard {run.id} gives this run up" if run.path.exists() else ""
-        raise Refused(f"{place} holds something already; a release goes into a place of its own{way_out}")
+        way_out = f"; das runs discard {run.id} gives up this run" if run.path.exists() else ""
+        raise Refused(f"{place} is not empty: choose an output folder without {region}/ in it{way_out}")
 
 
 def is_released(run: RunDirectory, out: Path, region: str) -> bool:
@@ -67,7 +67,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     Nothing has moved then, and the secret that can draw the same release again is there.
     """
     if charged and is_truth(run):
-        raise Failed("commit: a run that was charged is never without noise")
+        raise Failed("commit: a run that was charged must not be released without noise")
     place, staged = out / region, staging(run, out, region)
     ledger = Ledger(charging.ledger)
     row = ledger.row(run.id) if charged else None
@@ -75,9 +75,9 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
         raise _row_lost(run, ledger)
     there = is_released(run, out, region)
     if there and not is_whole(place):
-        raise Refused(f"{place} is not whole as run {run.id} made it: move it away and resume the run")
+        raise Refused(f"{place} is not as run {run.id} made it: move it away and resume the run")
     if not there and not is_whole(staged):
-        raise Failed("commit: the staged release is not whole; it is written again when the run is resumed")
+        raise Failed("commit: the staged release is incomplete; resume the run to write it again")
     digest = release_digest(place if there else staged)
     if not there:
         drop_unnamed(staged)
@@ -98,24 +98,24 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
 def _row_lost(run: RunDirectory, ledger: Ledger) -> Refused:
     """Return the refusal of a run whose charge the ledger has forgotten."""
     return Refused(
-        f"run {run.id} was charged, and {ledger.path} does not hold its row: put back the ledger that does, "
-        "for an older copy has forgotten what was spent"
+        f"run {run.id} was charged, but the ledger {ledger.path} has no row of it. An older copy forgets what was "
+        "spent: put back the ledger that has the row"
     )
 
 
 def move_into_place(staged: Path, place: Path) -> None:
-    """Rename the release to its place, for good."""
+    """Rename the release to its place and flush the folder."""
     try:
         os.rename(staged, place)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        raise Failed(f"commit: {place} holds something that is not this run's; move it away and resume") from None
+        raise Failed(f"commit: {place} holds something of another origin; move it away and resume") from None
     fsync(place.parent)
 
 
 def end_run(run: RunDirectory) -> None:
-    """Destroy the secret, then the confidential directory: its settings last, so that a resumed run can end it."""
+    """Destroy the secret, then the confidential directory; its settings last, so that a killed end can be resumed."""
     (run / SECRET).unlink(missing_ok=True)
     if not run.path.exists():
         return
@@ -159,12 +159,12 @@ def finish_released(
     if row is not None and row.state in ("sealed", "released"):
         there = there and release_digest(out / region) == row.release_digest
         if not there and row.state == "released":
-            raise Refused(f"run {run.id} is released, but its release is not at {out / region}")
+            raise Refused(f"run {run.id} was released, but its release is not at {out / region}: put it back there")
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:
         return None
     made_with = read_manifest(out / region if there else staged).get("configuration_digest")
-    if there:  # what has reached its place is ended, whoever asks for it
+    if there:  # finish a run whose release has reached its place, whatever is asked for now
         commit(run, out, region, charging, charged=row is not None)
     if configuration() != made_with:
         raise Refused(f"run {run.id} gave its release with another configuration; a new run is a new spend")

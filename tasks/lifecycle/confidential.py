@@ -1,4 +1,4 @@
-"""The wall between what happens inside a worker and what anyone outside the confidential directory hears of it.
+"""The confidential wall: what an error inside a worker may say outside the run's directory.
 
 Prefect stores exception messages and a Dask worker sends them over the wire. An exception may hold a person's value,
 so it stays inside: its text goes to the run's `errors/`, and (stage, rule) goes out
@@ -24,11 +24,11 @@ from tasks.lifecycle.run_directory import RunDirectory
 def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call `function(run, *arguments)`; whatever it raises becomes `Failed(stage and rule)`.
 
-    The arguments are paths and indices, for Dask logs those of a call that fails. `Refused` and `Failed` pass with
-    their messages, which are public by contract, and with nothing else: Dask sends an exception with its context, also
-    one that `from None` hides, so what goes out is made anew and raised outside of any handler.
+    The arguments are paths and indices, for Dask logs the arguments of a call that fails. `Refused` and `Failed` pass
+    with their messages, which are public by contract. Dask sends an exception together with its context, even a
+    context that `from None` hides. So the exception that goes out is a new one, raised outside of any handler.
 
-    Whatever process this is, and however it was started, from here on it leaves no core dump.
+    From here on this process leaves no core dump.
     """
     no_core_dumps()
     try:

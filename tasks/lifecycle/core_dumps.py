@@ -1,4 +1,4 @@
-"""A process that has persons or the run's secret in its memory leaves no image of it when it dies."""
+"""No core dumps: a process that dies must not write persons or the run's secret from its memory to a disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 
 
 def no_core_dumps() -> None:
-    """Allow this process, and what it starts, no core dump.
+    """Forbid core dumps of this process and of those that it starts.
 
     The kernel then writes none. A handler that it pipes dumps to is not bound by the limit (core(5)): systemd-coredump
     heeds it, others may not, and are to be switched off where real persons are (docs/privacy.md).

@@ -24,7 +24,7 @@ def combine(chunk_digests: Iterable[bytes]) -> str:
 
 
 def file_digest(path: str | PathLike[str]) -> str:
-    """Digest of a local file, read one chunk at a time. Raises OSError."""
+    """Digest a local file, one chunk at a time. Raises OSError."""
     with open(path, "rb") as file:  # a buffered read returns fewer bytes than asked for only at the end
         return combine(chunk_digest(chunk) for chunk in iter(lambda: file.read(CHUNK_BYTES), b""))
 

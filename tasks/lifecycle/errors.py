@@ -1,4 +1,4 @@
-"""The two ways a command can end badly, as its exit codes tell them apart."""
+"""The two kinds of error that end a command, each with an exit code of its own."""
 
 
 class Refused(Exception):

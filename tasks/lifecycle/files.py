@@ -36,7 +36,7 @@ def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
             fsync(temporary)
         try:
             os.replace(temporary, path)
-        except OSError as error:  # a folder that a twin of this task has put there already holds the same
+        except OSError as error:  # a duplicate of this task has put the same folder there already
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         if durable:
@@ -52,7 +52,7 @@ def _make_folder(folder: Path) -> None:
     """Make a folder and its parents, but never a run directory: a worker that outlives its run must not."""
     if not folder.exists():
         if (folder.parent / RUNS_HERE).exists():
-            raise FileNotFoundError(f"{folder.name} has ended")
+            raise FileNotFoundError(f"run {folder.name} has ended")
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
 
@@ -81,7 +81,7 @@ def fsync(path: Path) -> None:
 def fsync_up(folder: Path) -> None:
     """Flush the entries of a folder and of all above it, some of which were perhaps made just now."""
     for above in (folder, *folder.parents):
-        with suppress(PermissionError):  # one that is not ours was there before
+        with suppress(PermissionError):  # a folder of another owner was there before
             fsync(above)
 
 

@@ -73,7 +73,7 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
 def check_named(request: Request) -> None:
     """Refuse a request that names no account."""
     if not request.account:
-        raise Refused("no account was named: das run … --account NAME (das ledger open NAME opens one)")
+        raise Refused("this data needs an account: give --account NAME (das ledger open NAME opens one)")
 
 
 def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
@@ -82,8 +82,8 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
         row = ledger.row(request.run)
         if row is None and (run / AUTHORIZATION).exists():
             raise Refused(
-                f"run {run.id} was authorized by a ledger that held its row, and {ledger.path} does not: "
-                "its noise may have been drawn; a new run is a new spend"
+                f"run {run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may have been "
+                "drawn: put back the ledger that has the row, or start a new run, which is a new spend"
             )
         if row is None:
             row = ledger.reserve(request, lambda: make_secret(run))

@@ -65,10 +65,10 @@ class RunDirectory:
         under the run's lock.
         """
         now = {"boot": BOOT_ID.read_text() if BOOT_ID.exists() else "", "code": code_digest()}
-        if any(not (self / name).exists() or (self / name).read_text() != of for name, of in now.items()):
+        if any(not (self / name).exists() or (self / name).read_text() != text for name, text in now.items()):
             self.drop_stages()
-        for name, of in now.items():
-            (self / name).write_text(of)
+        for name, text in now.items():
+            (self / name).write_text(text)
 
     def drop_stages(self) -> None:
         """Remove what stages have written; they write it again."""
@@ -84,6 +84,6 @@ def locked(run: RunDirectory) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"run {run.id} is being worked on by another process") from None
+            raise Refused(f"run {run.id} is in use by another process: wait until it ends, or stop it") from None
         run.drop_stale()
         yield

@@ -45,8 +45,8 @@ def clear_staging(run: RunDirectory, out: Path, region: str, *, but: str | None 
 def drafted(out: Path, name: str) -> Iterator[Path]:
     """Give a path outside of OUT for a file that is moved to OUT/name when it is complete.
 
-    A worker that was lost to the cluster may still be writing when the retry of its piece is done: what it writes is
-    never part of the release.
+    A worker that the cluster has lost may still be writing when the retry of its piece is done. What it writes never
+    becomes part of the release.
     """
     path, draft = out / name, drafts(out) / uuid4().hex
     for folder in (path.parent, draft.parent):

@@ -13,8 +13,8 @@ from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory
 
-ASK_EACH = 5.0  # seconds after which a stage that hears of nothing asks whether there are workers
-PATIENCE = 120.0  # seconds without a worker after which a cluster is lost
+ASK_EACH = 5.0  # seconds without news after which a stage asks whether there are workers
+PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost
 
 
 class Progress(Protocol):
@@ -74,8 +74,8 @@ class Workers:
             for problem in problems:
                 if isinstance(problem, kind):
                     raise problem
-        if problems:  # KilledWorker, CancelledError, a broken connection: nothing of ours in it
-            raise Failed(f"{stage}: the workers were lost ({type(problems[0]).__name__})")
+        if problems:  # KilledWorker, CancelledError, a broken connection: none holds a message of ours
+            raise Failed(f"{stage}: the connection to the workers was lost ({type(problems[0]).__name__})")
         return results
 
 
@@ -87,8 +87,8 @@ def submit(client: Client, function: Callable[..., Any], *arguments: Any) -> Fut
 def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
     """Yield futures as they end, each with its result and its exception.
 
-    A client without its scheduler never tells of its futures again, nor does a scheduler without its workers, so nobody
-    may wait for them blindly. Raises ConnectionError where the cluster is gone for good.
+    A client that lost its scheduler, or a scheduler that lost its workers, never finishes its futures: so this asks
+    from time to time. Raises ConnectionError where the cluster is lost.
     """
     done = as_completed(futures, loop=client.loop, with_results=True, raise_errors=False)
     asked = alive = time.monotonic()

@@ -50,7 +50,7 @@ def measure_families(
 ) -> dict[str, Family]:
     """Return every family on every spine.
 
-    Shared: by family, the codes of entities that several states have a part of.
+    shared: by family, the codes of entities that several states have a part of.
     """
     cost: dict[str, dict[str, Costs]] = {name: {} for name in families}
     variance: dict[str, dict[str, Any]] = {name: {} for name in families}

@@ -30,16 +30,16 @@ Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
 def finish(prepared: Prepared, surveyed: Sequence[State], each: Each) -> SpineSummary:
     """Put the states under their root, write everything, and move the whole to its place."""
     plan, levels, partial = prepared.plan, prepared.levels, prepared.partial
-    found = roots(surveyed, plan, levels)
-    written = list(each(write_state, _second_pass(prepared, surveyed, found)))
+    root_of = roots(surveyed, plan, levels)
+    written = list(each(write_state, _second_pass(prepared, surveyed, root_of)))
     tops = {which: sum(state.geounits[which][0] for state in surveyed) for which in SPINES}
-    entities = entity_table([state.families for state in written], tops, plan, found, levels)
+    entities = entity_table([state.families for state in written], tops, plan, root_of, levels)
     classes = class_table(entities, plan.marginals)
-    level_rows = with_errors(level_table(surveyed, plan, levels), plan, levels, written, found)
+    level_rows = with_errors(level_table(surveyed, plan, levels), plan, levels, written, root_of)
     noises = noise(plan.allocation, _all_shares(prepared, written))
     cost = max(each.cost for each in written)
     if not plan.rooted:
-        _write_root(prepared, surveyed, found["optimized"][plan.marginals[0]])
+        _write_root(prepared, surveyed, root_of["optimized"][plan.marginals[0]])
         top = levels["optimized"][0]
         cost += record_cost(plan.allocation, [row.parameter for row in noises if row.level == top])
     entities.to_csv(partial / "entities.csv", index=False)
@@ -57,7 +57,7 @@ def finish(prepared: Prepared, surveyed: Sequence[State], each: Each) -> SpineSu
     return summary
 
 
-def _second_pass(prepared: Prepared, surveyed: Sequence[State], found: Roots) -> list[tuple[Any, ...]]:
+def _second_pass(prepared: Prepared, surveyed: Sequence[State], root_of: Roots) -> list[tuple[Any, ...]]:
     """Return the arguments of `write_state` for each state."""
     plan = prepared.plan
     counts = [state.geounits["optimized"] for state in surveyed]
@@ -65,7 +65,7 @@ def _second_pass(prepared: Prepared, surveyed: Sequence[State], found: Roots) ->
     counters = tuple(max(column) for column in zip(*(state.counters for state in surveyed), strict=True))
     shared = shared_codes(surveyed)
     return [
-        (path, plan, found, shared, first_ids, counters, prepared.partial)
+        (path, plan, root_of, shared, first_ids, counters, prepared.partial)
         for path, first_ids in zip(prepared.paths, ids[:-1], strict=True)
     ]
 
@@ -85,7 +85,7 @@ def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
     return table.assign(decimal=[float(row.parameter) for row in noises])
 
 
-def _write_root(prepared: Prepared, surveyed: Sequence[State], found: Sequence[Root]) -> None:
+def _write_root(prepared: Prepared, surveyed: Sequence[State], marginal_roots: Sequence[Root]) -> None:
     """Write geounits/root.parquet, the root above several states."""
     plan = prepared.plan
     top = prepared.levels["optimized"][0]
@@ -98,7 +98,7 @@ def _write_root(prepared: Prepared, surveyed: Sequence[State], found: Sequence[R
         "share": str(plan.allocation.levels[top]),
         "fanout": sum(state.geounits["optimized"][0] for state in surveyed),
         "blocks": sum(state.blocks for state in surveyed),
-        f"se_{plan.marginals[0]}": root_error(plan, prepared.levels["optimized"], found),
+        f"se_{plan.marginals[0]}": root_error(plan, prepared.levels["optimized"], marginal_roots),
     }
     plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in like])
     table = pa.Table.from_pylist([row], plain).cast(like)

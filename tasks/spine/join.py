@@ -21,39 +21,39 @@ def roots(
     states: Sequence[State], plan: Plan, levels: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, list[Root]]]:
     """Return the root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
-    found: dict[str, dict[str, list[Root]]] = {}
+    root_of: dict[str, dict[str, list[Root]]] = {}
     for which in SPINES:
         parts = plan.parts(levels[which])
         top = levels[which][0]
         share = float(plan.allocation.levels[top]) ** plan.power
         tops = sum(state.geounits[which][0] for state in states)
-        found[which] = {}
+        root_of[which] = {}
         for marginal, pieces in parts.items():
             of_states = [state.tops[which][marginal] for state in states]
             total = [np.sum(each, axis=0) for each in zip(*of_states, strict=True)]
-            found[which][marginal] = [
+            root_of[which][marginal] = [
                 Root(np.zeros_like(each), each, 1)
                 if plan.rooted
                 else Root(share * part.information[top], np.linalg.inv(each), tops)
                 for part, each in zip(pieces, total, strict=True)
             ]
-    return found
+    return root_of
 
 
 def shared_codes(states: Sequence[State]) -> dict[str, Any]:
     """Return by family the codes of the entities that more than one state has a part of."""
-    found = {}
+    shared = {}
     for name in dict.fromkeys(name for state in states for name in state.codes):
         codes, number = np.unique(np.concatenate([state.codes[name] for state in states]), return_counts=True)
-        found[name] = codes[number > 1]
-    return found
+        shared[name] = codes[number > 1]
+    return shared
 
 
 def entity_table(
     measured: Sequence[Mapping[str, Family]],
     tops: Mapping[str, int],
     plan: Plan,
-    found: Roots,
+    root_of: Roots,
     levels: Mapping[str, tuple[str, ...]],
 ) -> pd.DataFrame:
     """Return one row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
@@ -75,7 +75,7 @@ def entity_table(
         for marginal in plan.marginals:
             for which in SPINES:
                 variance = _variance(
-                    families, rows, len(codes), which, marginal, parts[which][marginal], found[which][marginal]
+                    families, rows, len(codes), which, marginal, parts[which][marginal], root_of[which][marginal]
                 )
                 columns[f"se_{marginal}_{which}"] = np.sqrt(variance)
         tables.append(pd.DataFrame(columns))
@@ -89,7 +89,7 @@ def _variance(
     which: str,
     marginal: str,
     parts: Sequence[Part],
-    found: Sequence[Root],
+    marginal_roots: Sequence[Root],
 ) -> Any:
     """Return the variance of every entity.
 
@@ -103,7 +103,7 @@ def _variance(
         place = np.cumsum(shared) - 1
         own = [place[row[family.shared]] for family, row in zip(families, rows, strict=True)]
         variance[shared] = 0
-        for i, (part, root) in enumerate(zip(parts, found, strict=True)):
+        for i, (part, root) in enumerate(zip(parts, marginal_roots, strict=True)):
             sums = _add_sums([family.sums[which][marginal][i] for family in families], own, int(shared.sum()))
             variance[shared] += cell_variance(part, root.entities(sums))
     return variance

@@ -85,19 +85,19 @@ def on_client(client: Client, told: Callable[[int, int], None] = lambda done, to
     """
 
     def each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-        futures = [submit(client, function, *one) for one in arguments]
+        futures = [submit(client, function, *argument) for argument in arguments]
         told(0, len(futures))
-        found: dict[Any, Any] = {}
+        results: dict[Any, Any] = {}
         problems = []
         try:
             for done, (future, result, problem) in enumerate(ended(client, futures), start=1):
-                found[future] = result
+                results[future] = result
                 problems += [problem] if problem else []
                 told(done, len(futures))
         except OSError as lost:  # of Dask's connections: what the calls raise is among the problems
-            raise Failed(f"spine: the workers were lost ({type(lost).__name__})") from None
+            raise Failed(f"spine: the connection to the workers was lost ({type(lost).__name__})") from None
         if problems:
             raise problems[0]
-        return [found[future] for future in futures]
+        return [results[future] for future in futures]
 
     return each

@@ -67,11 +67,11 @@ def fanouts(levels: pd.DataFrame) -> str:
         figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.6))
         y = _row_positions(rows)
         for place, row in zip(y, rows.to_dict("records"), strict=True):
-            which, of = str(row["spine"]), {name: float(row[f"fanout_{name}"]) for name in _SPREAD}
-            axis.plot([of["p5"], of["p95"]], [place, place], color=COLOURS[which], lw=1.5)
-            axis.plot([of["p25"], of["p75"]], [place, place], color=COLOURS[which], lw=7, solid_capstyle="butt")
-            axis.plot(of["p50"], place, "|", color=INK, ms=11, mew=2)
-            axis.plot(of["max"], place, MARKERS[which], color=COLOURS[which], ms=5, mfc="none")
+            which, spread = str(row["spine"]), {name: float(row[f"fanout_{name}"]) for name in _SPREAD}
+            axis.plot([spread["p5"], spread["p95"]], [place, place], color=COLOURS[which], lw=1.5)
+            axis.plot([spread["p25"], spread["p75"]], [place, place], color=COLOURS[which], lw=7, solid_capstyle="butt")
+            axis.plot(spread["p50"], place, "|", color=INK, ms=11, mew=2)
+            axis.plot(spread["max"], place, MARKERS[which], color=COLOURS[which], ms=5, mfc="none")
         axis.set_yticks(
             y,
             [
@@ -127,15 +127,15 @@ def hierarchy_of(spine: Spine, inside: Any, entity: Any, aian: Any) -> Hierarchy
     return Hierarchy(entity[rows], aian[rows], tuple(levels))
 
 
-def hierarchies(found: Mapping[str, Hierarchy]) -> str:
+def hierarchies(spines: Mapping[str, Hierarchy]) -> str:
     """Return a county's geounits, level under level, over its blocks.
 
     Coloured where one entity holds all of a geounit.
     """
-    rows = max(len(h.levels) for h in found.values()) + 1
+    rows = max(len(h.levels) for h in spines.values()) + 1
     with plt.rc_context({**STYLE, "axes.grid": False}):
-        figure, axes = plt.subplots(len(found), 1, figsize=(10, 0.62 * rows * len(found) + 0.8), squeeze=False)
-        for axis, (which, drawn) in zip(axes[:, 0], found.items(), strict=True):
+        figure, axes = plt.subplots(len(spines), 1, figsize=(10, 0.62 * rows * len(spines) + 0.8), squeeze=False)
+        for axis, (which, drawn) in zip(axes[:, 0], spines.items(), strict=True):
             _draw(axis, drawn)
             axis.set_title(f"{NAMES[which].capitalize() if which != 'aian' else 'AIAN'} spine", loc="left")
         figure.tight_layout()

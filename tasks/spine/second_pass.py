@@ -86,9 +86,9 @@ def geounit_errors(spine: Spine, plan: Plan, roots: list[Root]) -> tuple[list[An
     totals: list[Any] = [0.0] * len(spine.levels)
     for part, root in zip(parts, roots, strict=True):
         up = upward(spine, part, plan.power)
-        *found, by_kind = downward(spine, up, root.outside(up.variance[0]))
-        found.append(by_kind)
-        totals = [total + cell_variance(part, variance) for total, variance in zip(totals, found, strict=True)]
+        *variances, by_kind = downward(spine, up, root.outside(up.variance[0]))
+        variances.append(by_kind)
+        totals = [total + cell_variance(part, variance) for total, variance in zip(totals, variances, strict=True)]
         kind = up.kind_of_block
     blocks = totals[-1][spine.parents[-1], kind]
     return [np.sqrt(total) for total in totals[:-1]], np.sqrt(blocks)

@@ -94,14 +94,14 @@ def load_geography(path: Path) -> Geography:
 
 def build(geography: Geography, plan: Plan) -> dict[str, Spine]:
     """Return the three spines of one state, with shares; the optimized one is bypassed."""
-    settings, found = plan.settings, {}
+    settings, spines = plan.settings, {}
     for name, make in zip(SPINES, (conventional, aian, optimized), strict=True):
         spine = make(geography, settings)
         spine = spine.with_shares(dict(plan.allocation.on(spine.levels).levels))
         if not plan.rooted:
             spine = spine.without_root()
-        found[name] = bypass(spine, settings) if name == "optimized" else spine
-    return found
+        spines[name] = bypass(spine, settings) if name == "optimized" else spine
+    return spines
 
 
 def reported_families(geography: Geography, settings: SpineSettings) -> dict[str, Entities]:
@@ -110,8 +110,8 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
     The tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs.
     """
     names = dict.fromkeys((*REPORTED, *settings.entities))
-    found = {name: entities(geography, name, settings) for name in names}
-    return {name: family for name, family in found.items() if family is not None}
+    families = {name: entities(geography, name, settings) for name in names}
+    return {name: family for name, family in families.items() if family is not None}
 
 
 def survey(path: Path, plan: Plan) -> State:

@@ -79,7 +79,7 @@ def with_errors(
     plan: Plan,
     levels: Mapping[str, tuple[str, ...]],
     written: Sequence[Written],
-    found: Roots,
+    root_of: Roots,
 ) -> pd.DataFrame:
     """Return the level table with the root mean square and the largest standard error of the first marginal's cell."""
     marginal = plan.marginals[0]
@@ -90,12 +90,12 @@ def with_errors(
             spread[which, level] = float(np.sqrt(sum(squares) / sum(counts))), max(largest)
         if not plan.rooted:
             top = levels[which][0]
-            spread[which, top] = (root_error(plan, levels[which], found[which][marginal]),) * 2
+            spread[which, top] = (root_error(plan, levels[which], root_of[which][marginal]),) * 2
     keys = list(zip(table["spine"], table["level"], strict=True))
     return table.assign(**{"se_rms": [spread[k][0] for k in keys], "se_max": [spread[k][1] for k in keys]})
 
 
-def root_error(plan: Plan, levels: tuple[str, ...], found: Sequence[Root]) -> float:
+def root_error(plan: Plan, levels: tuple[str, ...], roots: Sequence[Root]) -> float:
     """Return the standard error of the first marginal's cell at a root above several states."""
     parts = plan.parts(levels)[plan.marginals[0]]
-    return float(np.sqrt(sum(cell_variance(p, r.variance) for p, r in zip(parts, found, strict=True))))
+    return float(np.sqrt(sum(cell_variance(p, r.variance) for p, r in zip(parts, roots, strict=True))))

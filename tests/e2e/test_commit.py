@@ -186,7 +186,7 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
     staged = staging(home.run, home.place.parent, "us")
     expected = digest(staged)
     damage(staged / "t1/usa-1.csv")
-    with pytest.raises(Failed, match="staged release is not whole"):
+    with pytest.raises(Failed, match="staged release is incomplete"):
         bring_in(home.settings)
     row = home.ledger.row(home.run.id)
     assert row is not None
@@ -195,14 +195,14 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
     home.ledger.seal(home.run.id, release_digest(staged))
     os.rename(staged, home.place)
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not whole"):
+    with pytest.raises(Refused, match="is not as run"):
         home.go()
     assert (home.run / SECRET).exists()
     shutil.rmtree(home.place)
     assert home.go() == home.place
     assert digest(home.place) == expected
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not whole"):
+    with pytest.raises(Refused, match="is not as run"):
         home.go()
 
 
@@ -216,7 +216,7 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
     kept = Path(home.settings.ledger).read_bytes()
     lost_row(home, monkeypatch)
     for goes_on in (lambda: bring_in(home.settings), home.go):
-        with pytest.raises(Refused, match=r"ledger\.sqlite does not"):
+        with pytest.raises(Refused, match=r"ledger\.sqlite has no row"):
             goes_on()
         assert home.place.exists() == moved
         assert (home.run / SECRET).exists()
@@ -343,7 +343,7 @@ def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
         (other_geography, "input of run run-us has changed"),
         (lost_secret, "secret of run run-us is gone"),
         (other_secret, "secret of run run-us is gone"),
-        (lost_row, "authorized by a ledger"),
+        (lost_row, "was authorized, but the ledger"),
         (abandoned, "was abandoned"),
     ],
 )
@@ -373,7 +373,7 @@ def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "account", "says"),
     [
-        ({}, None, "no account was named"),
+        ({}, None, "this data needs an account"),
         ({}, "another", "there is no account another"),
         ({BUDGETS[0]: 1000}, ACCOUNT, "would be passed"),
         ({BUDGETS[0]: float("inf")}, ACCOUNT, "infinite"),
@@ -445,7 +445,7 @@ def test_an_output_that_holds_something_is_left_as_it_is(home: Home, name: str) 
     path = home.place.parent / name
     path.parent.mkdir(parents=True)
     path.write_text("of somebody")
-    with pytest.raises(Refused, match="holds something already"):
+    with pytest.raises(Refused, match="is not empty"):
         home.go()
     assert path.read_text() == "of somebody"
     assert home.ledger.rows(ACCOUNT) == []
@@ -530,10 +530,10 @@ def worked_on(home: Home) -> Iterator[None]:
 def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     home.go(before="noise")
     with worked_on(home):
-        with pytest.raises(Refused, match="worked on by another process"):
+        with pytest.raises(Refused, match="in use by another process"):
             home.go()
         assert das("runs", "discard", home.run.id, "--state", home.settings.state) == 1
-        assert "worked on by another process" in capfd.readouterr().err
+        assert "in use by another process" in capfd.readouterr().err
     assert home.go() == home.place, "the lock of a process that died holds nobody up"
 
 
@@ -552,6 +552,6 @@ def test_a_discarded_run_stays_charged(home: Home, capfd: pytest.CaptureFixture[
 
 def test_the_flow_itself_is_refused_what_the_stages_are(home: Home, prefect_server: None) -> None:
     """The flow calls the stages as `go` does: without an account it draws nothing, and a refusal is not retried."""
-    with pytest.raises(Refused, match="no account was named"):
+    with pytest.raises(Refused, match="this data needs an account"):
         detailed_dhca(home.settings.model_copy(update={"account": None}))
     assert not (home.run / SECRET).exists()

@@ -85,6 +85,16 @@ def test_two_workers(prepare: Callable[..., DetailedDhcaSettings], expected: str
     assert digest(released(prepare("two"), Workers(client))) == expected
 
 
+def test_estimates_by_two_workers(
+    prepare: Callable[..., DetailedDhcaSettings], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bytes as one process gives, region by region."""
+    monkeypatch.setattr(domain, "GROUPS_EACH", 1)
+    here = digest(released(prepare("here", estimates=True), HERE))
+    monkeypatch.undo()
+    assert digest(released(prepare("workers", estimates=True), Workers(client))) == here
+
+
 IN_PROCESS = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
 CLUSTERS = {
     "one thread": ClusterSettings(workers=1),

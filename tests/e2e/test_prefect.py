@@ -340,7 +340,7 @@ def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     cluster.scheduler.kill()
     told, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3, told
-    assert "the workers were lost" in told
+    assert "the connection to the workers was lost" in told
     assert "das run --resume dies-pr" in told
     assert "Traceback" not in told
     code, told = office.das("run", "--resume", "dies-pr", "--state", settings.state, "--workers", "2")

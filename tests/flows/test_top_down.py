@@ -177,6 +177,7 @@ def test_das_tda_from_synthetic_records_to_truth(
     assert "curator" in capsys.readouterr().err
     assert not list((tmp_path / "truth").glob("*"))
     assert das("tda", "truth", made, tmp_path / "truth", "--i-am-the-curator", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["NOT_PRIVATE"]
     assert (tmp_path / "truth/us/mdf/23_persons.parquet").exists()
     states = made / "states.csv"
     states.write_text(states.read_text().replace("23,", "25,"))

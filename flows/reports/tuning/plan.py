@@ -124,15 +124,21 @@ def _of_file(path: Path, region: str | None) -> Plan:
     settings = {setting.region: setting for setting in read_settings(path)}
     if region not in (None, *settings):
         raise Refused(f"{path} has the regions {', '.join(settings)}, not {region!r}")
-    setting: Setting = next(one for one in settings.values() if region in (None, one.region))
+    setting: Setting = next(
+        chosen_setting for chosen_setting in settings.values() if region in (None, chosen_setting.region)
+    )
     with refusing():
         usual = multiplicity_stability(setting.race_codes)
-    own = {level: one.stability for level, one in setting.levels.items() if one.stability != usual}
+    own = {
+        level: level_setting.stability
+        for level, level_setting in setting.levels.items()
+        if level_setting.stability != usual
+    }
     return Plan(
         source=setting.source,
         region=setting.region,
         definition=setting.definition,
-        levels={level: one.budget for level, one in setting.levels.items()},
+        levels={level: level_setting.budget for level, level_setting in setting.levels.items()},
         gamma=setting.gamma,
         race_codes=setting.race_codes,
         chance=setting.chance if setting.chance and setting.chance >= Fraction(1, 2) else CHANCE,

@@ -21,16 +21,16 @@ SIZES = {"total": "total", "age4": "sex by age4", "age9": "sex by age9", "age23"
 AT = ("0", "T/2", "T", "3T/2", "2T")
 
 
-def tables(found: Mapping[str, Any]) -> list[TextTable]:
+def tables(answers: Mapping[str, Any]) -> list[TextTable]:
     """Return the tables of a plan's answers."""
-    measured = [level for level in found["levels"] if level["on"]]
-    made = [make(found, measured) for make in (_margins, _estimates, _sizes)]
-    told = [*made, *_suppression(measured), _loss(found)]
-    return [*told, *(_curve(found, stability) for stability in found["trade_off"])]
+    measured = [level for level in answers["levels"] if level["on"]]
+    made = [make(answers, measured) for make in (_margins, _estimates, _sizes)]
+    told = [*made, *_suppression(measured), _loss(answers)]
+    return [*told, *(_curve(answers, stability) for stability in answers["trade_off"])]
 
 
-def _margins(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
-    columns = ["level", found["unit"], "stability", *MARGINS.values(), "count of step 2, recipe"]
+def _margins(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
+    columns = ["level", answers["unit"], "stability", *MARGINS.values(), "count of step 2, recipe"]
     rows = []
     for level in measured:
         figures = [str(level["margins"][name]) for name in MARGINS]
@@ -40,10 +40,10 @@ def _margins(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
         "Counts, exact. A count of step 2: a total published alone, or a sex-by-age cell. T1: the sum of the cells.",
         "recipe: floor(1.96 sigma), or eq. (35) of the comparison paper; it can be one short.",
     ]
-    return TextTable(f"Margins of error at 95%: {found['source']}", columns, rows, notes)
+    return TextTable(f"Margins of error at 95%: {answers['source']}", columns, rows, notes)
 
 
-def _estimates(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
+def _estimates(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
     totals = ("total", "age4", "age9", "age23")
     columns = [f"{name}, {of}" for name in totals for of in ("count", "estimate")]
     rows = []
@@ -52,17 +52,17 @@ def _estimates(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) 
         pairs = zip(counts, level["margins_of_estimates"].values(), strict=True)
         rows.append([level["level"], *(str(margin) for pair in pairs for margin in pair)])
     notes = ["An estimate (das run --estimates) is made of both noisy answers. Near a threshold its margin is wider."]
-    if found["unit"] == "epsilon" and Fraction(found["gamma"]) > Fraction(1, 10):
+    if answers["unit"] == "epsilon" and Fraction(answers["gamma"]) > Fraction(1, 10):
         notes.append(
             "Under pure DP with a gamma above 0.1 a run may pool less, so that margins hold: see its manifest."
         )
     return TextTable("Margins of error of totals at 95%, as counts and as estimates", ["level", *columns], rows, notes)
 
 
-def _sizes(found: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
-    relative = "relative" in found["target"]
-    target = Fraction(next(iter(found["target"].values())))
-    columns = ["level", *SIZES.values(), "TotalOnly total", *([] if relative else [f"least {found['unit']}"])]
+def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
+    relative = "relative" in answers["target"]
+    target = Fraction(next(iter(answers["target"].values())))
+    columns = ["level", *SIZES.values(), "TotalOnly total", *([] if relative else [f"least {answers['unit']}"])]
     rows = []
     for level in measured:
         sizes = [level["sizes"][name] for name in (*SIZES, "total_only")]
@@ -101,13 +101,13 @@ def _suppression(measured: Iterable[Mapping[str, Any]]) -> list[TextTable]:
     ]
 
 
-def _loss(found: Mapping[str, Any]) -> TextTable:
-    unit, zcdp = found["unit"], found["unit"] == "rho"
-    at = f"epsilon at {found['delta']:g}"
+def _loss(answers: Mapping[str, Any]) -> TextTable:
+    unit, zcdp = answers["unit"], answers["unit"] == "rho"
+    at = f"epsilon at {answers['delta']:g}"
     columns = ["level", "is", unit, f"{unit} with it", f"{unit} without it"]
     columns += [f"{at}, with it", f"{at}, without it"] if zcdp else []
     rows = []
-    for level in found["levels"]:
+    for level in answers["levels"]:
         sides = [level["with_it"], level["without_it"]]
         budgets = [near(Fraction(side["budget"])) for side in sides]
         epsilons = [up(side["epsilon"]) for side in sides] if zcdp else []
@@ -115,17 +115,17 @@ def _loss(found: Mapping[str, Any]) -> TextTable:
             [level["level"], "on" if level["on"] else "off", near(Fraction(level["budget"])), *budgets, *epsilons]
         )
     notes = [
-        f"The release spends {near(Fraction(found[side]['budget']), 7)} {unit} for {side} neighbours"
-        + (f", epsilon {up(found[side]['epsilon'])} at delta {found['delta']:g}." if zcdp else ".")
+        f"The release spends {near(Fraction(answers[side]['budget']), 7)} {unit} for {side} neighbours"
+        + (f", epsilon {up(answers[side]['epsilon'])} at delta {answers['delta']:g}." if zcdp else ".")
         for side in ("unbounded", "bounded")
     ]
     return TextTable("Privacy loss of the release as levels are switched (unbounded)", columns, rows, notes)
 
 
-def _curve(found: Mapping[str, Any], stability: int) -> TextTable:
+def _curve(answers: Mapping[str, Any], stability: int) -> TextTable:
     rows = [
         [near(Fraction(point["budget"])), *(f"{point['margins'][name]:,}" for name in MARGINS)]
-        for point in found["trade_off"][stability]
+        for point in answers["trade_off"][stability]
     ]
-    title = f"Margins of error over the {found['unit']} of a level, stability {stability}"
-    return TextTable(title, [found["unit"], *MARGINS.values()], rows)
+    title = f"Margins of error over the {answers['unit']} of a level, stability {stability}"
+    return TextTable(title, [answers["unit"], *MARGINS.values()], rows)

@@ -39,12 +39,12 @@ def answers(plan: Plan) -> dict[str, Any]:
     with refusing():
         budgets = plan.levels
         on = [level for level in budgets if level not in plan.off]
-        found = switches(plan.definition, budgets, on, plan.delta)
+        switched = switches(plan.definition, budgets, on, plan.delta)
         total, epsilon = loss(plan.definition, [budgets[level] for level in on], plan.delta)
         twice, bounded_epsilon = loss(plan.definition, [2 * budgets[level] for level in on], plan.delta)
         levels = []
         for level, budget in budgets.items():
-            switch = found[level]
+            switch = switched[level]
             levels.append(
                 {
                     "level": paper_name(level),
@@ -57,8 +57,8 @@ def answers(plan: Plan) -> dict[str, Any]:
             )
         curves = {
             stability: [
-                {"budget": str(budget), "margins": _margins(found)}
-                for budget, found in trade_off(plan.definition, stability, plan.gamma, CURVE)
+                {"budget": str(budget), "margins": _margins(margins_there)}
+                for budget, margins_there in trade_off(plan.definition, stability, plan.gamma, CURVE)
             ]
             for stability in sorted({plan.stability(level) for level in budgets})
         }
@@ -80,19 +80,19 @@ def answers(plan: Plan) -> dict[str, Any]:
 
 def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     laws = level_laws(plan.definition, budget, plan.gamma)
-    of = margins(laws)
+    level_margins = margins(laws)
     told = {
         "stability": budget.stability,
-        "margins": _margins(of),
+        "margins": _margins(level_margins),
         "margins_of_estimates": estimate_margins(laws),
         "margin_by_recipe": recipe_margin(laws.stage_2),
     }
     if plan.relative:
-        sizes: dict[str, Any] = {**sizes_for_relative_error(of.cell, plan.target)}
-        sizes["total_only"] = sizes_for_relative_error(of.total_only, plan.target)["total"]
+        sizes: dict[str, Any] = {**sizes_for_relative_error(level_margins.cell, plan.target)}
+        sizes["total_only"] = sizes_for_relative_error(level_margins.total_only, plan.target)["total"]
     else:
-        sizes = {**sizes_for_margin(of.cell, int(plan.target))}
-        sizes["total_only"] = sizes_for_margin(of.total_only, int(plan.target))["total"]
+        sizes = {**sizes_for_margin(level_margins.cell, int(plan.target))}
+        sizes["total_only"] = sizes_for_margin(level_margins.total_only, int(plan.target))["total"]
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
         told["least_budget_for_target"] = float(need)
     noise, threshold = laws.stage_2, suppression_threshold(laws.stage_2, plan.chance)
@@ -111,7 +111,12 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     }
 
 
-def _margins(of: Margins) -> dict[str, int]:
+def _margins(level_margins: Margins) -> dict[str, int]:
     """Return the margins of a level; a T1 total that is not measured alone is a sum of cells."""
-    sums = {f"total_at_{name}": margin for name, margin in of.totals.items() if name != "total"}
-    return {"total_only": of.total_only, "step_1": of.stage_1, "count": of.cell, **sums}
+    sums = {f"total_at_{name}": margin for name, margin in level_margins.totals.items() if name != "total"}
+    return {
+        "total_only": level_margins.total_only,
+        "step_1": level_margins.stage_1,
+        "count": level_margins.cell,
+        **sums,
+    }

@@ -132,7 +132,7 @@ class _Workbook:
             name: self.noise.query(f"{paper_name(level)}, {COLUMNS[name]}", budget, *share, stability)
             for name, share in shares.items()
         }
-        margins = {name: put(name, f"={one.margin}", one.margin.value) for name, one in noise.items()}
+        margins = {name: put(name, f"={query.margin}", query.margin.value) for name, query in noise.items()}
         cell = noise["count"]
         at = cell.parameter
         geometric = f"MAX(0,INT({at}*(LN(40)-LN(1+EXP(-1/{at})))-1))"

@@ -33,14 +33,14 @@ def suppression_sheet(
     sheet.sheet.write_column(_FIRST, len(_NAMES) + 1, names)
     sheet.sheet.data_validation(1, 1, 1, 1, {"validate": "list", "source": f"={listed}"})
     place = put(2, 1, f"=MATCH({level},{listed},0)", shown + 1)
-    found = []
+    parameters = []
     for row, (name, column) in enumerate(COLUMNS.items(), 3):
         put(row, 0, name)
         whole = sums.sheet.cells((1, column), (QUERIES * len(names), column))
-        found.append(put(row, 1, f"=INDEX({whole},{QUERIES}*{place})", getattr(noise, name).value))
+        parameters.append(put(row, 1, f"=INDEX({whole},{QUERIES}*{place})", getattr(noise, name).value))
     sheet.headings(_FIRST - 1, _NAMES)
     for row, part in enumerate(PARTS, _FIRST):
-        _suppression(sheet, row, part, inputs, sums.counts, noise.law, *found)
+        _suppression(sheet, row, part, inputs, sums.counts, noise.law, *parameters)
     over = (_FIRST, _FIRST + len(PARTS) - 1)
     axis = "true size of the group (fraction of T)"
     sheet.sheet.insert_chart("N2", _chart(book, sheet, over, 0, {5: BLUE}, axis, "probability of suppression"))

@@ -146,6 +146,6 @@ class NoiseSheet:
             value = sides * own.beyond(start.value + i)
             put(row, column + 1 + i, f"={sides}*IF({zcdp},{gaussian},{geometric})", value)
         candidates = self.sheet.cells((row, column + 1), (row, column + len(CANDIDATES)))
-        found = f"{start}+SUMPRODUCT(--({candidates}>{sides}*{text}))"
-        limit = f'IF(AND({zcdp},{at}>{WIDEST}),"too wide",{found})'
+        quantile = f"{start}+SUMPRODUCT(--({candidates}>{sides}*{text}))"
+        limit = f'IF(AND({zcdp},{at}>{WIDEST}),"too wide",{quantile})'
         return put(row, column + 1 + len(CANDIDATES), f"={limit}", own.first(tail))

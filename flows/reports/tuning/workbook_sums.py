@@ -48,11 +48,11 @@ class SumsSheet:
         put(0, label)
         put(1, cells)
         at = put(2, f"={noise.parameter}", noise.parameter.value)
-        one = put(3, f"={noise.variance}", noise.variance.value)
+        cell_noise = put(3, f"={noise.variance}", noise.variance.value)
         at_0 = put(4, f"={_poisson(at, '0')}", float(np.exp(-2 * pi**2 * at.value * POISSON**2).sum()))
-        all_of, variance = f"({cells}*{one})", cells * one.value
+        all_of, variance = f"({cells}*{cell_noise})", cells * cell_noise.value
         period = put(5, f"=2*(ROUNDUP(12*SQRT({all_of}),0)+10)+1", 2 * (ceil(12 * sqrt(variance)) + 10) + 1)
-        weights = self._weights(column, at, one, at_0, cells, period)
+        weights = self._weights(column, at, cell_noise, at_0, cells, period)
 
         def within(m: str, value: float) -> tuple[str, float]:
             wave = f"SUMPRODUCT({self._column(column)},SIN(PI()*(2*{m}+1)*{self.terms}/{period}))"
@@ -75,21 +75,25 @@ class SumsSheet:
             inside, value = within(f"({start}+{i})", start.value + i)
             put(row + 1 + i, f"={inside}", value)
             reached += value < 0.95
-        found = f"{start}+SUMPRODUCT(--({self.sheet.cells((row + 1, column), (row + len(CANDIDATES), column))}<0.95))"
-        gaussian = f'IF({at}<{NARROWEST},"too narrow",IF({at}>{WIDEST},"too wide",{found}))'
-        return put(row + 1 + len(CANDIDATES), f"=IF({self.inputs.zcdp},{gaussian},{found})", start.value + reached)
+        quantile = (
+            f"{start}+SUMPRODUCT(--({self.sheet.cells((row + 1, column), (row + len(CANDIDATES), column))}<0.95))"
+        )
+        gaussian = f'IF({at}<{NARROWEST},"too narrow",IF({at}>{WIDEST},"too wide",{quantile}))'
+        return put(row + 1 + len(CANDIDATES), f"=IF({self.inputs.zcdp},{gaussian},{quantile})", start.value + reached)
 
-    def _weights(self, column: int, at: Cell, one: Cell, at_0: Cell, cells: int, period: Cell) -> NDArray[np.float64]:
+    def _weights(
+        self, column: int, at: Cell, cell_noise: Cell, at_0: Cell, cells: int, period: Cell
+    ) -> NDArray[np.float64]:
         """Write w_1, w_2, ...; 0 from t = 1/2 on, where they repeat."""
         t = TERMS / period.value
         if self.inputs.definition.value == "zcdp":
             phi = np.exp(-2 * pi**2 * at.value * np.add.outer(t, POISSON) ** 2).sum(axis=1) / at_0.value
         else:
-            phi = 1 / (1 + 2 * one.value * np.sin(pi * t) ** 2)
+            phi = 1 / (1 + 2 * cell_noise.value * np.sin(pi * t) ** 2)
         weights = np.where(t < 0.5, 2 * phi**cells / (period.value * np.sin(pi * t)), 0.0)
         for j, weight in zip(TERMS.tolist(), weights.tolist(), strict=True):
             x = f"({self.sheet.cells((_FIRST + j - 1, 0), (_FIRST + j - 1, 0)).split(':')[0]}/{period})"
-            power = f"IF({self.inputs.zcdp},{_poisson(at, x)}/{at_0},1/(1+2*{one}*SIN(PI()*{x})^2))^{cells}"
+            power = f"IF({self.inputs.zcdp},{_poisson(at, x)}/{at_0},1/(1+2*{cell_noise}*SIN(PI()*{x})^2))^{cells}"
             formula = f"=IF({x}<0.5,2*{power}/({period}*SIN(PI()*{x})),0)"
             self.sheet.put(_FIRST + j - 1, column, formula, weight)
         return weights

@@ -74,10 +74,10 @@ def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, p
             f"{file}: the settings {settings.product} need the column(s) {', '.join(lacking)}; "
             "P.L. 94-171 files (??2020.pl.zip) have all"
         )
-    table, found = read_rows(file)
-    if found.positions:
-        table, found = with_group_quarters(path, table, found)
-    return _geography(table, found, settings)
+    table, file_columns = read_rows(file)
+    if file_columns.positions:
+        table, file_columns = with_group_quarters(path, table, file_columns)
+    return _geography(table, file_columns, settings)
 
 
 def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
@@ -188,16 +188,16 @@ def _covered(
     geography: Geography, settings: SpineSettings, states: Sequence[int], source: str
 ) -> tuple[Geography, list[str]]:
     notes = []
-    found = np.unique(geography.state).tolist()
-    absent = ", ".join(f"{s:02d}" for s in sorted(set(states) - set(found)))
-    chosen = [s for s in found if settings.covers(s) and (not states or s in states)]
+    present = np.unique(geography.state).tolist()
+    absent = ", ".join(f"{s:02d}" for s in sorted(set(states) - set(present)))
+    chosen = [s for s in present if settings.covers(s) and (not states or s in states)]
     if absent and chosen:
         notes.append(f"there is no block of state {absent}")
     elif absent:
         raise Refused(f"{source}: has no block of state {absent}")
     if not chosen:
         raise Refused(f"{source}: has no block of {settings.states_covered}")
-    if len(chosen) < len(found):
+    if len(chosen) < len(present):
         keep = np.isin(geography.state, chosen)
         notes.append(f"{int((~keep).sum()):,} blocks of other states are left out")
         geography = geography.take(keep)

@@ -21,9 +21,9 @@ def test_equalities_come_from_the_maps(detailed, found):
     assert find_equalities(REGIONAL, np.array(detailed, np.int32)) == found
 
 
-def test_the_equalities_of_production(shared):
+def test_the_equalities_of_production(das_data):
     """Central American, South American, Caribbean Hispanic; Other Hispanic at nation and state only. No race is one."""
-    iterations, _ = read_iterations(str(shared / "data/params-2020-production"))
+    iterations, _ = read_iterations(str(das_data / "params-2020-production"))
     for granularity, expected in (
         (iterations.nation_state, {"4016": 7, "4024": 10, "4035": 4, "4040": 8}),
         (iterations.sub_state, {"4016": 7, "4024": 10, "4035": 4}),

@@ -149,6 +149,17 @@ def test_wide_noise_is_solved_in_coarser_units():
         assert law.covered >= 0.95
 
 
+@pytest.mark.parametrize(("definition", "width", "weight"), [("puredp", 2, 0), ("puredp", 301, 0), ("zcdp", 301, 1)])
+def test_a_narrow_window_under_wide_noise(definition, width, weight):
+    """Regional levels: where T tells nothing within the window, or its table would be too large, the count stands."""
+    one = make_estimator(answers(definition, "L1", 8), 0, width)
+    assert one.weight == weight
+    for size in (-40, 0, width // 2, width) if weight else ():
+        law = exact(one, size)
+        assert abs(law.bias) <= BIAS * one.answers.deviations[1]
+        assert law.covered >= 0.95
+
+
 def test_the_ends():
     narrow = make_estimator(answers("zcdp", NATION, 1), 0, None)
     assert narrow.weight == 1

@@ -264,7 +264,9 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="not marked synthetic"):
         measure_accuracy(run, HERE, str(example / "params"), str(data), "us", out, runs=1, ledger=ledger)
     assert not out.exists()
-    with pytest.raises(Refused, match="no account was named"):  # were that check gone, the budget check would hold
+    with pytest.raises(
+        Refused, match="this data needs an account"
+    ):  # were that check gone, the budget check would hold
         open_trial(run, 0, "us", ledger, coterminous=True)
     assert not list(run.path.rglob(SECRET))
 

@@ -27,6 +27,7 @@ from tasks.detailed_dhca.estimate_tables import (
 )
 from tasks.detailed_dhca.estimates import estimate, pooled_totals
 from tasks.detailed_dhca.noise import estimate_words
+from tasks.detailed_dhca.population_groups import read_exact_counts
 from tasks.detailed_dhca.published import Estimated, load_kind
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
@@ -242,6 +243,10 @@ def test_a_regional_ethnicity_and_its_parts(made: tuple[DetailedRun, Path]) -> N
     assert equalities(run, Level("COUNTY", 1)) == {}
     assert equalities(run, below) == {}
     (position, of_parts), regions = *found.items(), np.arange(2)
+    exact_one, exact_parts = (
+        read_exact_counts(run, level, 0, 2).totals().reshape(2, -1) for level in (one, below)
+    )  # synthetic
+    assert (exact_one[:, position] == exact_parts[:, list(of_parts)].sum(axis=1)).all()
     own = pooled_totals(run, one, regions * len(codes) + position)
     others = pooled_totals(run, below, (regions[:, None] * len(parts) + np.array(of_parts)).ravel())
     v_own = variances(run, one)[own.detail]

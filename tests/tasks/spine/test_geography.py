@@ -230,15 +230,15 @@ def test_settings_in_words() -> None:
         read_settings("pl94-persons", "us", "production", {"fanout": "8"})
     for name, value, message in (
         ("fanout_cutoff", "many", "fanout_cutoff=many"),
-        ("fanout_cutoff", "-1", "below 0"),
-        ("entities", "pme, tribe", "no OSE is called tribe"),
-        ("aian_classes", "OTSA, tribe", "no class of AIAN areas is called tribe"),
-        ("tract_group_share", "1", "not between 0 and 1"),
+        ("fanout_cutoff", "-1", "must not be below 0"),
+        ("entities", "pme, tribe", "there is no OSE tribe"),
+        ("aian_classes", "OTSA, tribe", "there is no class of AIAN areas tribe"),
+        ("tract_group_share", "1", "must lie between 0 and 1"),
         ("levels", "US, Block", "levels cannot be set"),
     ):
         with pytest.raises(Refused, match=message):
             read_settings("pl94-persons", "us", "production", {name: value})
-    with pytest.raises(Refused, match="stand above tracts"):
+    with pytest.raises(Refused, match="have no tracts, so they have no tract groups"):
         read_settings("dhc-persons", "us", "production", {"tract_groups": "true"})
 
 

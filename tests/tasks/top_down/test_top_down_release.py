@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e_runs import digest
-from top_down_inputs import FREE, HERE, begin, country, design, finish, read, tables
+from top_down_inputs import HERE, begin, country, design, finish, read, tables
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
@@ -100,7 +100,9 @@ def test_truth_is_the_input(tmp_path: Path) -> None:
     data = country(tmp_path)
     run = TopDownRun(tmp_path / "runs" / "truth")
     run.create()
-    place = release_truth(run, HERE, tables(data), design(microdata="text"), tmp_path / "out", "us")
+    place = release_truth(
+        run, HERE, tables(data), design(microdata="text"), tmp_path / "out", "us", ledger=tmp_path / "ledger"
+    )
     for product in ("persons", "units"):
         lines = (data / f"{product}.txt").read_text().splitlines()
         header = lines[0].split("|")
@@ -209,4 +211,3 @@ def test_truth_marks_itself_before_it_reads(tmp_path: Path) -> None:
 
     with pytest.raises(Refused, match="may draw noise"):
         mark_truth(run, tmp_path, "us")
-    assert FREE.account is None

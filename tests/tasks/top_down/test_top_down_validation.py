@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from top_down_inputs import FREE, HERE, country, design, edited, tables
+from top_down_inputs import HERE, country, design, edited, tables
 
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.errors import Refused
@@ -40,7 +40,7 @@ def faults(folder: Path, data: Path) -> list[Finding]:
     run = TopDownRun(folder / "runs" / "refused")
     run.create()
     with pytest.raises(Refused, match="does not pass validation") as refused:
-        validate(run, HERE, tables(data), design(), FREE)
+        validate(run, HERE, tables(data), design(), None)
     assert "23" not in str(refused.value)  # nothing of the data
     assert not (run / "secret").exists()
     return [finding for finding in read_findings(run / "findings.json") if not finding.warning]
@@ -106,7 +106,7 @@ def test_records_of_other_states_are_left_out(tmp_path: Path) -> None:
     data = country(tmp_path)
     run = TopDownRun(tmp_path / "runs" / "one")
     run.create()
-    validated = validate(run, HERE, tables(data), design(states=(23,)), FREE)
+    validated = validate(run, HERE, tables(data), design(states=(23,)), None)
     assert validated.states == ("23",)
     warnings = read_findings(run / "findings.json")
     assert {finding.rule for finding in warnings if finding.warning} >= {"records of other states, left out"}
@@ -120,4 +120,4 @@ def test_data_changed_under_its_mark_is_refused(tmp_path: Path) -> None:
     run = TopDownRun(tmp_path / "runs" / "one")
     run.create()
     with pytest.raises(Refused, match=r"persons.txt is not the file that SYNTHETIC.json declares synthetic"):
-        validate(run, HERE, tables(data), design(), FREE)
+        validate(run, HERE, tables(data), design(), None)
