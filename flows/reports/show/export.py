@@ -63,7 +63,7 @@ def export(release: Release, out: Path, about: Mapping[str, Any]) -> dict[str, i
     Raises Refused where the folder holds something, or the scope is more than a browser should hold.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refused(f"{out} holds something already; a copy goes into an empty or a new folder")
+        raise Refused(f"{out} is not empty: choose an empty or a new folder")
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         (draft / "data").mkdir(parents=True)
