@@ -307,9 +307,15 @@ def test_the_terminal_has_the_same_views(released, counts):
     assert f"{counts['STATE', '01', '1002']:,}" in text
     assert "not what the census itself missed" in text.replace("\n", " ")
     assert "SYNTHETIC" in text
-    assert "iteration 1002, alabama" in text.lower()
-    lines = das(released, "--iteration", "1002", "--format", "csv").splitlines()
-    assert lines[0].startswith("region_type,")
+    assert "Iteration 1002, Alabama" in text
+    assert "its counties" in text
+    for words in (["--region", "Alabama"], ["--iteration", "1002"], []):
+        assert len(das(released, *words).splitlines()) > 6
+    header, *lines = das(released, "--region", "Alabama", "--format", "csv").splitlines()
+    assert header.startswith("REGION_TYPE,REGION_ID,")
+    assert {line.split(",")[3]: int(line.split(",")[6]) for line in lines} == {
+        code: count for (kind, region, code), count in counts.items() if (kind, region) == ("STATE", "01")
+    }
 
 
 @pytest.mark.parametrize(
@@ -356,6 +362,19 @@ def test_a_changed_release_says_so_loudly(tmp_path, released):
             assert "THIS RELEASE WAS CHANGED" in answer.read().decode()
         with pytest.raises(HTTPError):
             urlopen(f"{address}report.html")
+
+
+@pytest.mark.parametrize("name", ["parquet/t1/usa-1.parquet", "parquet/t2/county-2.parquet", "tabulated/regions.csv"])
+def test_a_release_that_lost_a_file_is_refused(tmp_path, released, name):
+    copy = tmp_path / "copy"
+    shutil.copytree(released, copy)
+    if name.endswith("parquet"):
+        (copy / name).write_bytes(b"PAR1")
+        with pytest.raises(Refused, match="cannot be read"):
+            das(copy, "--json")
+    (copy / name).unlink()
+    with pytest.raises(Refused, match=f"lacks {name}, which its manifest names"):
+        das(copy, "--json")
 
 
 def test_a_port_in_use_is_refused(released):

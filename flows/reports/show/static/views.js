@@ -288,8 +288,8 @@ function verdict(of) {
     if (Math.abs(of.difference) <= of.margin) return `The parent and its parts differ by ${apart}; noise alone explains up to ${margin}.`;
     return `The parent and its parts differ by ${apart}, more than the ${margin} that noise alone stays within in 95 of 100 runs.`;
   }
-  const some = of.missing ? `${comma(of.missing)} of the parts are` : "some parts may be";
-  const upTo = of.missing ? ` The suppressed parts that the release tells of can lift the parent by up to ${comma(of.missing_at_most)} more.` : "";
+  const some = of.missing ? `${comma(of.missing)} of the parts ${of.missing === 1 ? "is" : "are"}` : "some parts may be";
+  const upTo = of.missing ? ` What is suppressed can lift the parent by up to ${comma(of.missing_at_most)} more.` : "";
   return `The published parts sum to ${apart} ${of.difference >= 0 ? "less" : "more"} than the parent, but ${some} missing from the sum; were all published, noise alone would explain up to ${margin}.${upTo}`;
 }
 
