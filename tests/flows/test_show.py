@@ -17,6 +17,7 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
@@ -29,6 +30,7 @@ from flows.reports.show.finding import one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
 from flows.reports.show.names import read_names
 from flows.reports.show.noise import Noise, margin_of_difference
+from flows.reports.show.pages import as_csv
 from flows.reports.show.release import CELLS, Release, read_manifest
 from flows.reports.show.scope import Scope
 from flows.reports.show.telling import NotThere
@@ -179,6 +181,34 @@ def test_what_both_sides_share_falls_out_of_a_difference():
         margin_of_difference(parent, other, other)
 
 
+def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, tmp_path, counts):
+    """Estimates of another release than a run's: each count and 1, but for the first of each level, left out."""
+    copy = tmp_path / "copy"
+    shutil.copytree(released, copy)
+    (copy / "parquet/estimates/t1").mkdir(parents=True)
+    for path in (copy / "parquet/t1").iterdir():
+        table = pq.read_table(path)
+        columns = table.drop_columns(["COUNT", "MOE"]).slice(1)
+        columns = columns.append_column("ESTIMATE", pc.add(table["COUNT"].slice(1), 1))
+        pq.write_table(columns.append_column("MOE", table["MOE"].slice(1)), copy / f"parquet/estimates/t1/{path.name}")
+    manifest = read_manifest(copy) | {"estimates": {}}
+    release, bare = Release(copy, manifest), Release(copy, read_manifest(copy))
+    left_out = 0
+    for (kind, region, code), count in counts.items():
+        told = views.group(release, Region(kind, region), code)
+        assert views.group(bare, Region(kind, region), code).estimate is None
+        if told.estimate.estimate is None:
+            left_out += 1
+        else:
+            assert (told.estimate.estimate, told.estimate.margin) == (count + 1, told.group.margin)
+    assert left_out == len([level for level in release.levels if release.facts[level].published])
+    line = as_csv(views.group(release, COUNTY, "1002")).splitlines()[2].split(",")
+    assert (line[0], int(line[9])) == ("estimate", counts["COUNTY", "01001", "1002"] + 1)
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with serving(copy) as page:
+        assert "<strong>Estimate " in get(page, "/?view=group/COUNTY/01001/1002")[2]
+
+
 def test_a_state_or_a_level_alone_says_the_same_of_what_it_holds(released, release):
     state = Release(released, read_manifest(released), scope=Scope.named("Alabama"))
     level = Release(released, read_manifest(released), scope=Scope.named("county-2"))
@@ -309,7 +339,7 @@ def test_the_terminal_has_the_same_views(released, counts):
     assert "SYNTHETIC" in text
     assert "Iteration 1002, Alabama" in text
     assert "its counties" in text
-    for words in (["--region", "Alabama"], ["--iteration", "1002"], []):
+    for words in (["--region", "Alabama"], ["--iteration", "1002"], ["--format", "markdown"]):
         assert len(das(released, *words).splitlines()) > 6
     header, *lines = das(released, "--region", "Alabama", "--format", "csv").splitlines()
     assert header.startswith("REGION_TYPE,REGION_ID,")

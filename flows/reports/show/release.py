@@ -178,6 +178,30 @@ class Release:
                 found.setdefault((region, code), []).append(_cell(*cell))
         return found
 
+    @property
+    def estimated(self) -> bool:
+        """Whether estimates stand beside the counts."""
+        return "estimates" in self.manifest
+
+    def estimate(self, region: Region, code: str) -> tuple[int, int] | None:
+        """The estimate of a group's total and its margin; None where there is none."""
+        level = self.level_of(region, code)
+        found = self.estimates(level, "REGION_ID = ? AND ITERATION_CODE = ?", [region.id, code]) if level else {}
+        return next(iter(found.values()), None)
+
+    def estimates(
+        self, level: Level, where: str = "true", given: Iterable[Any] = ()
+    ) -> dict[tuple[Region, str], tuple[int, int]]:
+        """The estimates of a level's totals and their margins, by group."""
+        if not self.estimated:
+            return {}
+        path = self._file(f"parquet/estimates/t1/{level.slug}.parquet")
+        query = f"SELECT REGION_ID, ITERATION_CODE, ESTIMATE, MOE FROM read_parquet({_quoted(path)}) WHERE {where}"
+        return {
+            (Region(level.region_type, region_id), code): (estimate, margin)
+            for region_id, code, estimate, margin in self.ask(query, given)
+        }
+
     # -- many ---------------------------------------------------------------------------------------------------------
 
     def totals(

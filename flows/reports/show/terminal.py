@@ -36,17 +36,16 @@ def _group(view: GroupView) -> list[TextTable]:
     group, pyramid = view.group, view.pyramid
     if group.count is None or group.margin is None:
         return [TextTable(view.title, ["status", ""], [[group.status, group.why]])]
-    total = TextTable(
-        view.title,
-        ["count", "margin", "from", "to", "table"],
-        [[text(group.count), text(group.margin), text(group.low), text(group.high), group.shape]],
-    )
+    rows = [[text(group.count), text(group.margin), text(group.low), text(group.high), group.shape]]
+    if (of := view.estimate) and of.estimate is not None:
+        rows.append([text(of.estimate), text(of.margin), text(of.low), text(of.high), "estimate"])
+    total = TextTable(view.title, ["count", "margin", "from", "to", "table"], rows)
     if pyramid is None:
         return [total]
     all_ages = ("all ages", pyramid.male, pyramid.male_margin, pyramid.female, pyramid.female_margin)
     ages = [(age.label, age.male, age.male_margin, age.female, age.female_margin) for age in pyramid.ages]
-    rows = [list(map(text, row)) for row in (all_ages, *ages)]
-    return [total, TextTable("By sex and age", ["age", "male", "margin", "female", "margin"], rows)]
+    by_age = [list(map(text, row)) for row in (all_ages, *ages)]
+    return [total, TextTable("By sex and age", ["age", "male", "margin", "female", "margin"], by_age)]
 
 
 def _around(view: GroupView) -> list[list[str]]:

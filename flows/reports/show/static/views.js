@@ -103,6 +103,7 @@ async function group(release, of, code) {
     title: `${told.name}, ${release.name(of)}`,
     reading: release.told.reading.group,
     group: groupTold(release, of, told, published),
+    estimate: published && release.told.estimated ? estimateTold(published) : null,
     law: lawWords(release, published),
     pyramid: published && shape !== "total" ? pyramid(await release.cells(published)) : null,
     coterminous: release.coterminous(of).map((one) => regionTold(release, one)),
@@ -208,6 +209,12 @@ function groupTold(release, region, of, row) {
     relative: row.COUNT > 0 ? row.MOE / row.COUNT : null,
     shape: release.words.shape_words[release.words.shapes[row.SHAPE]],
   };
+}
+
+function estimateTold(row) {
+  const estimate = row.ESTIMATE ?? null, margin = row.ESTIMATE_MOE ?? null;
+  const some = estimate !== null;
+  return { estimate, margin, low: some ? estimate - margin : null, high: some ? estimate + margin : null };
 }
 
 const tabulated = (of, level) => (level.nation_or_state ? of.nation : of.sub);
