@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parent
 CLI, TUTORIAL = DOCS / "cli.md", DOCS / "tutorial.md"
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
-BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth of|Validating|Accuracy of|Bottom-up) [\w-]+ *$")
+BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy)( of)?( [\w-]+)? *$")  # progress
 # A name of a run that was given none: when it began, and four digits.
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 

@@ -27,6 +27,7 @@ from flows.commands.runs.list import list_runs
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
+from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
 from flows.commands.tda.truth import truth as truth_tda
@@ -87,6 +88,7 @@ _group(
     validate=validate_tda,
     run=run_tda,
     truth=truth_tda,
+    accuracy=accuracy_tda,
     synth=synth_tda,
 )
 _group(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from hashlib import sha256
-from itertools import product as product_of
 
 from privacy.noise.sampler import check_law
+from spine.allocations import Allocation
 from spine.noise import distinct_shares, replacement_cost
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.design import ProductName, asked_digest, law
+from tasks.top_down.design import US, ProductName, asked_digest, law
 from tasks.top_down.geography import spine_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.validation import request
@@ -38,24 +39,33 @@ def check_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
     design, validated = run.design, run.validated
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)
+    if validated.nation:
+        for product in design.products:
+            check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
     asked = request(run, design, charging, validated.states, validated, configuration_digest(run))
     authorize(run, charging, asked, synthetic=validated.synthetic)
 
 
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Compare what the noise of a state's spine costs, from its laws, with what the run is charged for it.
+    """Compare what the noise of a state's spine costs, from its laws, with what is charged; and see that each is drawn.
 
-    Refuse laws that could not be drawn from, before anything is charged for them.
+    Raises
+    ------
+    Refused
+        where a law is too wide or too narrow for the sampler: a run that is charged must not stop at it.
     """
-    design, spine = run.design, run.spine(product, state)
-    allocation = design.allocations[product]
+    spine, allocation = run.spine(product, state), run.design.allocations[product]
+    if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):
+        raise Failed(f"budget check: the noise on the spine of state {state} does not cost what is charged")
     for level, shares in distinct_shares(spine).items():
-        for share, (query, alpha) in product_of(
-            (share for share in shares if share), allocation.queries[level].items()
-        ):
+        check_laws(allocation, level, [share for share in shares if share])
+
+
+def check_laws(allocation: Allocation, level: str, shares: list[Fraction]) -> None:
+    """Refuse laws of a level that cannot be drawn."""
+    for share in shares:
+        for query, alpha in allocation.queries[level].items():
             try:
                 check_law(law(allocation, share, alpha))
             except ValueError as error:
-                raise Refused(f"{product}, {level}, {query}: {error}") from None
-    if replacement_cost(spine, allocation) != design.cost(product, nation=False):
-        raise Failed(f"budget check: the noise on the spine of state {state} does not cost what is charged")
+                raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}") from None

@@ -64,6 +64,11 @@ GOOD = {
     "spine": "EX/data/GRF-C.txt OUT --county 99999",
     "compare": "EX/params/config.json",
     "tune": "--level usa-1=1 --off usa-1",
+    "tda validate": "EX/tda --workers 1",
+    "tda run": "EX/tda OUT",
+    "tda truth": "EX/tda OUT --workers 1",
+    "tda accuracy": "EX/tda OUT --seeds 1 --product units --workers 1",
+    "tda synth": "EX/tda/GRF-C.txt OUT",
     "ledger open": "name --definition zcdp --total 1",
     "ledger show": "",
     "runs list": "",
@@ -75,8 +80,9 @@ GOOD = {
     "bottom-up noise": "--epsilon 1 --cells 2",
     "bottom-up curve": "EX/table.parquet EX/domain.json --epsilon 1 --replicates 2 --i-am-the-curator",
 }
-SLOW = {"demo", "truth", "accuracy", "validate", "compare"}  # where a good call takes a second and more: then params
-# are nowhere in the fast test, so that a call ends once its options are read.
+# Where a good call takes a second and more: then params and data are nowhere in the fast test, so that a call ends once
+# its options are read.
+SLOW = {"demo", "truth", "accuracy", "validate", "compare", "tda validate", "tda truth", "tda accuracy"}
 
 
 def test_every_command_has_good_words() -> None:
@@ -85,11 +91,14 @@ def test_every_command_has_good_words() -> None:
 
 @pytest.fixture(scope="module")
 def inputs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from top_down_inputs import country
+
     from tasks.bottom_up.example import make_example
 
     folder = tmp_path_factory.mktemp("inputs")
     for name in ("params", "data"):
         shutil.copytree(example / name, folder / name)
+    country(folder / "country", ("46",)).rename(folder / "tda")
     make_example(folder, 200, states=2, counties=1)
     (folder / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
     return folder
@@ -111,6 +120,7 @@ def call(inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
         patch.setattr("flows.commands.bottom_up.simulation.open_cluster", opened)
         patch.setattr("flows.commands.run._flow", no_flow)
         patch.setattr("flows.commands.bottom_up.run._flow", no_flow)
+        patch.setattr("flows.commands.tda.run._flow", no_flow)
         yield lambda command, *words: hold(inputs, [*command.split(), *words])
 
 
@@ -197,7 +207,7 @@ def test_every_parameter_takes_a_bad_value(call: Callable[..., None]) -> None:
                 value = TEXTS[(7 * number + place) % len(TEXTS)] if not WORK.intersection(parameter.opts) else "-1"
                 words = with_value(command, parameter, value)
                 if command in SLOW:
-                    words = [word.replace("EX/params", "EX/nowhere") for word in words]
+                    words = [word.replace("EX/params", "EX/nowhere").replace("EX/tda", "EX/nowhere") for word in words]
                 try:
                     call(command, *words)
                 except AssertionError as fault:

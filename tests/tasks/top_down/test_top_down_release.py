@@ -13,7 +13,7 @@ from top_down_inputs import HERE, begin, country, design, finish, read, tables
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
-from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
 from tasks.top_down import estimate as estimating
 from tasks.top_down import geography
@@ -195,6 +195,16 @@ def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path) -> N
     assert abs((drawn**2).mean() - 1) < 5 * (2 / len(drawn)) ** 0.5
 
 
+@pytest.mark.parametrize(("budget", "why"), [(Fraction(10**8), ""), (Fraction(1, 10**16), "")])
+def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(
+    tmp_path: Path, budget: Fraction, why: str
+) -> None:
+    data = country(tmp_path, ("46",))
+    with pytest.raises(Refused, match=f"cannot be drawn: .*{why}"):
+        begin(tmp_path, data, design(budget=budget))
+    assert not (tmp_path / "runs/run/authorization").exists()
+
+
 def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
     for kind in KINDS:
         asked = design(kind=kind)
@@ -207,7 +217,5 @@ def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
 
 def test_truth_marks_itself_before_it_reads(tmp_path: Path) -> None:
     run = begin(tmp_path, country(tmp_path), design())
-    from tasks.lifecycle.errors import Refused
-
     with pytest.raises(Refused, match="may draw noise"):
         mark_truth(run, tmp_path, "us")

@@ -1,0 +1,48 @@
+"""Errors of the TopDown Algorithm are those of the released blocks against the truth, summed to entities."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from top_down_inputs import HERE, country, design, tables
+
+from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.accuracy import LEVELS, averaged, measure_accuracy
+from tasks.top_down.accuracy_report import write_report
+from tasks.top_down.run import TopDownRun
+
+
+def new_run(folder: Path) -> TopDownRun:
+    run = TopDownRun(folder / "runs" / "accuracy")
+    run.create()
+    return run
+
+
+def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: Path) -> None:
+    data = country(tmp_path, ("46",))
+    found = {}
+    for name, budget in (("rich", Fraction(20_000)), ("poor", Fraction(1, 100))):
+        made = design(products=("persons",), kind="optimized", budget=budget)
+        ledger = tmp_path / "ledger"
+        table = measure_accuracy(new_run(tmp_path / name), HERE, tables(data), made, [1], ledger)
+        found[name] = averaged({"optimized": table})
+    rich, poor = found["rich"], found["poor"]
+    assert set(rich["level"]) <= set(LEVELS)
+    whole = rich[rich["size"] == "all"].set_index(["quantity", "level"])
+    assert whole.loc[("total", "state"), "n"] == 1
+    assert whole.loc[("race", "county"), "n"] == 7 * 2
+    assert (rich["mae"] == 0).all()
+    assert poor[(poor["quantity"] == "total") & (poor["level"] == "state")]["mae"].max() == 0  # declared
+    assert poor[(poor["quantity"] == "total") & (poor["level"] == "block") & (poor["size"] == "all")]["mae"].min() > 0
+    write_report(tmp_path, poor, ["optimized"], {"Data": "made up"})
+    assert "<svg" in (tmp_path / "error.html").read_text()
+
+
+def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
+    data = country(tmp_path, ("46",))
+    (data / MARK_FILE).unlink()
+    with pytest.raises(Refused, match="not marked synthetic"):
+        measure_accuracy(new_run(tmp_path), HERE, tables(data), design(), [1], tmp_path / "ledger")
