@@ -88,7 +88,6 @@ def _output(line: str, folder: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "GITHUB_"))} | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "XDG_STATE_HOME": f"{folder}/.state",
-        "DAS_FLOWS": str(DOCS.parent),
         "COLUMNS": "110",
         "NO_COLOR": "1",
         "TERM": "dumb",
