@@ -10,6 +10,8 @@ import typer
 from flows.commands.options import RunOptions
 from flows.reports.terminal import Json, err
 
+STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
+
 
 def demo(
     context: typer.Context,
@@ -17,6 +19,8 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Make a small synthetic country and run the Detailed DHC-A over it, US and Puerto Rico.
+
+    Without --json the TopDown Algorithm follows, over one of its states; the first time its kernels are compiled.
 
     **Example:** `das demo`
     """
@@ -29,3 +33,20 @@ def demo(
     made = synthesize_example(place, Options())
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     command().run(context, options, lambda: new_runs(options, str(made.params), str(made.data), place / "release"))
+    if not as_json:
+        _top_down(context, str(made.data / "GRF-C.txt"), place)
+
+
+def _top_down(context: typer.Context, geography: str, place: Path) -> None:
+    """Run the TopDown Algorithm over the country's first state, on persons and units of its own."""
+    from flows.commands.tda.options import settings_of
+    from flows.commands.tda.run import command
+    from flows.execution.settings import new_run_id
+    from tasks.top_down.synth import synthesize
+
+    data, out = place / "top-down/data", place / "top-down/release"
+    made = synthesize(geography, data, states=(STATE,))
+    err.print(f"One of its states for the TopDown Algorithm: {made.persons:,} persons in {made.units:,} units: {data}")
+    options = RunOptions(run_id=new_run_id("demo-tda"))
+    settings = settings_of(**options.settings(str(options.run_id)), data=str(data), out=str(out))
+    command().run(context, options, lambda: [settings])

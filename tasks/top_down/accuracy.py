@@ -115,6 +115,8 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> pd.DataF
     for quantity in quantities(product):
         truth, estimated = _by_block(exact, quantity), _by_block(found, quantity)
         for level, entity, number in of_level:
+            if not (entity >= 0).any():
+                continue  # the state has no such entity
             true, error = (_summed(values, entity, number).ravel() for values in (truth, estimated - truth))
             size = np.searchsorted(SIZES, true, side="right") - 1
             for of in (ALL, *np.unique(size).tolist()):
