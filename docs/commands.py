@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parent
 CLI, TUTORIAL = DOCS / "cli.md", DOCS / "tutorial.md"
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
-BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth of|Validating|Accuracy of|Bottom-up) [\w-]+ *$")
+BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy)( of)?( [\w-]+)? *$")  # progress
 # A name of a run that was given none: when it began, and four digits.
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
@@ -88,7 +88,6 @@ def _output(line: str, folder: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "GITHUB_"))} | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "XDG_STATE_HOME": f"{folder}/.state",
-        "DAS_FLOWS": str(DOCS.parent),
         "COLUMNS": "110",
         "NO_COLOR": "1",
         "TERM": "dumb",
@@ -97,7 +96,9 @@ def _output(line: str, folder: str) -> str:
         ["bash", "-c", line], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     printed = [text.rstrip() for text in done.stdout.splitlines() if not BAR.search(text)]
-    text = "\n".join(printed).strip("\n").replace(f"{folder}/", "").replace(folder, ".")
+    text = "\n".join(printed).strip("\n")
+    text = re.sub(rf"{re.escape(folder)}/([^\s│]* *)(?=│)", lambda cell: cell[1] + " " * (len(folder) + 1), text)
+    text = text.replace(f"{folder}/", "").replace(folder, ".")
     return RUN_ID.sub("20261121-090000-1a2b", text) + "\n" if text else ""
 
 

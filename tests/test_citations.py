@@ -25,7 +25,7 @@ def texts(*suffixes: str) -> list[Path]:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("not a git repository")
-    skipped = (".svg", ".lock")
+    skipped = (".svg", ".lock", ".png")
     found = [ROOT / name for name in listed if name and not name.endswith(skipped)]
     return [file for file in found if file.is_file() and file != HERE and (not suffixes or file.suffix in suffixes)]
 

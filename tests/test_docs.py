@@ -39,7 +39,7 @@ def test_every_command_has_a_section_with_its_sentence_and_an_example() -> None:
         f"{name}: run `make docs`"
         for name, command in commands.das_commands().items()
         if commands.sentence(command) not in sections.get(name, "")
-        or not re.search(rf"```console(?: noisy)?\n(?:\$.*\n)*\$ {name}\b", sections[name])
+        or not any(re.search(rf"^\$ {name}\b", block[2], re.M) for block in commands.FENCE.finditer(sections[name]))
     ]
     assert not lacking
     assert sorted(set(sections) - set(commands.das_commands())) == []

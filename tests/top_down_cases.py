@@ -172,6 +172,26 @@ def plan_of(found: State, alloc: Allocation | None = None, product: Product = PE
     return Plan(product, found.spine, alloc, declared, **options)  # type: ignore[arg-type]
 
 
+def nation(seed: int) -> tuple[Plan, TrueHistograms]:
+    """A nation of three states, two of two parts, one part uninhabited: its spine ends at the states' parts."""
+    spine = Spine(("US", "State"), np.arange(5), (np.array([0]), np.arange(5)), (np.zeros(1, int), np.zeros(5, int)), 1)
+    alloc = allocation("pl94-persons", "us")
+    spine = spine.with_shares({level: alloc.levels[level] for level in spine.levels})
+    people = state(spine, np.array([4000, 900, 2500, 0, 3000]), np.arange(5), seed)
+    quarters = people.quarters
+    quarters[3] = 0
+    quarters[3, 0] = 2
+    codes = np.array([1, 1, 2, 2, 4])
+    totals = np.bincount(codes, people.persons.totals(), minlength=5)
+    declared = invariants(spine, quarters, dict(enumerate(totals.tolist())), codes)
+    return Plan(PERSONS, spine, alloc, declared), people.persons
+
+
+def pure(epsilon: Fraction) -> Allocation:
+    """Production's shares of this epsilon."""
+    return replace(allocation("pl94-persons", "us"), mechanism="pure", budget=epsilon)
+
+
 def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:
     """Noisy answers: rounded normal noise of the right variance, a stream a row; without a seed the exact answers."""
     by_level = summed(truth, plan.spine)

@@ -55,7 +55,7 @@ def accuracy(
     from tasks.lifecycle.workers import Workers
 
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise Refused(f"{place} holds something already; a report goes into an empty or a new folder")
+        raise Refused(f"{place} is not empty: choose an empty or a new folder")
     parameters = checked_parameters(params, data, as_json=as_json)
     base, reports, home = new_run_id("accuracy"), {}, state or state_home()
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)

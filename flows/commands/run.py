@@ -96,7 +96,7 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     base = options.run_id or new_run_id()
     runs = {str(region): run_directory(options.home, f"{base}-{region}") for region in REGION_TYPES}
     if release.exists() and (not release.is_dir() or holds_other(release, runs)):
-        raise Refused(f"{release} holds something already; a release goes into an empty or a new folder")
+        raise Refused(f"{release} is not empty: choose an empty or a new folder")
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
     err.print(spend_table({region: region_spend(configuration, region) for region in configuration.regions}))
     return [

@@ -88,18 +88,22 @@ def _print(
     shown: Shown, check: Check, region: str | None, iteration: str | None, form: Format, *, as_json: bool
 ) -> None:
     from flows.reports.show.telling import NotThere
+    from flows.reports.show.terminal import tables
 
     check.run()
     _warn(check)
     try:
-        view = shown.view(_asked(shown, region, iteration))
+        view = shown.view({**_asked(shown, region, iteration), "format": form.value})
     except NotThere as error:
         raise Refused(str(error)) from None
     columns, rows = shown.rows(view)
-    table = TextTable(
-        view.title, [column.lower() for column in columns], [list(map(_text, row)) for row in rows], _notes(shown, view)
-    )
-    report({**asdict(view), "changed": check.changed}, [table], form, as_json=as_json)
+    if form is Format.csv:
+        found = [
+            TextTable(view.title, columns, [["" if value is None else str(value) for value in row] for row in rows])
+        ]
+    else:
+        found = tables(view, columns, rows, _notes(shown, view))
+    report({**asdict(view), "changed": check.changed}, found, form, as_json=as_json)
 
 
 def _asked(shown: Shown, region: str | None, iteration: str | None) -> dict[str, str]:
@@ -125,12 +129,6 @@ def _notes(shown: Shown, view: Any) -> list[str]:
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}: {page.total:,} groups in all"] if page and page.pages > 1 else []
     return [*status, *sums, *more, view.reading, *marks]
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _warn(check: Check) -> None:

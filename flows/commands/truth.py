@@ -47,7 +47,7 @@ def truth(
 
     parameters = checked_parameters(params, data, as_json=as_json)
     if release.exists() and (not release.is_dir() or any(release.iterdir())):
-        raise Refused(f"{release} holds something already; exact counts go into an empty or a new folder")
+        raise Refused(f"{release} is not empty: choose an empty or a new folder")
     base, made, home = new_run_id("truth"), {}, state or state_home()
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions:

@@ -59,6 +59,7 @@ def _persons(file: PersonFile) -> float:
         return float(pq.ParquetFile(stream).metadata.num_rows)
 
 
+PASSED_UP = 0.04  # a thousand blocks: see spine/top_down/upward.py
 # Core-seconds of the TopDown Algorithm, as benchmarks/top_down.py measures them on Rhode Island.
 CHECKED = 2.0  # a million records
 DRAWN, WRITTEN, ESTIMATED = 0.05, 0.10, 0.20  # a thousand blocks: measured in estimation, released, solved
@@ -74,6 +75,7 @@ def expected_top_down(run: TopDownRun) -> Expected | None:
     return {
         "validate": (CHECKED * (persons + int(blocks.quarters.sum()) / 1e6), 0),
         "measure": (drawn, 0),
+        **({"pass up": (thousands * (DRAWN + PASSED_UP), 0)} if design.estimator == "gls" else {}),
         "estimate states": (thousands * ESTIMATED * 0.1, 0),
         "estimate tracts": (thousands * ESTIMATED * 0.5, 0),
         "estimate blocks": (thousands * (ESTIMATED * 0.4 + DRAWN), 0),

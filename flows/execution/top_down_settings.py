@@ -13,7 +13,7 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
-from tasks.top_down.design import ENGINE, Design, Kind, ProductName, asked_digest
+from tasks.top_down.design import ENGINE, Design, Estimator, Kind, ProductName, asked_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.tables import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE, Tables, public_digests
 
@@ -44,6 +44,9 @@ class TopDownSettings(RunSettings):
     units_budget: str | None = Field(default=None, description="Another rho or epsilon, an exact fraction.")
     states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
     nation: bool | None = Field(default=None, description="Measure the US level; by default where all states are.")
+    estimator: Estimator = Field(
+        default="topdown", description="topdown, as the 2020 program; gls: a level by what was measured below it, too."
+    )
     rounding: Literal["program", "l1"] = "program"
     microdata: Literal["parquet", "text"] = Field(default="parquet", description="text: a row a record as well.")
     measurements: bool = Field(default=True, description="Release the noisy measurements.")
@@ -95,6 +98,7 @@ class TopDownSettings(RunSettings):
             allocations=allocations,
             states=tuple(sorted(self.states)),
             nation=self.nation,
+            estimator=self.estimator,
             rounding=self.rounding,
             microdata=self.microdata,
             measurements=self.measurements,

@@ -173,7 +173,7 @@ class Ledger:
     def open_account(self, account: Account) -> None:
         """Open an account. Raises LedgerError where the name is taken or the total is not positive."""
         if account.total <= 0:
-            raise LedgerError("an account's total must be positive")
+            raise LedgerError(f"the total of an account must be positive, not {shown(account.total)}")
         with self._transaction(create=True) as database:
             if _account(database, account.name):
                 raise LedgerError(f"account {account.name} is open already; a total is never changed")
@@ -206,12 +206,13 @@ class Ledger:
         Raises
         ------
         LedgerError
-            where the account is missing, would be passed or has another currency, or the run has a row already; where
-            the data was run as synthetic, or charged to another account and the request does not say that it is meant.
+            where the account is missing, has too little budget left or another currency; where the run has a row
+            already; where the data was run as synthetic, or charged to another account and the request does not say
+            that it is meant.
         """
         with self._transaction() as database:
             if _row(database, request.run):
-                raise LedgerError(f"run {request.run} has its reservation already")
+                raise LedgerError(f"run {request.run} is reserved already")
             _check_confidential(database, request.input_digest, request.records_digest)
             _check_account(database, request)
             amount = _charge(database, request)
@@ -480,7 +481,7 @@ def _charge(database: sqlite3.Connection, request: Request) -> Fraction:
     if amount > left:
         unit = "rho" if account.definition == "zcdp" else "epsilon"
         raise LedgerError(
-            f"account {account.name} would be passed: the run charges {unit} {shown(amount)}, "
-            f"state {fullest} has {shown(left)} of {shown(account.total)} left"
+            f"account {account.name} has too little budget left: the run needs {unit} {shown(amount)}; "
+            f"state {fullest} has {shown(left)} of {shown(account.total)}"
         )
     return amount

@@ -32,6 +32,7 @@ BIAS = 0.002  # the most that its bias may be, in standard deviations of the cou
 RIDGES = (1e-9, 1e-11, 1e-13)  # the first at which the bias is small enough
 EIGHTHS = 8
 GAIN = 0.005  # of the standard deviation: below this, pooling is not worth a table
+HOPELESS = 12  # sd(A) / sd(S) from which pooling gains less than GAIN for certain
 APART = 40  # sd(A): the ends of a window so wide are apart; a correction reaches 16 from each
 TOO_WIDE = 4096  # sd(S) in the units of a table, beyond which none is made: gamma is within .001 of 1
 
@@ -161,7 +162,7 @@ def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estim
         raise ValueError("the detail of an empty window has no estimate")
     scale = own_scale(answers)
     first, second = answers.deviations
-    if second < 1 or second > TOO_WIDE * scale:
+    if second < 1 or second < first / HOPELESS or second > TOO_WIDE * scale:
         return _unpooled(answers, low, high)
     if low is not None and high is not None and high - low < APART * first and not fits(answers, high - low):
         return _unpooled(answers, low, high)

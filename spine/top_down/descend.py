@@ -2,80 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from time import process_time
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from spine.allocations import Allocation
 from spine.geography import IntArray
-from spine.hierarchy import Spine
 from spine.top_down import totals, units
+from spine.top_down.answers import Informed, Measured, informed, measured
 from spine.top_down.failures import NO_FLOATS, Division, EstimationError, Solver, divide, to_integers
-from spine.top_down.histogram import OCCUPIED, UNITS, VACANT, Estimates, Product, from_entries, joined
-from spine.top_down.invariants import Invariants
-from spine.top_down.least_squares import Ladder, ladder
-from spine.top_down.measurements import Measure, NoisyAnswers, weights
-from spine.top_down.passes import BAND, ROUNDED, total_first
-from spine.top_down.queries import DETAILED, TOTAL, query_groups
+from spine.top_down.histogram import OCCUPIED, UNITS, VACANT, Estimates, from_entries, joined
+from spine.top_down.measurements import Measure
+from spine.top_down.passes import BAND, total_first
+from spine.top_down.plan import Plan
+from spine.top_down.queries import DETAILED
+from spine.top_down.tree import Information
+from spine.top_down.upward import lacking, up_pass
 from spine.workload import FloatArray
-
-Rounding = Literal["program", "l1"]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is public of an estimation.
-
-    product: PERSONS or UNITS. spine: with its shares; its top level is one root or a forest of states' parts.
-    allocation: budget and shares alpha, for (at least) the spine's levels. invariants: declared, on the spine's levels.
-    rounding: the production program's objective, or the L1 distance to the least-squares solution at every query.
-    rows: about how many geounits are measured at once (memory: rows x 2,603 counts).
-    """
-
-    product: Product
-    spine: Spine
-    allocation: Allocation
-    invariants: Invariants
-    rounding: Rounding = "program"
-    rows: int = 512
-
-    def __post_init__(self) -> None:
-        for name in self.spine.levels:
-            if DETAILED not in self.allocation.queries[name]:
-                raise ValueError(f"level {name} does not ask the detailed query: its cells would not be determined")
-
-    @cached_property
-    def nested(self) -> IntArray:
-        """(sums, cells) coordinates of the sums that rounding keeps close to, coarse to fine."""
-        return np.array([group.coordinate for group in query_groups(self.product, ROUNDED)])
-
-    @cached_property
-    def first_child(self) -> tuple[IntArray, ...]:
-        """For each level but the lowest the (geounits + 1,) first child of every geounit."""
-        spine = self.spine
-        return tuple(
-            np.append(np.searchsorted(below, above), len(below))
-            for above, below in zip(spine.starts, spine.starts[1:], strict=False)
-        )
-
-    @cached_property
-    def asked(self) -> tuple[tuple[list[str], Ladder], ...]:
-        """For each level the query groups of the last pass, widest first, and their ladder.
-
-        The total is among them at the blocks only; at the roots and the states it is declared or has its own pass.
-        """
-        found = []
-        for level, name in enumerate(self.spine.levels):
-            groups = query_groups(self.product, self.allocation.queries[name])
-            if total_first(name) or level == 0:
-                groups = [group for group in groups if group.name != TOTAL]
-            groups.sort(key=lambda group: -group.width)
-            found.append(([group.name for group in groups], ladder(groups)))
-        return tuple(found)
 
 
 class Solve(NamedTuple):
@@ -104,50 +48,17 @@ class Solve(NamedTuple):
         return self.solver != "own" or self.rounding != "flow"
 
 
-class Measured(NamedTuple):
-    """Noisy answers of a run of geounits as least squares takes them.
-
-    answers: (geounits, coordinates of the last pass's query groups). weights: (groups, geounits) inverse variances.
-    total, total_weight: (geounits,) the answers of the total query, and their inverse variance; empty if not asked.
-    """
-
-    first: int
-    answers: FloatArray
-    weights: FloatArray
-    total: FloatArray
-    total_weight: FloatArray
-
-    def only(self, first: int, last: int) -> Measured:
-        """The geounits first, ..., last - 1."""
-        rows = slice(first - self.first, last - self.first)
-        return Measured(first, self.answers[rows], self.weights[:, rows], self.total[rows], self.total_weight[rows])
-
-
-def measured(plan: Plan, level: int, given: NoisyAnswers) -> Measured:
-    """The noisy answers of a run of geounits, with their weights."""
-    name, spine = plan.spine.levels[level], plan.spine
-    shares = spine.shares[level][given.first : given.last]
-    queries, _ = plan.asked[level]
-
-    def weigh(names: list[str]) -> FloatArray:
-        return weights(plan.allocation, name, names, shares, spine.denominator)
-
-    answers = np.concatenate([np.asarray(given.answers[query], float) for query in queries], axis=1)
-    if TOTAL in plan.allocation.queries[name]:
-        total, total_weight = np.asarray(given.answers[TOTAL], float)[:, 0], weigh([TOTAL])[0]
-    else:
-        total, total_weight = NO_FLOATS, NO_FLOATS
-    return Measured(given.first, answers, weigh(queries), total, total_weight)
-
-
-def estimate_roots(plan: Plan, measure: Measure) -> tuple[Estimates, list[Solve]]:
+def estimate_roots(plan: Plan, measure: Measure, known: tuple[Information, ...] = ()) -> tuple[Estimates, list[Solve]]:
     """The top level of the spine: each state's parts (or the nation) sum to the declared total, and meet the bounds."""
     number = len(plan.spine.starts[0])
-    given = measure(0, 0, number)
     if plan.product is UNITS:
         hu = plan.invariants.housing_units(0)
-        return _units(0, 0, hu, units.roots(hu, units.targets(hu, given.answers[DETAILED]))), []
-    answers = measured(plan, 0, given)
+        if plan.estimator == "gls":
+            target, _ = _told_units(lacking(plan, measure, known, 0, 0, number))
+        else:
+            target = units.targets(hu, measure(0, 0, number).answers[DETAILED])
+        return _units(0, 0, hu, units.roots(hu, target)), []
+    answers = _answers(plan, measure, known, 0, 0, number)
     invariants = plan.invariants
     if plan.spine.levels[0] == "State":
         state, declared = invariants.state_of, invariants.state_totals
@@ -164,7 +75,16 @@ def estimate_roots(plan: Plan, measure: Measure) -> tuple[Estimates, list[Solve]
     return joined([found[at] for at in order]), solves
 
 
-def _part_totals(plan: Plan, parts: IntArray, declared: int, answers: Measured) -> IntArray:
+def _answers(
+    plan: Plan, measure: Measure, known: tuple[Information, ...], level: int, first: int, last: int
+) -> Measured | Informed:
+    """What the children of a level are estimated from: at the blocks both estimators take their own answers."""
+    if plan.estimator == "gls" and total_first(plan.spine.levels[level]):
+        return informed(plan, lacking(plan, measure, known, level, first, last))
+    return measured(plan, level, measure(level, first, last))
+
+
+def _part_totals(plan: Plan, parts: IntArray, declared: int, answers: Measured | Informed) -> IntArray:
     """Totals of a state's parts: next to their noisy totals, summing to the declared one."""
     least = plan.invariants.least(0)[parts].sum(axis=1)
     if len(parts) == 1:
@@ -179,7 +99,7 @@ def _part_totals(plan: Plan, parts: IntArray, declared: int, answers: Measured) 
     )
 
 
-def _root(plan: Plan, part: int, total: int, state: int, answers: Measured) -> tuple[Estimates, list[Solve]]:
+def _root(plan: Plan, part: int, total: int, state: int, answers: Measured | Informed) -> tuple[Estimates, list[Solve]]:
     """One geounit without a parent, its total known."""
     allowed = plan.invariants.allowed(0)[part]
     cells = np.flatnonzero(plan.product.possible & allowed[plan.product.types])
@@ -187,23 +107,25 @@ def _root(plan: Plan, part: int, total: int, state: int, answers: Measured) -> t
         return _estimates(0, part, np.zeros((0, 1), np.int64), np.zeros(0, np.int64)), []
     own = answers.only(part, part + 1)
     fixed = np.array([float(total)])
-    division = replace(_division(plan, 0, part, cells, None, own), low=fixed, high=fixed, total=total)
+    division = replace(own.with_total_out(_division(plan, 0, part, cells, None, own), fixed), total=total)
     x, solve = _solve(plan, 0, state, division)
     return _estimates(0, part, x, cells), [solve]
 
 
-def estimate_children(plan: Plan, parents: Estimates, measure: Measure) -> tuple[Estimates, list[Solve]]:
+def estimate_children(
+    plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
+) -> tuple[Estimates, list[Solve]]:
     """The children of a run of parents: for each parent they sum to it, cell by cell, and meet the invariants."""
     level = parents.level + 1
-    _refuse_unmeasured(plan, level, parents)
+    plan.refuse_unmeasured(parents.level, parents.first, parents.last)
     if plan.product is UNITS:
-        return _children_units(plan, parents, measure), []
+        return _children_units(plan, parents, measure, known), []
     found: list[Estimates] = []
     solves: list[Solve] = []
-    for first_parent, last_parent in _runs(plan, parents):
+    for first_parent, last_parent in plan.runs(parents.level, parents.first, parents.last):
         first_child = plan.first_child[parents.level]
         first, last = int(first_child[first_parent]), int(first_child[last_parent])
-        answers: Measured | None = None
+        answers: Measured | Informed | None = None
         for parent in range(first_parent, last_parent):
             begin, end = int(first_child[parent]), int(first_child[parent + 1])
             cells, counts = parents.of(parent)
@@ -213,47 +135,31 @@ def estimate_children(plan: Plan, parents: Estimates, measure: Measure) -> tuple
                 found.append(_estimates(level, begin, np.zeros((0, end - begin), np.int64), cells))
             else:
                 if answers is None:
-                    answers = measured(plan, level, measure(level, first, last))
+                    answers = _answers(plan, measure, known, level, first, last)
                 x, solve = _parent(plan, level, parent, begin, cells, counts, answers.only(begin, end))
                 found.append(_estimates(level, begin, x, cells))
                 solves.append(solve)
     return joined(found), solves
 
 
-def estimate_below(plan: Plan, parents: Estimates, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+def estimate_below(
+    plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
+) -> tuple[list[Estimates], list[Solve]]:
     """Every level below a run of parents, top first."""
+    if plan.estimator == "gls" and not known and parents.level + 1 < len(plan.spine.levels):
+        first, last = plan.first_child[parents.level][[parents.first, parents.last]].tolist()
+        known = up_pass(plan, measure, parents.level + 1, first, last)
     found: list[Estimates] = []
     solves: list[Solve] = []
     while parents.level + 1 < len(plan.spine.levels):
-        parents, of_level = estimate_children(plan, parents, measure)
+        parents, of_level = estimate_children(plan, parents, measure, known)
         found.append(parents)
         solves += of_level
     return found, solves
 
 
-def _runs(plan: Plan, parents: Estimates) -> Iterator[tuple[int, int]]:
-    """Runs of parents that have about `plan.rows` children together."""
-    first_child = plan.first_child[parents.level]
-    first = parents.first
-    while first < parents.last:
-        last = int(np.searchsorted(first_child, first_child[first] + plan.rows, side="right")) - 1
-        last = min(max(last, first + 1), parents.last)
-        yield first, last
-        first = last
-
-
-def _refuse_unmeasured(plan: Plan, level: int, parents: Estimates) -> None:
-    """No geounit with siblings may have the share 0: nothing would say how many of its parent's persons it has."""
-    first_child = plan.first_child[parents.level][parents.first : parents.last + 1]
-    siblings = np.repeat(np.diff(first_child), np.diff(first_child))
-    if ((plan.spine.shares[level][first_child[0] : first_child[-1]] == 0) & (siblings > 1)).any():
-        raise ValueError(
-            f"a geounit of level {plan.spine.levels[level]} has siblings and the share 0: it is not measured"
-        )
-
-
 def _parent(
-    plan: Plan, level: int, parent: int, first: int, cells: IntArray, counts: IntArray, answers: Measured
+    plan: Plan, level: int, parent: int, first: int, cells: IntArray, counts: IntArray, answers: Measured | Informed
 ) -> tuple[IntArray, Solve]:
     """One parent: pass 0 for the children's totals, the last pass within their bands, rounding."""
     name, invariants = plan.spine.levels[level], plan.invariants
@@ -267,29 +173,35 @@ def _parent(
             state = invariants.state_of
             declared = invariants.state_totals
             total = totals.totals_in_groups(answers.total, weight, division.allowed, least, by_type, state, declared)
-            division = replace(division, low=total, high=total, state=state, state_totals=declared)
+            division = answers.with_total_out(division, total)
+            division = replace(division, state=state, state_totals=declared)
         else:
             total = totals.totals(answers.total, weight, division.allowed, least, by_type)
-            division = replace(division, low=total - BAND, high=total + BAND)
+            division = answers.with_total_out(division, total, BAND)
     return _solve(plan, level, parent, division)
 
 
 def _division(
-    plan: Plan, level: int, first: int, cells: IntArray, counts: IntArray | None, answers: Measured
+    plan: Plan, level: int, first: int, cells: IntArray, counts: IntArray | None, answers: Measured | Informed
 ) -> Division:
     """The problem of one parent, without bands."""
-    children = slice(first, first + len(answers.answers))
     types, kind = np.unique(plan.product.types[cells], return_inverse=True)
-    return Division(
-        ladder=plan.asked[level][1],
-        cells=np.array(cells, np.int64),  # a copy: what was read from a file may be read-only, another type to numba
-        kind=kind,
-        counts=None if counts is None else np.array(counts, np.int64),
-        answers=answers.answers,
-        weights=np.ascontiguousarray(answers.weights),
-        allowed=np.ascontiguousarray(plan.invariants.allowed(level)[children, types].T),
-        least=np.ascontiguousarray(plan.invariants.least(level)[children, types].T),
-        nested=np.ascontiguousarray(plan.nested[:, cells]),
+    children = slice(first, first + len(answers))
+    return answers.into(
+        Division(
+            ladder=plan.asked[level][1],
+            cells=np.array(
+                cells, np.int64
+            ),  # a copy: what was read from a file may be read-only, another type to numba
+            kind=kind,
+            counts=None if counts is None else np.array(counts, np.int64),
+            answers=NO_FLOATS,
+            weights=NO_FLOATS,
+            allowed=np.ascontiguousarray(plan.invariants.allowed(level)[children, types].T),
+            least=np.ascontiguousarray(plan.invariants.least(level)[children, types].T),
+            nested=np.ascontiguousarray(plan.nested[:, cells]),
+        ),
+        types,
     )
 
 
@@ -312,22 +224,28 @@ def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimate
     return Estimates(level, first, starts, cells[at], x[at, child])
 
 
-def _children_units(plan: Plan, parents: Estimates, measure: Measure) -> Estimates:
+def _children_units(plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...]) -> Estimates:
     """H1 of the children of a run of parents."""
     level, first_child = parents.level + 1, plan.first_child[parents.level]
     first, last = int(first_child[parents.first]), int(first_child[parents.last])
-    hu, shares = plan.invariants.housing_units(level)[first:last].copy(), plan.spine.shares[level][first:last]
-    target = np.concatenate(
-        [
-            units.targets(hu[at - first : end - first], measure(level, at, end).answers[DETAILED])
-            for at in range(first, last, plan.rows)
-            for end in [min(at + plan.rows, last)]
-        ]
-    )
+    hu = plan.invariants.housing_units(level)[first:last].copy()
     occupied = parents.dense(plan.product.cells)[:, OCCUPIED]
     begins = first_child[parents.first : parents.last + 1] - first
-    weight = np.maximum(shares, 1) / plan.spine.denominator  # an only child may have the share 0: it is copied
+    if plan.estimator == "gls":
+        target, weight = _told_units(lacking(plan, measure, known, level, first, last))
+    else:
+        runs = [(at, min(at + plan.rows, last)) for at in range(first, last, plan.rows)]
+        answers = [(hu[at - first : end - first], measure(level, at, end).answers[DETAILED]) for at, end in runs]
+        target = np.concatenate([units.targets(*pair) for pair in answers])
+        # An only child may have the share 0: it is copied.
+        weight = np.maximum(plan.spine.shares[level][first:last], 1) / plan.spine.denominator
     return _units(level, first, hu, units.children(occupied, begins, hu, target, weight))
+
+
+def _told_units(told: Information) -> tuple[FloatArray, FloatArray]:
+    """Targets and weights of occupied units; any weight where there are no units or a copied only child."""
+    weight = np.where(told.precision > 0, told.precision, 1.0)
+    return told.linear / weight, weight
 
 
 def _units(level: int, first: int, hu: IntArray, occupied: IntArray) -> Estimates:

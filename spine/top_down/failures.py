@@ -15,7 +15,7 @@ import numpy as np
 
 from spine.geography import BoolArray, IntArray
 from spine.top_down import reference
-from spine.top_down.least_squares import MISSED, STEP, Ladder, Solution, least_squares
+from spine.top_down.least_squares import MISSED, STEP, Ladder, Solution, least_squares, tree_least_squares
 from spine.top_down.rounding import rounded
 from spine.workload import FloatArray
 
@@ -30,11 +30,27 @@ class EstimationError(Exception):
 
 
 @dataclass(frozen=True)
+class Told:
+    """What the children of one parent, and all below them, say of its n cells (tree.Information, divided by `scale`).
+
+    precision: (K, 8, T, T) P by component. between: (K, 8, T, T) the entries of P by agreement (tree.PATTERNS).
+    linear: (n, K) h. begin: (n, K) the estimate without the parent.
+    """
+
+    precision: FloatArray
+    between: FloatArray
+    linear: FloatArray
+    begin: FloatArray
+    scale: float
+
+
+@dataclass(frozen=True)
 class Division:
     """The problem of one parent: n cells, K children, T types of living quarters among the cells.
 
     cells: (n,) ascending. kind: (n,) type, from 0. counts: (n,) the parent's; None at a root. answers: (K, coordinates)
-    noisy answers of the ladder's query groups. weights: (groups, K) inverse variances. allowed, least: (T, K).
+    noisy answers of the ladder's query groups. weights: (groups, K) inverse variances. told: what takes the place of
+    these two, where all below the children is used. allowed, least: (T, K).
     low, high: (K,) bands of the totals; None where totals have no pass of their own. nested: (sums, n) coordinates of
     the sums that rounding keeps close to. total: of all children at a root. state, state_totals: where sums of
     children's totals are declared.
@@ -54,11 +70,12 @@ class Division:
     total: int | None = None
     state: IntArray | None = None
     state_totals: IntArray | None = None
+    told: Told | None = None
 
     @property
     def children(self) -> int:
         """K."""
-        return len(self.answers)
+        return int(self.allowed.shape[1])
 
     def violation(self, x: FloatArray | IntArray) -> float:
         """The largest by which x, (n, K), misses a count of the parent, a band or a lower bound, or is negative."""
@@ -95,20 +112,16 @@ def _stop(division: Division) -> float:
 
 
 def _own(division: Division, careful: bool) -> Solution:
-    d = division
-    return least_squares(
-        d.ladder,
-        d.cells,
-        d.kind,
-        NO_FLOATS if d.counts is None else d.counts.astype(float),
-        d.answers,
-        d.weights,
-        d.allowed,
-        d.least.astype(float),
-        NO_FLOATS if d.low is None else d.low,
-        NO_FLOATS if d.high is None else d.high,
-        careful,
-        _stop(d),
+    d, counts = division, NO_FLOATS if division.counts is None else division.counts.astype(float)
+    low, high = (NO_FLOATS if band is None else band for band in (d.low, d.high))
+    least, stop = d.least.astype(float), _stop(d)
+    if d.told is None:
+        return least_squares(
+            d.ladder, d.cells, d.kind, counts, d.answers, d.weights, d.allowed, least, low, high, careful, stop
+        )
+    precision, between, linear, begin = d.told.precision, d.told.between, d.told.linear, d.told.begin
+    return tree_least_squares(
+        d.cells, d.kind, counts, precision, between, linear, begin, d.allowed, least, low, high, careful, stop
     )
 
 

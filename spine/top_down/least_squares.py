@@ -9,6 +9,9 @@ left is small (1.2 in the median of blocks, 50 of tracts). y = x + beta (x - x b
 whenever the momentum points uphill (O'Donoghue and Candes 2015). Every iterate meets all sums and zeros to rounding
 error and the groups to the projection's tolerance.
 
+Where the children bring what everything below them says (`tree`), the sum is over them of x'P_c x/2 - h_c'x instead,
+and only the product with the Hessian and its majorizer are others: D = the row sums of |P_c| over the parent's cells.
+
 A query group is summed from a finer one (queries.factors), along edges between their coordinates, and its residuals are
 added back along the same edges: about four additions a sum of votingage*hispanic*cenrace instead of eleven a cell.
 """
@@ -109,6 +112,22 @@ def sums_of(ladder: Ladder, cells: IntArray) -> Sums:
     return Sums(coordinate[:found], group[:found], up, tail[:edges], head[:edges])
 
 
+class Objective(NamedTuple):
+    """What is minimized: the misfit of a parent's noisy answers, or the children's x'Px/2 - h'x.
+
+    sums, w, y: sums of the cells, (groups, children) weights and (rows, children) targets. precision: (children, 8
+    components, types, types), types being those of the parent's cells; linear: (cells, children) h; place: (cells,) of
+    each cell in (types, 252). Whichever is not minimized is empty.
+    """
+
+    sums: Sums
+    w: FloatArray
+    y: FloatArray
+    precision: FloatArray
+    linear: FloatArray
+    place: IntArray
+
+
 @compiled
 def hessian_parts(sums: Sums, w: FloatArray, y: FloatArray, table: FloatArray) -> None:
     """With x in the first rows of `table`, put into the further rows what their residuals add to the gradient.
@@ -163,15 +182,101 @@ def row_sums(sums: Sums, w: FloatArray, allowed: BoolArray, kind: IntArray) -> F
 
 
 @compiled
-def descend(
-    sums: Sums, w: FloatArray, y: FloatArray, onto: Polytope, point: Point, careful: bool, stop: float
-) -> tuple[int, float, float]:
+def answers_gradient(objective: Objective, table: FloatArray, gradient: FloatArray) -> None:
+    """The gradient of the answers' misfit at the x in the first rows of `table` (whose further rows it uses)."""
+    sums, w, y = objective.sums, objective.w, objective.y
+    children = table.shape[1]
+    hessian_parts(sums, w, y, table)
+    for i in range(len(gradient)):
+        row, at, wanted = gradient[i], table[i], y[i]
+        for c in range(children):
+            row[c] = w[0, c] * (at[c] - wanted[c])
+        for k in range(sums.up.shape[1]):
+            part = table[sums.up[i, k]]
+            for c in range(children):
+                row[c] += part[c]
+
+
+@compiled
+def signed(x: FloatArray) -> None:
+    """Orthonormal sums and differences on votingage and hispanic of (types, 4, 63), in place; its own inverse."""
+    for t in range(x.shape[0]):
+        for r in range(x.shape[2]):
+            a, b, c, d = x[t, 0, r], x[t, 1, r], x[t, 2, r], x[t, 3, r]
+            x[t, 0, r] = 0.5 * ((a + b) + (c + d))
+            x[t, 1, r] = 0.5 * ((a - b) + (c - d))
+            x[t, 2, r] = 0.5 * ((a + b) - (c + d))
+            x[t, 3, r] = 0.5 * ((a - b) - (c - d))
+
+
+@compiled
+def tree_gradient(objective: Objective, table: FloatArray, gradient: FloatArray) -> None:
+    """P x - h for every child: by component in sums and differences, of which only the parent's cells are kept."""
+    precision, linear, place = objective.precision, objective.linear, objective.place
+    kinds, cells = precision.shape[2], len(place)
+    x, y, mean = np.empty((kinds, 4, 63)), np.empty((kinds, 4, 63)), np.empty((kinds, 4))
+    flat, image = x.reshape(-1), y.reshape(-1)
+    for c in range(len(precision)):
+        flat[:] = 0.0
+        image[:] = 0.0
+        for i in range(cells):
+            flat[place[i]] = table[i, c]
+        signed(x)
+        for t in range(kinds):
+            m0 = m1 = m2 = m3 = 0.0
+            for r in range(63):
+                m0 += x[t, 0, r]
+                m1 += x[t, 1, r]
+                m2 += x[t, 2, r]
+                m3 += x[t, 3, r]
+            mean[t, 0], mean[t, 1], mean[t, 2], mean[t, 3] = m0 / 63, m1 / 63, m2 / 63, m3 / 63
+        for t in range(kinds):
+            for u in range(kinds):
+                if precision[c, 7, t, t] > 0.0 and precision[c, 7, u, u] > 0.0:
+                    for s in range(4):
+                        rest = precision[c, 2 * s + 1, t, u]
+                        shift = (precision[c, 2 * s, t, u] - rest) * mean[u, s]
+                        source, target = x[u, s], y[t, s]
+                        for r in range(63):
+                            target[r] += rest * source[r] + shift
+        signed(y)
+        for i in range(cells):
+            gradient[i, c] = image[place[i]] - linear[i, c]
+
+
+@compiled
+def tree_row_sums(between: FloatArray, place: IntArray, kind: IntArray, allowed: BoolArray) -> FloatArray:
+    """(cells, children) 1 / D, D = row sums of |P| over the parent's cells; 0 where a child does not allow the cell.
+
+    between: (children, 8, types, types) the entries of P by which of votingage, hispanic, race agree (bits 4, 2, 1).
+    """
+    cells, children, kinds = len(kind), allowed.shape[1], allowed.shape[0]
+    inverse, count = np.zeros((cells, children)), np.zeros((kinds, 8))
+    for i in range(cells):
+        count[:] = 0.0
+        for j in range(cells):
+            v, w = place[i] % 252, place[j] % 252
+            agree = 4 * (v // 126 == w // 126) + 2 * (v // 63 % 2 == w // 63 % 2) + (v % 63 == w % 63)
+            count[kind[j], agree] += 1.0
+        for c in range(children):
+            if allowed[kind[i], c]:
+                total = 0.0
+                for t in range(kinds):
+                    for e in range(8):
+                        total += count[t, e] * abs(between[c, e, kind[i], t])
+                inverse[i, c] = 1.0 / total
+    return inverse
+
+
+@compiled
+def descend(objective: Objective, onto: Polytope, point: Point, careful: bool, stop: float) -> tuple[int, float, float]:
     """Iterate from `point` to the minimum; returns iterations, the last step and the largest |sum - S|.
 
     careful: projections to 1e-10 throughout, and momentum from 0 every 50 iterations: for what did not converge.
     """
     cells, children = point.x.shape
-    table, v = np.zeros((len(sums.group), children)), np.empty((cells, children))
+    of_answers = len(objective.place) == 0
+    table, v = np.zeros((max(len(objective.sums.group), cells), children)), np.empty((cells, children))
     x, before = np.empty((cells, children)), np.empty((cells, children))
     towards(point.x, 0.0, point.x, x)
     towards(point.x, 0.0, point.x, before)
@@ -190,15 +295,12 @@ def descend(
         for g in range(len(levels)):
             for c in range(children):
                 anchor[g, c] = levels[g, c] + beta * (levels[g, c] - levels_before[g, c])
-        hessian_parts(sums, w, y, table)
+        if of_answers:
+            answers_gradient(objective, table, v)
+        else:
+            tree_gradient(objective, table, v)
         for i in range(cells):
-            row, at, wanted, target = v[i], table[i], y[i], onto.a[i]
-            for c in range(children):
-                row[c] = w[0, c] * (at[c] - wanted[c])
-            for k in range(sums.up.shape[1]):
-                part = table[sums.up[i, k]]
-                for c in range(children):
-                    row[c] += part[c]
+            row, at, target = v[i], table[i], onto.a[i]
             for c in range(children):
                 row[c] = at[c] - target[c] * row[c]
         missed = project(onto, v, anchor, 1e-10 if careful else max(1e-9, min(1e-4, 0.02 * step)), point)
@@ -266,7 +368,7 @@ def least_squares(
 
     Lower bounds of types are imposed when the solution without them misses them; at most types + 1 times.
     """
-    n, kinds, children = len(cells), allowed.shape[0], allowed.shape[1]
+    children = allowed.shape[1]
     sums = sums_of(ladder, cells)
     y = np.empty((len(sums.group), children))
     for j in range(len(sums.group)):
@@ -279,17 +381,76 @@ def least_squares(
         for c in range(children):
             weight[q, c] = w[q, c] / scale
     a = row_sums(sums, weight, allowed, kind)
+    objective = Objective(sums, weight, y, np.empty((0, 0, 0, 0)), np.empty((0, 0)), np.empty(0, np.int64))
+    return minimum(objective, a, y, kind, counts, least, low, high, careful, stop)
+
+
+@compiled
+def tree_least_squares(
+    cells: IntArray,
+    kind: IntArray,
+    counts: FloatArray,
+    precision: FloatArray,
+    between: FloatArray,
+    linear: FloatArray,
+    begin: FloatArray,
+    allowed: BoolArray,
+    least: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    careful: bool,
+    stop: float,
+) -> Solution:
+    """Divide a parent among its children by what these and all below them say; arguments as for `least_squares`.
+
+    precision, linear: as `Objective` has them. between: precision's entries, as for `tree_row_sums`. begin: (cells,
+    children) where to start.
+    """
+    place = np.empty(len(cells), np.int64)
+    for i in range(len(cells)):
+        place[i] = kind[i] * 252 + cells[i] % 252
+    no_sums = Sums(
+        np.empty(0, np.int64),
+        np.empty(0, np.int64),
+        np.empty((0, 0), np.int64),
+        np.empty(0, np.int64),
+        np.empty(0, np.int64),
+    )
+    objective = Objective(no_sums, np.empty((0, 0)), np.empty((0, 0)), precision, linear, place)
+    a = tree_row_sums(between, place, kind, allowed)
+    return minimum(objective, a, begin, kind, counts, least, low, high, careful, stop)
+
+
+@compiled
+def minimum(
+    objective: Objective,
+    a: FloatArray,
+    begin: FloatArray,
+    kind: IntArray,
+    counts: FloatArray,
+    least: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    careful: bool,
+    stop: float,
+) -> Solution:
+    """The minimum from `begin` (its first rows are the cells), with what lower bounds of types it needs.
+
+    a: (cells, children) 1 / majorizer. The others: as for `least_squares`.
+    """
+    n, children = a.shape
+    kinds = len(least)
     onto, point = groups_of(a, counts, kind, kinds, low, high), start(n, children, kinds)
     v = np.empty((n, children))
     for i in range(n):
         for c in range(children):
-            v[i, c] = max(y[i, c], 0.0) if a[i, c] > 0.0 else 0.0
+            v[i, c] = max(begin[i, c], 0.0) if a[i, c] > 0.0 else 0.0
     for c in range(children):
         point.levels[kinds, c] = max(onto.lo[kinds, c], 0.0)
     project(onto, v, point.levels.copy(), 1e-4, point)
     iterations = 0
     while True:
-        more, step, missed = descend(sums, weight, y, onto, point, careful, stop)
+        more, step, missed = descend(objective, onto, point, careful, stop)
         iterations += more
         imposed = False
         for t in range(kinds):

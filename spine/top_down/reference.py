@@ -33,6 +33,8 @@ def installed() -> list[QPSolver]:
 def quadratic(division: Division) -> tuple[Sparse, FloatArray]:
     """P and r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
     d, n, children = division, len(division.cells), division.children
+    if d.told is not None:
+        return told_matrix(division), d.told.linear.ravel()
     scale = d.weights[0].max()
     hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
     rows: dict[int, IntArray] = {0: np.arange(d.ladder.offsets[1])}
@@ -47,6 +49,25 @@ def quadratic(division: Division) -> tuple[Sparse, FloatArray]:
         hessian = hessian + sp.kron(sums.T @ sums, sp.diags_array(weight), format="csc")
         linear += weight * d.answers[:, d.ladder.offsets[q] + at].T
     return hessian, linear.ravel()
+
+
+def told_matrix(division: Division) -> Sparse:
+    """The Hessian of what the children are told to be, each child's entries P between all cells of the parent."""
+    d = division
+    assert d.told is not None
+    v = d.cells % 252
+    agree = sum(
+        weight * np.equal.outer(axis, axis).astype(np.int64)
+        for weight, axis in ((4, v // 126), (2, v // 63 % 2), (1, v % 63))
+    )
+    entries = d.told.between[:, agree, d.kind[:, None], d.kind]
+    each = [sp.kron(entry, unit(c, d.children), format="csc") for c, entry in enumerate(entries)]
+    return sp.csc_array(sum(each[1:], start=each[0]))
+
+
+def unit(c: int, children: int) -> Sparse:
+    """(children, children) with one 1, at c."""
+    return sp.csc_array(([1.0], ([c], [c])), shape=(children, children))
 
 
 def constraints(division: Division) -> tuple[Sparse, FloatArray, FloatArray]:

@@ -24,6 +24,20 @@ def roots(units: IntArray, target: FloatArray) -> IntArray:
     return np.rint(np.clip(target, 0, units)).astype(np.int64)
 
 
+def children_say(first: IntArray, linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(parents,) h and P of what the children tell their parents (`tree`); geounits without units are known zeros.
+
+    first: (parents + 1,) first child. linear, precision: (children,).
+    """
+    some, starts = precision > 0, first[:-1]
+    z = np.where(some, linear / np.where(some, precision, 1.0), 0.0)
+    spread = np.add.reduceat(np.where(some, 1 / np.where(some, precision, 1.0), 0.0), starts)
+    below = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
+    only = np.diff(first) == 1
+    b = np.where(only, linear[starts], below * np.add.reduceat(z, starts))
+    return b, np.where(only, precision[starts], below)
+
+
 @compiled
 def children(occupied: IntArray, first: IntArray, units: IntArray, target: FloatArray, weight: FloatArray) -> IntArray:
     """(children,) occupied units of the children of all parents; first: (parents + 1,) each parent's first child."""

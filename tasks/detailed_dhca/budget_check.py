@@ -32,10 +32,10 @@ def region_spend(configuration: Configuration, region: Region) -> Spend:
 
 
 def foresee_budget(run: DetailedRun, params: str, data: str, region: Region, charging: Charging) -> None:
-    """Refuse at once what the budget check would refuse later: an account that is missing or would be passed.
+    """Refuse at once what the budget check would refuse later: an account that is missing or has too little left.
 
     Charges nothing. Marked data needs no account, nor does a region that is switched off; a run that has its row is
-    past this; faulty parameters and missing data are told by validation.
+    past this; validation reports invalid parameters and missing data.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def check_budget(
     Raises
     ------
     Refused
-        no account or one that would be passed; a budget that is infinite; a run whose row stands under other inputs,
+        no account or too little left in it; a budget that is infinite; a run whose row stands under other inputs,
         configuration or noise scheme, whose secret is gone, or that was abandoned; a mark that the ledger contradicts.
     Failed
         where the ledger's file cannot be read or written now.

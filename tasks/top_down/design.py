@@ -17,6 +17,7 @@ from spine.settings import Region, SpineSettings
 
 Kind = Literal["conventional", "aian", "optimized"]
 KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
+Estimator = Literal["topdown", "gls"]
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
 ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # as spine/ calls them
@@ -28,7 +29,8 @@ class Design:
     """What is measured, on which spine, for how much, and what is released.
 
     states: FIPS codes of those asked for, () for all of the geography. nation: whether the US level is measured; None
-    where it is if all 50 states and DC are there. settings, allocations: by product. microdata: Parquet with a row a
+    where it is if all 50 states and DC are there. settings, allocations: by product. estimator: the program's,
+    or generalized least squares over the whole spine (`spine.top_down`). microdata: Parquet with a row a
     block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
     """
 
@@ -39,6 +41,7 @@ class Design:
     allocations: Mapping[ProductName, Allocation]
     states: tuple[int, ...] = ()
     nation: bool | None = None
+    estimator: Estimator = "topdown"
     rounding: Literal["program", "l1"] = "program"
     microdata: Literal["parquet", "text"] = "parquet"
     measurements: bool = True
@@ -84,6 +87,7 @@ class Design:
             "allocations": {name: _exact(allocation) for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
+            "estimator": self.estimator,
             "rounding": self.rounding,
             "microdata": self.microdata,
             "measurements": self.measurements,

@@ -5,6 +5,9 @@
     tracts                         runs of counties
     blocks                         runs of tracts: block groups and blocks
 
+With the estimator gls a wave comes before them all: runs of counties, whose tracts and counties are given what they and
+everything below them say (`tasks.top_down.pass_up`).
+
 A piece reads the estimates of its parents and measures what lies below them. A piece that is there is not made again.
 """
 
@@ -26,10 +29,11 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import US, ProductName
 from tasks.top_down.geography import plan_of
 from tasks.top_down.measure import open_measuring
+from tasks.top_down.pass_up import above_counties, above_parts, pass_up, saved_below
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 
 if TYPE_CHECKING:
-    from spine.top_down import Plan, Solve
+    from spine.top_down import Information, Plan, Solve
 
 TRACTS_EACH = 150  # of a piece that estimates tracts
 BLOCKS_EACH = 4096  # of a piece that estimates blocks
@@ -46,6 +50,9 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
         levels += [(product, US, US) for product in products] * run.validated.nation
         workers.map("estimate states", run, take_exact, levels)
         return
+    if run.design.estimator == "gls":
+        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), "County", "Block", BLOCKS_EACH)]
+        workers.map("pass up", run, pass_up, pieces)
     if run.validated.nation:
         workers.map("estimate states", run, estimate_nation, [(product,) for product in products])
     workers.map("estimate states", run, estimate_state, each)
@@ -79,31 +86,33 @@ def runs(spine: Spine, above: str, below: str, most: int) -> list[tuple[int, int
 
 def estimate_nation(run: TopDownRun, product: ProductName) -> None:
     """Estimate the nation and the states' parts below it."""
-    _once(run, product, US, "State", 0, lambda plan, measure: _root(plan, measure))
 
+    def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+        known = above_parts(run, product, plan, measure)
+        nation, solves = engine.estimate_roots(plan, measure, known)
+        parts, more = engine.estimate_children(plan, nation, measure, known)
+        return [nation, parts], solves + more
 
-def _root(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
-    nation, solves = engine.estimate_roots(plan, measure)
-    parts, more = engine.estimate_children(plan, nation, measure)
-    return [nation, parts], solves + more
+    _once(run, product, US, "State", 0, make)
 
 
 def estimate_state(run: TopDownRun, product: ProductName, state: str) -> None:
     """Estimate the parts of a state, or take them from below the nation, and their counties."""
 
     def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
-        parts, solves = _parts(run, product, state, plan, measure)
-        counties, more = engine.estimate_children(plan, parts, measure)
+        known = above_counties(run, product, state, plan, measure)
+        parts, solves = _parts(run, product, state, plan, measure, known)
+        counties, more = engine.estimate_children(plan, parts, measure, known)
         return [parts, counties], solves + more
 
     _once(run, product, state, "County", 0, make)
 
 
 def _parts(
-    run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure
+    run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure, known: tuple[Information, ...]
 ) -> tuple[Estimates, list[Solve]]:
     if not run.validated.nation:
-        return engine.estimate_roots(plan, measure)
+        return engine.estimate_roots(plan, measure, known)
     of_all = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
     codes = plan_of(run, product, US).invariants.state_of
     states = run.validated.states
@@ -129,10 +138,11 @@ def _estimate_down(
 
     def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
         parents = load_estimates(run, product, state, above, first, last)
+        known = saved_below(run, product, state, parents)
         found: list[Estimates] = []
         solves: list[Solve] = []
         while plan.spine.levels[parents.level] != below:
-            parents, more = engine.estimate_children(plan, parents, measure)
+            parents, more = engine.estimate_children(plan, parents, measure, known)
             found.append(parents)
             solves += more
         return found, solves

@@ -61,6 +61,7 @@ def describe_release(run: TopDownRun, staged: Path) -> None:
         "products": {product: _product(run, product) for product in design.products},
         "statements": {} if truth else STATEMENTS,
         "options": {
+            "estimator": design.estimator,
             "rounding": design.rounding,
             "microdata": design.microdata,
             "measurements": design.measurements,

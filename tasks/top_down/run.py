@@ -7,6 +7,7 @@ persons/PRODUCT/NUMBER       records of a chunk, counted by block and cell      
 counts/PRODUCT/SS/blocks     exact histograms of a state's blocks, by geocode                   confidential
 counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order; SS is US above the states   confidential
 noisy/PRODUCT/SS/LEVEL/FIRST estimates of a run of geounits, and solves/, how they were found
+noisy/PRODUCT/SS/up/LEVEL/FIRST   what a run of geounits says with all below it (estimator gls)
 ```
 """
 
@@ -135,6 +136,10 @@ class TopDownRun(RunDirectory):
     def estimates_folder(self, product: str, state: str, level: str) -> Path:
         """Where the estimates of a level lie, in runs of geounits by their first."""
         return self / f"noisy/{product}/{state}/{level}"
+
+    def information_folder(self, product: str, state: str, level: str) -> Path:
+        """Where the information of a level's geounits lies, in runs by their first."""
+        return self / f"noisy/{product}/{state}/up/{level}"
 
     def estimated(self, product: str, state: str, level: str) -> list[Path]:
         """The runs of a level's geounits that are estimated, in order."""

@@ -114,7 +114,7 @@ def synthesize(
         where OUT holds something, or the geography cannot be read.
     """
     if out.exists() and any(out.iterdir()):
-        raise Refused(f"{out} holds something already")
+        raise Refused(f"{out} is not empty: choose an empty or a new folder")
     settings = settings_for("pl94-persons", region, occupied_only=False)
     geography, _ = read_geography(source, settings, states=states)
     out.mkdir(parents=True, exist_ok=True)

@@ -375,10 +375,10 @@ def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
     [
         ({}, None, "this data needs an account"),
         ({}, "another", "there is no account another"),
-        ({BUDGETS[0]: 1000}, ACCOUNT, "would be passed"),
+        ({BUDGETS[0]: 1000}, ACCOUNT, "has too little budget left"),
         ({BUDGETS[0]: float("inf")}, ACCOUNT, "infinite"),
         ({BUDGETS[0]: 0, BUDGETS[5]: 0}, ACCOUNT, "no population group level"),
-        ({"privacy_defn": "puredp", BUDGETS[0]: 60}, ACCOUNT, "would be passed"),
+        ({"privacy_defn": "puredp", BUDGETS[0]: 60}, ACCOUNT, "has too little budget left"),
     ],
 )
 def test_without_budget_there_is_no_secret(

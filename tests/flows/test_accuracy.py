@@ -97,7 +97,7 @@ def test_refusals_leave_nothing(example: Path, tmp_path: Path, state_home: Path)
     (data / MARK_FILE).unlink()
     with pytest.raises(Refused, match="not marked synthetic"):
         das(example / "params", data, tmp_path / "out")
-    with pytest.raises(Refused, match="holds something already"):
+    with pytest.raises(Refused, match="is not empty"):
         das(example / "params", example / "data", data)
     assert not (tmp_path / "out").exists()
     assert not [path for path in (state_home / "runs").iterdir() if path.is_dir()]

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from dhca_faults import CANARY, FAULTS, PERSONS, Fault, field, good_inputs, headless
 from dhca_inputs import Inputs, configuration, edit
@@ -187,7 +188,7 @@ def test_das_truth_loses_nothing_that_is_there(tmp_path: Path, das: Das, shared_
     (out / "us/notes.txt").write_text("mine")
     code, _, err = das("truth", params, data, out, "--i-am-the-curator")
     assert code == 1
-    assert "holds something already" in last_line(err)
+    assert "is not empty" in last_line(err)
     assert snapshot(out) == {"us/notes.txt": b"mine"}
     file = tmp_path / "file"
     file.write_text("mine")
@@ -331,7 +332,7 @@ def test_das_run_refuses_bad_input(tmp_path: Path, run: Das, fault: Fault) -> No
     [
         ({}, [], "this data needs an account"),
         ({}, ["--account", "acs"], "there is no account acs: open it first"),
-        ({"privacy_budget_p_level_2_usa": 990}, ["--account", "census"], "account census would be passed"),
+        ({"privacy_budget_p_level_2_usa": 990}, ["--account", "census"], "account census has too little budget left"),
         ({"privacy_budget_p_level_2_usa": float("inf")}, ["--account", "census"], "that is for `das truth` only"),
         ({}, ["--account", "census", "--coterminous-list", "no-such-file"], "No such file"),
         ({}, ["--account", "census", "--coterminous-list", "LIST"], "COUNTY 01999 is not a region of this run"),
@@ -431,7 +432,7 @@ def test_das_run_loses_nothing_that_is_there(tmp_path: Path, run: Das, kind: str
         (folder / "notes.txt").write_text("mine")
     code, _, err = run(params, data, out, "--account", "census")
     assert code == 1
-    assert "holds something already" in last_line(err)
+    assert "is not empty" in last_line(err)
     assert out.read_text() == "mine" if kind == "file" else list(snapshot(out).values()) == [b"mine"]
 
 
@@ -550,7 +551,7 @@ def test_a_release_does_not_go_to_a_url(
         (["ledger", "show"], "there is no ledger"),
         (["ledger", "open", "a", "--definition", "zcdp", "--total", "much"], "--total much is not a number"),
         (["ledger", "open", "a", "--definition", "zcdp", "--total", "1/0"], "--total 1/0 is not a number"),
-        (["ledger", "open", "a", "--definition", "zcdp", "--total", "-1"], "total must be positive"),
+        (["ledger", "open", "a", "--definition", "zcdp", "--total", "-1"], "must be positive, not -1"),
         (["ledger", "open", "a", "--definition", "zcdp", "--total", "1e400"], "--total 1e400 must have at most 100"),
         (["ledger", "open", "a", "--definition", "zcdp", "--total", "1e999999999"], "and an exponent to 100"),
         (["ledger", "open", "a", "--definition", "rho", "--total", "1"], "neither zcdp nor puredp"),
@@ -622,3 +623,11 @@ def test_what_nobody_foresaw_is_kept_under_the_given_state(
             assert all("person 4711" in path.read_text() for path in kept)
             assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
             assert (home / "errors").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Failed to reach API at http://x/api/"), httpx.ConnectError("no")])
+def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
+    from flows.execution.unforeseen import unforeseen
+
+    told = str(unforeseen(error))
+    assert told == "the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up"

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
@@ -29,6 +30,7 @@ from flows.reports.show.finding import one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
 from flows.reports.show.names import read_names
 from flows.reports.show.noise import Noise, margin_of_difference
+from flows.reports.show.pages import as_csv
 from flows.reports.show.release import CELLS, Release, read_manifest
 from flows.reports.show.scope import Scope
 from flows.reports.show.telling import NotThere
@@ -179,6 +181,34 @@ def test_what_both_sides_share_falls_out_of_a_difference():
         margin_of_difference(parent, other, other)
 
 
+def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, tmp_path, counts):
+    """Estimates of another release than a run's: each count and 1, but for the first of each level, left out."""
+    copy = tmp_path / "copy"
+    shutil.copytree(released, copy)
+    (copy / "parquet/estimates/t1").mkdir(parents=True)
+    for path in (copy / "parquet/t1").iterdir():
+        table = pq.read_table(path)
+        columns = table.drop_columns(["COUNT", "MOE"]).slice(1)
+        columns = columns.append_column("ESTIMATE", pc.add(table["COUNT"].slice(1), 1))
+        pq.write_table(columns.append_column("MOE", table["MOE"].slice(1)), copy / f"parquet/estimates/t1/{path.name}")
+    manifest = read_manifest(copy) | {"estimates": {}}
+    release, bare = Release(copy, manifest), Release(copy, read_manifest(copy))
+    left_out = 0
+    for (kind, region, code), count in counts.items():
+        told = views.group(release, Region(kind, region), code)
+        assert views.group(bare, Region(kind, region), code).estimate is None
+        if told.estimate.estimate is None:
+            left_out += 1
+        else:
+            assert (told.estimate.estimate, told.estimate.margin) == (count + 1, told.group.margin)
+    assert left_out == len([level for level in release.levels if release.facts[level].published])
+    line = as_csv(views.group(release, COUNTY, "1002")).splitlines()[2].split(",")
+    assert (line[0], int(line[9])) == ("estimate", counts["COUNTY", "01001", "1002"] + 1)
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with serving(copy) as page:
+        assert "<strong>Estimate " in get(page, "/?view=group/COUNTY/01001/1002")[2]
+
+
 def test_a_state_or_a_level_alone_says_the_same_of_what_it_holds(released, release):
     state = Release(released, read_manifest(released), scope=Scope.named("Alabama"))
     level = Release(released, read_manifest(released), scope=Scope.named("county-2"))
@@ -307,9 +337,15 @@ def test_the_terminal_has_the_same_views(released, counts):
     assert f"{counts['STATE', '01', '1002']:,}" in text
     assert "not what the census itself missed" in text.replace("\n", " ")
     assert "SYNTHETIC" in text
-    assert "iteration 1002, alabama" in text.lower()
-    lines = das(released, "--iteration", "1002", "--format", "csv").splitlines()
-    assert lines[0].startswith("region_type,")
+    assert "Iteration 1002, Alabama" in text
+    assert "its counties" in text
+    for words in (["--region", "Alabama"], ["--iteration", "1002"], ["--format", "markdown"]):
+        assert len(das(released, *words).splitlines()) > 6
+    header, *lines = das(released, "--region", "Alabama", "--format", "csv").splitlines()
+    assert header.startswith("REGION_TYPE,REGION_ID,")
+    assert {line.split(",")[3]: int(line.split(",")[6]) for line in lines} == {
+        code: count for (kind, region, code), count in counts.items() if (kind, region) == ("STATE", "01")
+    }
 
 
 @pytest.mark.parametrize(
@@ -358,6 +394,19 @@ def test_a_changed_release_says_so_loudly(tmp_path, released):
             urlopen(f"{address}report.html")
 
 
+@pytest.mark.parametrize("name", ["parquet/t1/usa-1.parquet", "parquet/t2/county-2.parquet", "tabulated/regions.csv"])
+def test_a_release_that_lost_a_file_is_refused(tmp_path, released, name):
+    copy = tmp_path / "copy"
+    shutil.copytree(released, copy)
+    if name.endswith("parquet"):
+        (copy / name).write_bytes(b"PAR1")
+        with pytest.raises(Refused, match="cannot be read"):
+            das(copy, "--json")
+    (copy / name).unlink()
+    with pytest.raises(Refused, match=f"lacks {name}, which its manifest names"):
+        das(copy, "--json")
+
+
 def test_a_port_in_use_is_refused(released):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -377,7 +426,7 @@ def test_exact_counts_are_shown_as_such(tmp_path):
 def test_a_copy_goes_into_a_new_folder(tmp_path, released):
     das(released, "--export", tmp_path / "copy", "--part", "01")
     assert (tmp_path / "copy/index.html").is_file()
-    with pytest.raises(Refused, match="holds something already"):
+    with pytest.raises(Refused, match="is not empty"):
         das(released, "--export", tmp_path / "copy")
 
 

@@ -16,7 +16,9 @@ from top_down_cases import (
     check,
     everything,
     measuring,
+    nation,
     plan_of,
+    pure,
     rich,
     same,
     small_state,
@@ -24,12 +26,12 @@ from top_down_cases import (
     with_shares,
 )
 
-from spine.allocations import Allocation
 from spine.allocations_pl94 import allocation
 from spine.hierarchy import Spine
 from spine.top_down import (
     Estimates,
     EstimationError,
+    Information,
     Measure,
     NoisyAnswers,
     Plan,
@@ -42,6 +44,8 @@ from spine.top_down import (
     joined,
     reference,
     summed,
+    up_pass,
+    up_pass_above,
 )
 from spine.top_down.histogram import PERSONS, from_entries
 from spine.top_down.least_squares import Solution
@@ -116,21 +120,6 @@ def test_measure_is_asked_once_for_each_geounit_that_has_people_and_siblings() -
     assert asked == sorted(asked)
 
 
-def nation(seed: int) -> tuple[Plan, TrueHistograms]:
-    """A nation of three states, two of two parts, one part uninhabited: its spine ends at the states' parts."""
-    spine = Spine(("US", "State"), np.arange(5), (np.array([0]), np.arange(5)), (np.zeros(1, int), np.zeros(5, int)), 1)
-    alloc = allocation("pl94-persons", "us")
-    spine = spine.with_shares({level: alloc.levels[level] for level in spine.levels})
-    people = state(spine, np.array([4000, 900, 2500, 0, 3000]), np.arange(5), seed)
-    quarters = people.quarters
-    quarters[3] = 0
-    quarters[3, 0] = 2
-    codes = np.array([1, 1, 2, 2, 4])
-    totals = np.bincount(codes, people.persons.totals(), minlength=5)
-    declared = invariants(spine, quarters, dict(enumerate(totals.tolist())), codes)
-    return Plan(PERSONS, spine, alloc, declared), people.persons
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_under_a_nation_every_state_has_its_declared_total(seed: int) -> None:
     plan, persons = nation(seed)
@@ -151,10 +140,6 @@ def test_puerto_rico_has_its_root_at_the_state() -> None:
     plan = plan_of(replace(found, spine=spine), pr)
     estimates, _ = everything(plan, measuring(plan, found.persons, 5))
     check(plan, estimates, found.persons)
-
-
-def pure(epsilon: Fraction) -> Allocation:
-    return replace(allocation("pl94-persons", "us"), mechanism="pure", budget=epsilon)
 
 
 def test_pure_differential_privacy() -> None:
@@ -277,12 +262,12 @@ def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypa
 
 
 def test_estimation_takes_nothing_confidential() -> None:
-    """The three steps' arguments: a plan, estimates, a callable of level and rows. And mypy knows the types apart."""
+    """The arguments are a plan, estimates, information, a callable. And mypy knows the types apart."""
     import inspect
 
-    for step in (estimate_roots, estimate_children, estimate_below):
+    for step in (estimate_roots, estimate_children, estimate_below, up_pass, up_pass_above):
         annotations = [p.annotation for p in inspect.signature(step, eval_str=True).parameters.values()]
-        assert set(annotations) <= {Plan, Estimates, Measure}
+        assert set(annotations) <= {Plan, Estimates, Measure, int, Information, tuple[Information, ...]}
     assert not issubclass(Estimates, TrueHistograms)
     assert not issubclass(TrueHistograms, Estimates)
 

@@ -25,6 +25,6 @@ def example(
     from tasks.bottom_up.example import make_example
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Refused(f"{folder} holds something already")
+        raise Refused(f"{folder} is not empty: choose an empty or a new folder")
     made = make_example(folder, rows, seed=seed)
     show(vars(made), lambda: "\n".join(f"{name}: {path}" for name, path in vars(made).items()), as_json=as_json)

@@ -28,6 +28,13 @@ class Mechanism(StrEnum):
     pure = "pure"
 
 
+class Estimator(StrEnum):
+    """How parents are divided among their children."""
+
+    topdown = "topdown"
+    gls = "gls"
+
+
 class ProductOption(StrEnum):
     """The products of the redistricting data."""
 

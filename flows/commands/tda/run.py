@@ -14,6 +14,7 @@ from flows.commands.runner import FlowCommand, told_lines
 from flows.commands.spine import Region
 from flows.commands.tda.options import (
     DataArgument,
+    Estimator,
     GeographyOption,
     Kind,
     Mechanism,
@@ -57,6 +58,9 @@ def run(
     units_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
     persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
+    estimator: Annotated[
+        Estimator, typer.Option(help="The 2020 program's, or least squares with all that is measured below a level.")
+    ] = Estimator.topdown,
     l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
     text: Annotated[bool, typer.Option("--text", help="Microdata also as text, a row a record.")] = False,
     measurements: Annotated[
@@ -99,6 +103,7 @@ def run(
             units_budget=units_budget,
             persons_allocation=persons_allocation,
             units_allocation=units_allocation,
+            estimator=estimator.value,
             rounding="l1" if l1 else "program",
             microdata="text" if text else "parquet",
             measurements=measurements,

@@ -61,7 +61,7 @@ def truth(
     from tasks.top_down.truth import release_truth
 
     if release.exists() and (not release.is_dir() or any(release.iterdir())):
-        raise Refused(f"{release} holds something already; exact counts go into an empty or a new folder")
+        raise Refused(f"{release} is not empty: choose an empty or a new folder")
     settings = settings_of(
         data=data,
         out=str(release),

@@ -24,6 +24,7 @@ from starlette.routing import Route
 from flows.reports.show import pages
 from flows.reports.show.telling import NotThere
 from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.pages import style
 
 HOSTS = ["127.0.0.1", "localhost"]
@@ -128,7 +129,7 @@ def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
     form = asked.get("format", "html")
     try:
         view = shown.view(asked)
-    except NotThere as error:
+    except (NotThere, Refused) as error:
         return _message(shown, check, str(error), form)
     if form == "csv":
         name = asked.get("view", "overview").replace("/", "-")

@@ -36,6 +36,7 @@ from tasks.lifecycle.pages import style
 TEMPLATES = ["macros", "body", "overview", "region", "iteration", "group", "compare", "find", "message"]
 GROUPS_AT_ONCE, CELLS_AT_ONCE = 65_536, 16_384  # rows of a row group: what a browser fetches at a time
 MOST_GROUPS = 1_000_000
+ESTIMATES = ("ESTIMATE", "ESTIMATE_MOE")  # columns, empty where there is none
 SCRIPTS = ("data.js", "finding.js", "views.js", "files.js", "show.js")
 VENDORED = ("hyparquet.js", "hyparquet.LICENSE.txt", "nunjucks.js", "nunjucks.LICENSE.txt")
 INDEX = """<!doctype html>
@@ -63,7 +64,7 @@ def export(release: Release, out: Path, about: Mapping[str, Any]) -> dict[str, i
     Raises Refused where the folder holds something, or the scope is more than a browser should hold.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refused(f"{out} holds something already; a copy goes into an empty or a new folder")
+        raise Refused(f"{out} is not empty: choose an empty or a new folder")
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         (draft / "data").mkdir(parents=True)
@@ -126,15 +127,18 @@ def _tables(release: Release, folder: Path) -> dict[str, Any]:
         "FIRST": first,
         "ROWS": [len(by_group.get((group.region, group.code), [])) for group in groups],
     }
-    _write(folder / "groups.parquet", {**texts, **_int32(numbers)}, GROUPS_AT_ONCE)
-    columns = {
+    estimates = {key: of for level in release.levels for key, of in release.estimates(level).items()}
+    both = [estimates.get((group.region, group.code), (None, None)) for group in groups]
+    columns = {name: pa.array([one[number] for one in both], pa.int32()) for number, name in enumerate(ESTIMATES)}
+    _write(folder / "groups.parquet", {**texts, **_int32(numbers), **columns}, GROUPS_AT_ONCE)
+    cells = {
         "START": [-1 if cell.start is None else cell.start for cell in flat],
         "END": [-1 if cell.end is None else cell.end for cell in flat],
         "SEX": [cell.sex for cell in flat],
         "COUNT": [cell.count for cell in flat],
         "MOE": [cell.margin for cell in flat],
     }
-    _write(folder / "cells.parquet", _int32(columns), CELLS_AT_ONCE)
+    _write(folder / "cells.parquet", _int32(cells), CELLS_AT_ONCE)
     return _told(release, laws)
 
 
@@ -164,6 +168,7 @@ def _told(release: Release, laws: list[Law]) -> dict[str, Any]:
         "names": [[region.type, region.id, name] for region, name in sorted(named.items())],
         "sets": _sets_of(release, regions),
         "all_told": release.all_told,
+        "estimated": release.estimated,
         "iterations": [
             [one.code, one.name, one.level, one.nation_state, one.sub_state] for one in release.iterations.values()
         ],

@@ -87,12 +87,8 @@ def _verdict(difference: int, margin: int, missing: int, missing_at_most: int, a
             "within in 95 of 100 runs."
         )
     side = "less" if difference >= 0 else "more"
-    some = f"{missing:,} of the parts are" if missing else "some parts may be"
-    up_to = (
-        f" The suppressed parts that the release tells of can lift the parent by up to {missing_at_most:,} more."
-        if missing
-        else ""
-    )
+    some = f"{missing:,} of the parts {'is' if missing == 1 else 'are'}" if missing else "some parts may be"
+    up_to = f" What is suppressed can lift the parent by up to {missing_at_most:,} more." if missing else ""
     return (
         f"The published parts sum to {abs(difference):,} {side} than the parent, but {some} missing "
         f"from the sum; were all published, noise alone would explain up to {margin:,}.{up_to}"

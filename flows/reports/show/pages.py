@@ -164,6 +164,8 @@ def _group_table(view: told.GroupView) -> Table:
         return [of, *_group_row(group)[:5], age, sex, group.status, count, margin]
 
     rows = [row("group", view.group, "all ages", "both", view.group.count, view.group.margin)]
+    if view.estimate:
+        rows.append(row("estimate", view.group, "all ages", "both", view.estimate.estimate, view.estimate.margin))
     if view.pyramid:
         of = view.pyramid
         rows.append(row("group", view.group, "all ages", "male", of.male, of.male_margin))

@@ -125,26 +125,29 @@ class Release:
         }
         self._database = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": THREADS})
         self._widest = lru_cache(maxsize=4096)(self._find_widest)
-        self._open(folder)
+        self._open()
         self.iterations: dict[str, Iteration] = self._iterations(params)
 
-    def _open(self, folder: Path) -> None:
+    def _open(self) -> None:
         """Name the tables, and read which regions there are."""
         self._database.execute("SET enable_progress_bar = false; SET autoinstall_known_extensions = false")
         for level in self.facts:
             for table in ("t1", "t2"):
-                path = folder / "parquet" / table / f"{level.slug}.parquet"
-                if not path.is_file():
-                    raise Refused(f"{folder} lacks {path.relative_to(folder)}, which its manifest names")
-                self._database.execute(
-                    f"CREATE VIEW {_table(table, level)} AS SELECT * FROM read_parquet({_quoted(path)})"
-                )
+                path = self._file(f"parquet/{table}/{level.slug}.parquet")
+                self.ask(f"CREATE VIEW {_table(table, level)} AS SELECT * FROM read_parquet({_quoted(path)})")
         everywhere = set(self._regions())
         numbers = Counter(region.type for region in everywhere)
         self.all_told = {
             level.region_type: facts.regions == numbers[level.region_type] for level, facts in self.facts.items()
         }
         self.regions = {region for region in everywhere if self.scope.holds(region)}
+
+    def _file(self, name: str) -> Path:
+        """A file of the release. Raises Refused where it is gone."""
+        path = self.folder / name
+        if not path.is_file():
+            raise Refused(f"{self.folder} lacks {name}, which its manifest names: it is not whole")
+        return path
 
     # -- one group ----------------------------------------------------------------------------------------------------
 
@@ -174,6 +177,30 @@ class Release:
             if self.scope.holds(region):
                 found.setdefault((region, code), []).append(_cell(*cell))
         return found
+
+    @property
+    def estimated(self) -> bool:
+        """Whether estimates stand beside the counts."""
+        return "estimates" in self.manifest
+
+    def estimate(self, region: Region, code: str) -> tuple[int, int] | None:
+        """The estimate of a group's total and its margin; None where there is none."""
+        level = self.level_of(region, code)
+        found = self.estimates(level, "REGION_ID = ? AND ITERATION_CODE = ?", [region.id, code]) if level else {}
+        return next(iter(found.values()), None)
+
+    def estimates(
+        self, level: Level, where: str = "true", given: Iterable[Any] = ()
+    ) -> dict[tuple[Region, str], tuple[int, int]]:
+        """The estimates of a level's totals and their margins, by group."""
+        if not self.estimated:
+            return {}
+        path = self._file(f"parquet/estimates/t1/{level.slug}.parquet")
+        query = f"SELECT REGION_ID, ITERATION_CODE, ESTIMATE, MOE FROM read_parquet({_quoted(path)}) WHERE {where}"
+        return {
+            (Region(level.region_type, region_id), code): (estimate, margin)
+            for region_id, code, estimate, margin in self.ask(query, given)
+        }
 
     # -- many ---------------------------------------------------------------------------------------------------------
 
@@ -316,12 +343,15 @@ class Release:
 
     def ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:
         """The rows that a query gives; each call has a cursor of its own, so that threads may ask at once."""
-        return self._database.cursor().execute(query, list(given)).fetchall()
+        try:
+            return self._database.cursor().execute(query, list(given)).fetchall()
+        except duckdb.Error as error:
+            raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
 
     def _regions(self) -> Iterator[Region]:
         """The regions that the release's own table names; where it has none, those with a published count."""
         if REGIONS_FILE in self.manifest["files"]:
-            with (self.folder / REGIONS_FILE).open(newline="") as file:
+            with self._file(REGIONS_FILE).open(newline="") as file:
                 for row in csv.DictReader(file, delimiter="|"):
                     yield Region(row["REGION_TYPE"], row["REGION_ID"])
             return
@@ -331,7 +361,7 @@ class Release:
 
     def _iterations(self, params: Path | None) -> dict[str, Iteration]:
         if ITERATIONS_FILE in self.manifest["files"]:
-            return read_tabulated(self.folder / ITERATIONS_FILE)
+            return read_tabulated(self._file(ITERATIONS_FILE))
         if params is not None:
             return read_parameters(params, self.manifest["parameter_files"])
         seen: dict[tuple[int, bool], set[str]] = {}

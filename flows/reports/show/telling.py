@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flows.reports.show.geography import Region, title
 from flows.reports.show.iterations import Iteration
 from flows.reports.show.release import SHAPES, LevelFacts, Published, Release
-from flows.reports.show.told import GroupTold, IterationTold, LevelRow, RegionTold, Status
+from flows.reports.show.told import EstimateTold, GroupTold, IterationTold, LevelRow, RegionTold, Status
 from tasks.detailed_dhca.report import LEVEL_WORDS, level_name
 from tasks.inputs.configuration import Level
 
@@ -87,6 +87,14 @@ def group_told(release: Release, region: Region, of: Iteration, published: Publi
         relative=margin / count if count > 0 else None,
         shape=SHAPE_WORDS[published.shape],
     )
+
+
+def estimate_told(found: tuple[int, int] | None) -> EstimateTold:
+    """An estimate in the words of a view."""
+    if found is None:
+        return EstimateTold(None, None, None, None)
+    estimate, margin = found
+    return EstimateTold(estimate, margin, estimate - margin, estimate + margin)
 
 
 def unpublished(release: Release, region: Region, of: Iteration) -> tuple[Status, str]:

@@ -50,6 +50,16 @@ class GroupTold:
 
 
 @dataclass(frozen=True)
+class EstimateTold:
+    """The estimate of a published group beside its count; all None where the ancestor test left the group out."""
+
+    estimate: int | None
+    margin: int | None
+    low: int | None
+    high: int | None
+
+
+@dataclass(frozen=True)
 class AgeRow:
     """An age group of a sex-by-age table: counts and margins of both sexes."""
 
@@ -192,6 +202,7 @@ class GroupView:
     title: str
     reading: str
     group: GroupTold
+    estimate: EstimateTold | None
     law: str
     pyramid: Pyramid | None
     coterminous: Sequence[RegionTold]

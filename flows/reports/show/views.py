@@ -16,6 +16,7 @@ from flows.reports.show.reading import READING, reading
 from flows.reports.show.release import Release
 from flows.reports.show.telling import (
     NotThere,
+    estimate_told,
     group_told,
     iteration_told,
     known_iteration,
@@ -145,6 +146,7 @@ def group(release: Release, of: Region, code: str) -> GroupView:
         title=f"{told.name}, {release.name(of)}",
         reading=reading(release, "group"),
         group=group_told(release, of, told, published),
+        estimate=estimate_told(release.estimate(of, code)) if published and release.estimated else None,
         law=law_words(release, published),
         pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
         coterminous=[region_told(release, one) for one in release.coterminous(of)],

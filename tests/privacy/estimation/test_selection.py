@@ -165,6 +165,8 @@ def test_the_ends():
     assert narrow.weight == 1
     assert make_estimator(answers("zcdp", NATION, 1, ".001"), 0, None).weight == 0  # next to no first answer
     assert make_estimator(answers("puredp", NATION, 46, ".999999"), 0, None).weight in (0, 1)
+    next_to_none = make_estimator(answers("zcdp", NATION, 8, ".00000001"), None, None)
+    assert (next_to_none.weight, next_to_none.margin) == (0, 8)  # the count's, however coarse a sum over A would be
     everywhere = make_estimator(answers("zcdp", NATION, 8), None, None)
     assert everywhere.edge is None
     assert everywhere.deviation < everywhere.answers.deviations[1]

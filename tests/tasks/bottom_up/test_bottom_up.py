@@ -444,9 +444,9 @@ def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
 
 def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):
     planned(tmp_path, run, epsilon=Fraction(3, 2))
-    with pytest.raises(Refused, match="would be passed"):
+    with pytest.raises(Refused, match="has too little budget left"):
         check_budget(run, account)
-    with pytest.raises(Refused, match="no account"):
+    with pytest.raises(Refused, match="needs an account"):
         check_budget(run, Charging(None, account.ledger))
     assert not (run / SECRET).exists()
     with pytest.raises(Failed, match="no secret"):

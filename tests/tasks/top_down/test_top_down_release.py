@@ -17,18 +17,21 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
 from tasks.top_down import estimate as estimating
 from tasks.top_down import geography
-from tasks.top_down.design import KINDS, Design
+from tasks.top_down.design import KINDS, Design, Estimator
 from tasks.top_down.measure import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.truth import release_truth
 
 MATRIX = [
-    ("us", "optimized", "zcdp", ("23", "46"), False),
-    ("us", "aian", "zcdp", ("23", "46"), True),
-    ("us", "conventional", "pure", ("46",), False),
-    ("us", "optimized", "pure", ("23", "46"), True),
-    ("pr", "optimized", "zcdp", ("72",), None),
-    ("pr", "conventional", "pure", ("72",), None),
+    ("us", "optimized", "zcdp", ("23", "46"), False, "topdown"),
+    ("us", "aian", "zcdp", ("23", "46"), True, "topdown"),
+    ("us", "conventional", "pure", ("46",), False, "topdown"),
+    ("us", "optimized", "pure", ("23", "46"), True, "topdown"),
+    ("pr", "optimized", "zcdp", ("72",), None, "topdown"),
+    ("pr", "conventional", "pure", ("72",), None, "topdown"),
+    ("us", "optimized", "zcdp", ("23", "46"), False, "gls"),
+    ("us", "aian", "pure", ("23", "46"), True, "gls"),
+    ("pr", "conventional", "zcdp", ("72",), None, "gls"),
 ]
 
 
@@ -44,7 +47,7 @@ def made(region: str, kind: str, mechanism: str, nation: bool | None, **options:
     return design(region, kind=kind, mechanism=mechanism, nation=nation, **budget, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("region", "kind", "mechanism", "states", "nation"), MATRIX)
+@pytest.mark.parametrize(("region", "kind", "mechanism", "states", "nation", "estimator"), MATRIX)
 def test_release_keeps_every_invariant_and_sum(
     tmp_path: Path,
     places: dict[tuple[str, ...], Path],
@@ -53,9 +56,10 @@ def test_release_keeps_every_invariant_and_sum(
     mechanism: str,
     states: tuple[str, ...],
     nation: bool | None,
+    estimator: str,
 ) -> None:
     data = places[states]
-    run = begin(tmp_path, data, made(region, kind, mechanism, nation, microdata="text"))
+    run = begin(tmp_path, data, made(region, kind, mechanism, nation, microdata="text", estimator=estimator))
     staged = finish(run, tmp_path)
     persons, units = read(staged, "mdf/*_persons.parquet"), read(staged, "mdf/*_units.parquet")
     totals = dict(line.split(",") for line in (data / "states.csv").read_text().split()[1:])
@@ -86,6 +90,7 @@ def test_release_keeps_every_invariant_and_sum(
     text = [path.read_text().splitlines()[1:] for path in sorted(staged.glob("mdf/*_persons.txt"))]
     assert sum(map(len, text)) == persons.COUNT.sum()
     manifest = json.loads((staged / "manifest.json").read_text())
+    assert manifest["options"]["estimator"] == estimator
     assert all(each["state"] in states for each in manifest["products"]["persons"]["failed"])
     spent = sum(run.design.cost(product, bool(nation)) for product in run.design.products)
     unit = manifest["spent"]["unit"]
@@ -131,9 +136,12 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path) -> None:
         estimating.take_exact(run, "persons", "23", "County")
 
 
-def test_release_does_not_depend_on_pieces_or_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = country(tmp_path)
-    whole = finish(begin(tmp_path / "a", data, design()), tmp_path / "a")
+@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+def test_release_does_not_depend_on_pieces_or_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimator: Estimator
+) -> None:
+    data, made = country(tmp_path), design(estimator=estimator)
+    whole = finish(begin(tmp_path / "a", data, made), tmp_path / "a")
 
     class Backwards:
         count = 1
@@ -144,7 +152,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(tmp_path: Path, monkey
     monkeypatch.setattr(estimating, "TRACTS_EACH", 1)
     monkeypatch.setattr(estimating, "BLOCKS_EACH", 1)
     monkeypatch.setattr(geography, "ROWS", 3)
-    pieces = finish(begin(tmp_path / "b", data, design()), tmp_path / "b", Backwards())  # type: ignore[arg-type]
+    pieces = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
     assert digest(whole) == digest(pieces)
 

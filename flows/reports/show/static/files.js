@@ -42,6 +42,7 @@ function group(view) {
   const row = (of, told, age, sex, count, margin) => [of, ...groupRow(told).slice(0, 5), age, sex, told.status, count, margin];
   const own = (age, sex, count, margin) => row("group", view.group, age, sex, count, margin);
   const rows = [own("all ages", "both", view.group.count, view.group.margin)];
+  if (view.estimate) rows.push(row("estimate", view.group, "all ages", "both", view.estimate.estimate, view.estimate.margin));
   if (view.pyramid) {
     const ages = [{ ...view.pyramid, label: "all ages" }, ...view.pyramid.ages];
     for (const age of ages) rows.push(own(age.label, "male", age.male, age.male_margin), own(age.label, "female", age.female, age.female_margin));

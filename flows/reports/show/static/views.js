@@ -103,6 +103,7 @@ async function group(release, of, code) {
     title: `${told.name}, ${release.name(of)}`,
     reading: release.told.reading.group,
     group: groupTold(release, of, told, published),
+    estimate: published && release.told.estimated ? estimateTold(published) : null,
     law: lawWords(release, published),
     pyramid: published && shape !== "total" ? pyramid(await release.cells(published)) : null,
     coterminous: release.coterminous(of).map((one) => regionTold(release, one)),
@@ -210,6 +211,12 @@ function groupTold(release, region, of, row) {
   };
 }
 
+function estimateTold(row) {
+  const estimate = row.ESTIMATE ?? null, margin = row.ESTIMATE_MOE ?? null;
+  const some = estimate !== null;
+  return { estimate, margin, low: some ? estimate - margin : null, high: some ? estimate + margin : null };
+}
+
 const tabulated = (of, level) => (level.nation_or_state ? of.nation : of.sub);
 
 function unpublished(release, region, of) {
@@ -288,8 +295,8 @@ function verdict(of) {
     if (Math.abs(of.difference) <= of.margin) return `The parent and its parts differ by ${apart}; noise alone explains up to ${margin}.`;
     return `The parent and its parts differ by ${apart}, more than the ${margin} that noise alone stays within in 95 of 100 runs.`;
   }
-  const some = of.missing ? `${comma(of.missing)} of the parts are` : "some parts may be";
-  const upTo = of.missing ? ` The suppressed parts that the release tells of can lift the parent by up to ${comma(of.missing_at_most)} more.` : "";
+  const some = of.missing ? `${comma(of.missing)} of the parts ${of.missing === 1 ? "is" : "are"}` : "some parts may be";
+  const upTo = of.missing ? ` What is suppressed can lift the parent by up to ${comma(of.missing_at_most)} more.` : "";
   return `The published parts sum to ${apart} ${of.difference >= 0 ? "less" : "more"} than the parent, but ${some} missing from the sum; were all published, noise alone would explain up to ${margin}.${upTo}`;
 }
 

@@ -1,0 +1,65 @@
+"""A view in the terminal: what the page shows of it, in a few narrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flows.reports.formats import TextTable
+from flows.reports.show.told import GroupTold, GroupView, IterationView, RegionView
+
+AROUND = ["", "region", "count", "margin", "table"]
+
+
+def tables(view: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> list[TextTable]:
+    """The tables of a view, its notes under the last; `columns` and `rows` are its table as CSV has it."""
+    match view:
+        case GroupView():
+            return [*_group(view), TextTable("Around it", AROUND, _around(view), notes)]
+        case RegionView():
+            named = [[f"{row.iteration.name} ({row.iteration.code})", *_count(row)] for row in view.page.rows]
+            return [TextTable(view.title, ["iteration", "count", "margin", "table"], named, notes)]
+        case IterationView():
+            named = [[_region(row), *_count(row)] for row in view.page.rows]
+            return [TextTable(view.title, ["region", "count", "margin", "table"], named, notes)]
+    return [TextTable(view.title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)]
+
+
+def text(value: Any) -> str:
+    """A value of a table as text."""
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _group(view: GroupView) -> list[TextTable]:
+    group, pyramid = view.group, view.pyramid
+    if group.count is None or group.margin is None:
+        return [TextTable(view.title, ["status", ""], [[group.status, group.why]])]
+    rows = [[text(group.count), text(group.margin), text(group.low), text(group.high), group.shape]]
+    if (of := view.estimate) and of.estimate is not None:
+        rows.append([text(of.estimate), text(of.margin), text(of.low), text(of.high), "estimate"])
+    total = TextTable(view.title, ["count", "margin", "from", "to", "table"], rows)
+    if pyramid is None:
+        return [total]
+    all_ages = ("all ages", pyramid.male, pyramid.male_margin, pyramid.female, pyramid.female_margin)
+    ages = [(age.label, age.male, age.male_margin, age.female, age.female_margin) for age in pyramid.ages]
+    by_age = [list(map(text, row)) for row in (all_ages, *ages)]
+    return [total, TextTable("By sex and age", ["age", "male", "margin", "female", "margin"], by_age)]
+
+
+def _around(view: GroupView) -> list[list[str]]:
+    rows = [["lies in", _region(told), *_count(told)] for told in view.parents]
+    rows += [[f"its {inside.kinds}", _region(told), *_count(told)] for inside in view.children for told in inside.rows]
+    return rows + [
+        ["beside it", _region(told), *_count(told)] for told in (view.siblings.rows if view.siblings else ())
+    ]
+
+
+def _count(told: GroupTold) -> list[str]:
+    return [text(told.count), text(told.margin), told.shape or told.status]
+
+
+def _region(told: GroupTold) -> str:
+    within = f", {told.region.within}" if told.region.within else ""
+    return f"{told.region.name}{within} ({told.region.id})"

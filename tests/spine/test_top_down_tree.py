@@ -1,0 +1,295 @@
+"""Generalized least squares over the tree: against a dense solution, `spine.variance`, and the program's own kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from top_down_cases import (
+    LEVELS,
+    State,
+    check,
+    everything,
+    measuring,
+    nation,
+    plan_of,
+    pure,
+    same,
+    small_state,
+)
+
+from spine.allocations_pl94 import allocation
+from spine.hierarchy import Spine
+from spine.top_down import (
+    PERSONS,
+    UNITS,
+    Information,
+    Measure,
+    Plan,
+    TrueHistograms,
+    descend,
+    estimate_below,
+    estimate_children,
+    estimate_roots,
+    information_joined,
+    joined,
+    query_group,
+    summed,
+    tree,
+    up_pass,
+    up_pass_above,
+)
+from spine.top_down.answers import informed
+from spine.top_down.blue import Blue, blue_children, blue_roots
+from spine.top_down.failures import divide
+from spine.top_down.histogram import from_entries
+from spine.top_down.least_squares import Objective, Sums, tree_gradient, tree_row_sums
+from spine.top_down.measurements import weights
+from spine.top_down.reference import told_matrix
+from spine.variance import downward, root_of, upward
+from spine.workload import marginal_parts
+
+
+def six_blocks(seed: int) -> tuple[Plan, Measure, np.ndarray]:
+    """Three levels, two parts of a state: blocks of few types, unequal shares, an only child with the share 0."""
+    rng = np.random.default_rng(seed)
+    levels = ("State", "Tract", "Block")
+    shares = (np.array([5, 4]), np.array([3, 2, 4, 6]), np.array([2, 3, 0, 1, 2, 2]))
+    starts = (np.array([0, 3]), np.array([0, 2, 3, 5]), np.arange(6))
+    spine = Spine(levels, np.arange(6), starts, shares, 12)
+    quarters = np.zeros((6, 8), np.int64)
+    quarters[:, 0] = [4, 3, 5, 0, 2, 6]
+    quarters[[0, 3], 1] = 1
+    quarters[3, 5] = 2
+    cells = [np.flatnonzero((quarters[b] > 0)[PERSONS.types] & PERSONS.possible) for b in range(6)]
+    row = np.repeat(np.arange(6), 60)
+    cell = np.concatenate([rng.choice(some, 60) for some in cells])
+    persons = from_entries(TrueHistograms, 2, 0, row, cell, np.ones(360, np.int64), 6)
+    plan = plan_of(State(spine, persons, quarters), allocation("pl94-persons", "us"), estimator="gls")
+    return plan, measuring(plan, persons, seed), persons.dense(2016)
+
+
+def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]:
+    """Information and estimates of every level, top first."""
+    told = list(up_pass(plan, measure, 0, 0, len(plan.spine.starts[0])))
+    last = len(plan.spine.levels) - 1
+    told.append(up_pass(plan, measure, last, 0, plan.spine.blocks)[0])
+    found = [blue_roots(plan, told[0])]
+    for information in told[1:]:
+        found.append(blue_children(plan, found[-1], information))
+    return told, found
+
+
+def test_the_two_passes_are_the_dense_solution() -> None:
+    """Estimates, and variances of totals and cells, of every geounit: the normal equations, 1,500 unknowns a part."""
+    plan, measure, _ = six_blocks(1)
+    _, found = passes(plan, measure)
+    allowed = plan.invariants.allowed(2)
+    unknown = np.flatnonzero(allowed[:, PERSONS.types].ravel())
+    block, cell = unknown // 2016, unknown % 2016
+    hessian, linear = np.zeros((len(unknown), len(unknown))), np.zeros(len(unknown))
+    for level, name in enumerate(plan.spine.levels):
+        geounit = plan.spine.geounit_of_block(level)[block]
+        answers = measure(level, 0, len(plan.spine.starts[level])).answers
+        for query in plan.allocation.queries[name]:
+            weight = weights(plan.allocation, name, [query], plan.spine.shares[level], 12)[0][geounit]
+            group = query_group(PERSONS, query)
+            at = geounit * group.width + group.coordinate[cell]
+            hessian += weight * np.equal.outer(at, at)
+            linear += weight * answers[query].ravel()[at]
+    inverse, ones = np.linalg.inv(hessian), np.ones(len(unknown))
+    along, x = inverse @ ones, inverse @ linear
+    x += along * (plan.invariants.state_totals.sum() - x.sum()) / along.sum()
+    inverse -= np.outer(along, along) / along.sum()
+    for level, blue in enumerate(found):
+        geounit = plan.spine.geounit_of_block(level)[block]
+        expected = np.zeros((len(plan.spine.starts[level]), 2016))
+        np.add.at(expected, (geounit, cell), x)
+        np.testing.assert_allclose(blue.cells(), expected, atol=1e-8)
+        here = np.equal.outer(np.arange(len(expected)), geounit).astype(float)
+        np.testing.assert_allclose(blue.totals()[1] ** 2, (here @ inverse * here).sum(axis=1), rtol=1e-9, atol=1e-9)
+        for u, errors in enumerate(blue.cell_error()):
+            for t in np.flatnonzero(errors):
+                one = (geounit == u) & (cell == t * 252 + 130)
+                assert errors[t] ** 2 == pytest.approx(one @ inverse @ one, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_children_sum_to_their_parent_and_only_children_are_theirs(seed: int) -> None:
+    plan, measure, _ = six_blocks(seed)
+    _, found = passes(plan, measure)
+    assert found[0].totals()[0].sum() == pytest.approx(plan.invariants.state_totals.sum(), abs=1e-9)
+    for level in (1, 2):
+        sums = np.zeros_like(found[level - 1].x)
+        np.add.at(sums, plan.spine.parents[level], found[level].x)
+        np.testing.assert_allclose(sums, found[level - 1].x, atol=1e-9)
+    assert plan.spine.shares[2][2] == 0
+    np.testing.assert_array_equal(found[2].x[2], found[1].x[1])
+
+
+def test_without_zeros_variances_are_those_of_the_spine() -> None:
+    """Every type everywhere and no declared total: `spine.variance`, which knows of neither, for all levels."""
+    plan, measure, _ = six_blocks(3)
+    spine = replace(plan.spine, shares=(np.array([5, 4]), np.array([3, 2, 4, 6]), np.array([2, 3, 1, 1, 2, 2])))
+    spine = replace(spine, starts=(np.array([0]), *spine.starts[1:]), shares=(np.array([5]), *spine.shares[1:]))
+    full = replace(plan.invariants, quarters=tuple(np.ones((len(s), 8), np.int64) for s in spine.starts))
+    plan = replace(plan, spine=spine, invariants=full)
+    told = [*up_pass(plan, measure, 0, 0, 1), up_pass(plan, measure, 2, 0, 6)[0]]
+    found = [Blue(0, 0, *tree.estimates(told[0], full.allowed(0)))]
+    for information in told[1:]:
+        found.append(blue_children(plan, found[-1], information))
+    alloc = replace(plan.allocation, levels=dict.fromkeys(spine.levels, Fraction(1, 3)))
+    total = [np.zeros(len(starts)) for starts in spine.starts]
+    for part in marginal_parts("total", PERSONS.workload, alloc):
+        up = upward(spine, part, 1)
+        *above, blocks = downward(spine, up, root_of(spine, up).outside(up.variance[0]))
+        for level, variance in enumerate([*above, blocks[spine.parents[-1], up.kind_of_block]]):
+            total[level] += np.einsum("ik,uij,jk->u", part.cell, variance, part.cell)
+    for blue, expected in zip(found, total, strict=True):
+        np.testing.assert_allclose(blue.totals()[1] ** 2, expected, rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def parents() -> list[tuple[Plan, int, descend.Division]]:
+    """Parents of a small state as the descent divides them, above the blocks."""
+    found = small_state(2, parts=2)
+    plan = plan_of(found, estimator="gls")
+    divisions = []
+
+    def keep(division: descend.Division):  # type: ignore[no-untyped-def]
+        divisions.append((plan, 0, division))
+        return divide(division)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(descend, "divide", keep)
+        everything(plan, measuring(plan, found.persons, 2))
+    return [given for given in divisions if given[2].told is not None]
+
+
+def test_the_majorizer_is_above_the_hessian(parents: list[tuple[Plan, int, descend.Division]]) -> None:
+    """And the product with the Hessian is the dense one's."""
+    assert len(parents) > 20
+    for _, _, division in parents[-12:]:
+        dense = told_matrix(division).toarray()
+        place = division.kind * 252 + division.cells % 252
+        told = division.told
+        assert told is not None
+        a = tree_row_sums(told.between, place, division.kind, division.allowed).ravel()
+        root = np.sqrt(a)
+        largest = np.linalg.eigvalsh(root[:, None] * dense * root)[-1]
+        assert 0.2 < largest <= 1 + 1e-9
+        assert np.linalg.eigvalsh(dense[np.ix_(a > 0, a > 0)])[0] > 0  # what kappa leaves is positive
+        x = np.random.default_rng(1).normal(size=told.linear.shape)
+        none, integers = np.empty((0, 0)), np.empty(0, np.int64)
+        nothing = Sums(integers, integers, np.empty((0, 0), np.int64), integers, integers)
+        objective = Objective(nothing, none, none, told.precision, told.linear, place)
+        gradient = np.empty(x.shape)
+        tree_gradient(objective, x, gradient)
+        np.testing.assert_allclose(gradient.ravel(), dense @ x.ravel() - told.linear.ravel(), atol=1e-9)
+
+
+def test_with_nothing_below_the_kernel_is_the_program_s(parents: list[tuple[Plan, int, descend.Division]]) -> None:
+    """The children's own answers as information, in one pass without bands: the same minimum as by query groups."""
+    found = small_state(2)
+    plan = plan_of(found)
+    measure = measuring(plan, found.persons, 4)
+    truth = summed(found.persons, plan.spine)
+    for level, parent in ((1, 0), (2, 0), (3, 1)):
+        first, last = plan.first_child[level - 1][[parent, parent + 1]].tolist()
+        cells, counts = truth[level - 1].of(parent)
+        queries, ladder = plan.asked_in_all[level]
+        given = measure(level, first, last)
+        shares = plan.spine.shares[level][first:last]
+        weight = weights(plan.allocation, plan.spine.levels[level], queries, shares, plan.spine.denominator)
+        answers = np.concatenate([np.asarray(given.answers[query], float) for query in queries], axis=1)
+        parts = tree.components(PERSONS, queries)
+        allowed = plan.invariants.allowed(level)[first:last]
+        weight = np.ascontiguousarray(weight)
+        own = tree.own_information(level, first, ladder, parts, answers, weight, allowed)
+        told = informed(plan, own)
+        general = descend._division(plan, level, first, cells, counts, told)
+        program = replace(general, told=None, ladder=ladder, answers=answers, weights=weight)
+        np.testing.assert_allclose(divide(general)[0], divide(program)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("product", [PERSONS, UNITS])
+def test_invariants_sums_and_independence_of_the_partition(seed: int, product: object) -> None:
+    """As a flow does it: counties apart, then the state from theirs, then below each county; runs of other sizes."""
+    found = small_state(11 + seed, 1 + seed)
+    if product is UNITS:
+        found = units_of(found)
+    alloc = allocation(product.name, "us")  # type: ignore[attr-defined]
+    plan = plan_of(found, alloc, product=product, estimator="gls")  # type: ignore[arg-type]
+    measure = measuring(plan, found.persons, seed)
+    whole, solves = everything(plan, measure)
+    assert not any(solve.failed for solve in solves)
+    if product is PERSONS:
+        check(plan, whole, found.persons)
+    small = replace(plan, rows=1)
+    parts = [up_pass(small, measure, 1, c, c + 1)[0] for c in range(len(plan.spine.starts[1]))]
+    known = up_pass_above(small, measure, information_joined(parts))
+    roots, _ = estimate_roots(small, measure, known)
+    counties, _ = estimate_children(small, roots, measure, known)
+    below = [estimate_below(small, counties.only(c), measure)[0] for c in reversed(range(len(counties)))]
+    again = [roots, counties, *(joined(list(level)) for level in zip(*reversed(below), strict=True))]
+    assert same(whole, again)
+
+
+def units_of(found: State) -> State:
+    """Occupied and vacant units of a state's blocks."""
+    hu = found.quarters[:, 0]
+    occupied = np.random.default_rng(1).binomial(hu, 0.9)
+    row, cell = np.repeat(np.arange(len(hu)), 2), np.tile([0, 1], len(hu))
+    count = np.column_stack([hu - occupied, occupied]).ravel()
+    return replace(found, persons=from_entries(TrueHistograms, 4, 0, row, cell, count, len(hu)))
+
+
+def test_without_noise_the_truth_comes_back() -> None:
+    found = small_state(3, 2)
+    plan = plan_of(found, estimator="gls")
+    estimates, _ = everything(plan, measuring(plan, found.persons, None))
+    for one, other in zip(estimates, summed(found.persons, plan.spine), strict=True):
+        np.testing.assert_array_equal(one.cell, other.cell)
+        np.testing.assert_array_equal(one.count, other.count)
+
+
+def test_standard_errors_hold() -> None:
+    """Unbiased, of the stated variance: standardized errors of 40 independent noises, within 5 sigma of 0 and of 1."""
+    plan, _, truth = six_blocks(5)
+    persons = from_entries(TrueHistograms, 2, 0, *np.nonzero(truth), truth[np.nonzero(truth)], 6)
+    errors: list[list[np.ndarray]] = [[] for _ in plan.spine.levels]
+    for seed in range(40):
+        _, found = passes(plan, measuring(plan, persons, 100 + seed))
+        for level, blue in enumerate(found):
+            total, spread = blue.totals()
+            exact = np.add.reduceat(truth.sum(axis=1), plan.spine.starts[level])
+            errors[level].append((total - exact) / spread)
+    for of_level in errors:
+        z = np.array(of_level)
+        # Geounits of a level are correlated: as if each noise gave one number.
+        assert abs(z.mean(axis=1).mean()) < 5 / np.sqrt(40)
+        assert abs((z**2).mean() - 1) < 5 * np.sqrt(2 / 40)
+
+
+def test_under_a_nation_every_state_has_its_declared_total() -> None:
+    plan, persons = nation(1)
+    plan = replace(plan, estimator="gls")
+    exact, _ = everything(plan, measuring(plan, persons, None))
+    np.testing.assert_array_equal(exact[1].dense(2016), persons.dense(2016))
+    found, solves = everything(plan, measuring(plan, persons, 1))
+    check(plan, found, persons)
+    totals = np.bincount(plan.invariants.state_of, found[1].totals())
+    np.testing.assert_array_equal(totals, plan.invariants.state_totals)
+    assert not any(solve.failed for solve in solves)
+
+
+def test_pure_differential_privacy_and_puerto_rico() -> None:
+    found = small_state(8)
+    for alloc in (pure(Fraction(20)), allocation("pl94-persons", "pr")):
+        spine = found.spine.with_shares({level: alloc.levels[level] for level in LEVELS})
+        plan = plan_of(replace(found, spine=spine), alloc, estimator="gls")
+        estimates, _ = everything(plan, measuring(plan, found.persons, 8))
+        check(plan, estimates, found.persons)
