@@ -59,10 +59,10 @@ def _persons(file: PersonFile) -> float:
         return float(pq.ParquetFile(stream).metadata.num_rows)
 
 
-PASSED_UP = 0.04  # a thousand blocks: see spine/top_down/upward.py
 # Core-seconds of the TopDown Algorithm, as benchmarks/top_down.py measures them on Rhode Island.
 CHECKED = 2.0  # a million records
 DRAWN, WRITTEN, ESTIMATED = 0.05, 0.10, 0.20  # a thousand blocks: measured in estimation, released, solved
+PASSED_UP = 0.04  # a thousand blocks, without the noise
 
 
 def expected_top_down(run: TopDownRun) -> Expected | None:

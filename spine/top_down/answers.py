@@ -104,8 +104,8 @@ class Informed:
     def with_total_out(self, division: Division, total: FloatArray, band: float = 0.0) -> Division:
         """The children's totals within the band, and their weight taken out of P as far as it has any.
 
-        Subtracts kappa (1'x - total)^2 / 2, all but constant within the band. With it the majorizer is so large that
-        least squares takes ten times the iterations. kappa: the least entry of P between cells that agree in nothing,
+        Subtracts kappa (1'x - total)^2 / 2, all but constant within the band. With it the majorizer is so large
+        that least squares crawls. kappa: the least entry of P between cells that agree in nothing,
         as long as P stays positive.
         """
         told = division.told
