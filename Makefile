@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: setup run test test-slow lint docs lock vendor clean
+.PHONY: setup run test test-slow test-long lint docs lock vendor clean
 
 setup: .venv/.installed
 
@@ -19,10 +19,13 @@ run: setup
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: setup
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
 test-slow: setup
 	$(PYTEST) -m slow
+
+test-long: setup
+	$(PYTEST) -m long
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """The TopDown Algorithm from files to release: synthetic persons on a state's real blocks, seconds and peak memory.
 
-    python benchmarks/top_down.py                    # Rhode Island and Wisconsin, from ../shared/data
+    python benchmarks/top_down.py                    # Rhode Island and Wisconsin, from DAS_DATA (README)
     python benchmarks/top_down.py ri2020.pl.zip ...  # other block tables
     python benchmarks/top_down.py --accuracy         # with the errors on three spines (das tda accuracy)
 

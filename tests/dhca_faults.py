@@ -293,13 +293,13 @@ STABILITY_FAULTS = [
         "stability formula not enough",
         MAPPING.removeprefix("params/"),
         _unstable,
-        "(USA, 1): a possible record is in 4 population groups, the stability formula allows for 3",
+        "(USA, 1): a possible record is in 4 population groups, more than the stability formula's 3",
     ),
     Fault(
         "level that no code reaches",
         MAPPING.removeprefix("params/"),
         _unreached,
-        "(USA, 1): no code maps to an iteration of this level: its budget must be 0",
+        "(USA, 1): no code maps to an iteration of this level: set its budget to 0",
     ),
 ]
 

@@ -134,7 +134,11 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     if differs and (run / SECRET).exists():
         again = f"{settings.COMMAND} --resume {run.id}"
         raise Refused(f"run {run.id} began with another {', '.join(differs)}: go on with {again}")
+    try:
+        text = settings.model_dump_json()
+    except ValueError:  # a byte of the command line that is not UTF-8
+        raise Refused("an option holds bytes that are not UTF-8 text: name files by names that are") from None
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
         run.drop_stages()
     with whole(run / settings.FILE, durable=True) as temporary:
-        temporary.write_text(settings.model_dump_json())
+        temporary.write_text(text)

@@ -57,7 +57,8 @@ def _draw_gains(gains: pd.DataFrame) -> Figure:
     rows = _by_kind(gains)
     figure, axis = plt.subplots(figsize=(8.5, 0.3 * len(rows) + 1.3))
     y = -np.arange(len(rows))
-    count, estimate = rows["RMSE_COUNT"].to_numpy(), rows["RMSE_ESTIMATE"].to_numpy()
+    # Few runs can be exact by chance; 0 has no place on a logarithmic axis.
+    count, estimate = (np.maximum(rows[name].to_numpy(), 0.1) for name in ("RMSE_COUNT", "RMSE_ESTIMATE"))
     axis.hlines(y, estimate, count, color=INK, lw=1.2, alpha=0.5)
     axis.plot(count, y, "o", color=ORANGE, ms=7, label="count, as SafeTab-P publishes it")
     axis.plot(estimate, y, "o", color=BLUE, ms=7, label="estimate, at the same privacy loss")

@@ -75,8 +75,8 @@ class Office:
         return answer.raise_for_status().json()
 
     def deployments(self) -> dict[str, str]:
-        """Ids of the deployments by name."""
-        return {found["name"]: found["id"] for found in self.post("deployments/filter", {})}
+        """Ids of the deployments of the Detailed DHC-A by name."""
+        return {found["name"]: found["id"] for found in self.post("deployments/filter", {}) if found["name"] in PERSONS}
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,7 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "DAS_HOME": str(ROOT),
         "DAS_PARAMS": str(folder / "params"),
         "DAS_INPUT": str(folder / "data"),
+        "DAS_TDA_INPUT": str(folder / "top-down"),
         "DAS_OUT": str(folder / "out"),
         "DAS_ACCOUNT": ACCOUNT,
         "DAS_STATE": str(folder),

@@ -91,7 +91,7 @@ def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
         (("noise", "--sampling-rate", "0"), "sampling rate"),
         (("curve", "--counts", "1,x"), "whole numbers"),
         (("curve", "--counts", "1,-2"), "not negative"),
-        (("curve", "--counts", "0,0"), "sum to nothing"),
+        (("curve", "--counts", "0,0"), "sum to 0"),
         (("curve", *COUNTS, "--plot", "curve.gif"), ".svg, .png, .pdf"),
         (("curve", *COUNTS, "--plot", "/nowhere/curve.svg"), "cannot be written"),
         (("run", "t.csv", "/nowhere.json", "out", "--epsilon", "1"), "cannot be read"),

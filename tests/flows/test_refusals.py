@@ -369,7 +369,7 @@ def test_a_limit_that_could_not_be_kept_is_refused_before_a_run_is_made(
     for command in ("run", "truth"):
         code, _, err = das(command, params, data, tmp_path / "out", "--memory-limit", "6")
         assert code == 1
-        assert "a run needs 3.00 GiB" in last_line(err)
+        assert "needs 3.00 GiB" in last_line(err)
     assert not state_home.exists()
 
 
@@ -539,9 +539,9 @@ def test_a_release_does_not_go_to_a_url(
     monkeypatch.chdir(tmp_path)
     code, _, err = das(command, "params", "data", "s3://b/out")
     assert code == 1
-    assert "a release goes to a folder" in last_line(err)
+    assert "give a folder on this machine" in last_line(err)
     assert not (tmp_path / "s3:").exists()
-    with pytest.raises(ValidationError, match="a release goes to a folder"):  # as a deployment gives it
+    with pytest.raises(ValidationError, match="give a folder on this machine"):  # as a deployment gives it
         DetailedDhcaSettings(params="p", data="d", out="s3://b/{run}", region="us")
 
 

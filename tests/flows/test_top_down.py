@@ -140,7 +140,7 @@ def arm(name: str, moment: str, where: str, died: Path) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("stage", WRITES)
 def test_a_worker_killed_in_any_stage_changes_no_byte(tmp_path: Path, data: Path, stage: str, moment: str) -> None:
