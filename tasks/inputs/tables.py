@@ -73,8 +73,12 @@ def parse_rows(
         return None, []
     if found := _too_long(file, body) or _stray_returns(file, body):
         return None, found
-    if not (body.isascii() or _is_utf8(body)):  # the parser would print a traceback for each such row of a wrong width
-        return None, _unreadable(file, body)
+    if not (body.isascii() or _is_utf8(body)):
+        # A column that is not read may hold what it likes, but the parser prints a traceback for each such row of a
+        # wrong width.
+        all_read = set(header) <= set(columns)
+        if all_read or any(not _fits(text, len(header), delimiter) for _, text in _lines(body)):
+            return None, _unreadable(file, body)
     # A byte order mark here is part of a row's first value, but for the parser, which would take it off the first row.
     parsed = b"\n" + body if body.startswith(BYTE_ORDER_MARK) else body
     bad_rows = []
