@@ -25,7 +25,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def folder(path: Path | None) -> Path | None:
     """Refuse a URL where a folder is asked for, as an argument's callback: it would name a folder `s3:` here."""
     if path is not None and (url := _url(path)):
-        raise Refused(f"{url} is a URL; a release goes to a folder, on this machine or on a file system it mounts")
+        raise Refused(f"{url} is a URL; give a folder on this machine or on a file system that it mounts")
     return path
 
 
