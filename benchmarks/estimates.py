@@ -28,7 +28,7 @@ from tasks.detailed_dhca.accuracy.measure import measure_accuracy
 from tasks.detailed_dhca.accuracy.report import make_report
 from tasks.detailed_dhca.domain import DETAILS, WIDTHS, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.workers import Workers
 
 BUDGETS: dict[Definition, tuple[str, ...]] = {"zcdp": ("2.134", ".159", ".008"), "puredp": ("7.487", "2.338", ".5338")}
@@ -69,7 +69,7 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
         print(f"{gamma:>4} {found.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")
 
 
-def simulate(params: str, data: str, runs: int, region: Region) -> pd.DataFrame:
+def simulate(params: str, data: str, runs: int, region: Jurisdiction) -> pd.DataFrame:
     """The gains of T1 over some runs: mean and standard error over them, beside the law."""
     with tempfile.TemporaryDirectory() as folder:
         run = DetailedRun(Path(folder) / "run")

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.table import Table
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption
+from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, StateDirectory, WorkersOption
 from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
 
@@ -27,7 +27,7 @@ def accuracy(
         bool, typer.Option("--estimates", help="Make estimates as well, and show them beside the counts.")
     ] = False,
     ledger: LedgerFile = None,
-    state: State = None,
+    state: StateDirectory = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
     as_json: Json = False,

@@ -60,7 +60,7 @@ def _memory_limit(limit: str) -> str:
 
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
-State = Annotated[
+StateDirectory = Annotated[
     Path | None,
     typer.Option(
         help="Folder of the confidential run directories.",
@@ -103,12 +103,12 @@ class RunOptions(ClusterOptions):
     run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr for each region.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Go on with a run that stopped.")] = None
     ledger: LedgerFile = None
-    state: State = None
+    state: StateDirectory = None
     as_json: Json = False
 
     @property
     def home(self) -> Path:
-        """The state folder."""
+        """The state directory."""
         from flows.execution.settings import state_home
 
         return self.state or state_home()

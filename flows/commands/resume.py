@@ -55,9 +55,9 @@ def _say_released(run_id: str, options: RunOptions) -> None:
         row = Ledger(options.ledger_file).row(run_id)
     except LedgerError:
         row = None
-    if row is None or row.state != "released":
-        state = f"; the ledger calls it {row.state}" if row else ""
-        raise Refused(f"run {run_id} has no confidential directory here{state}")
+    if row is None or row.status != "released":
+        status = f"; the ledger calls it {row.status}" if row else ""
+        raise Refused(f"run {run_id} has no confidential directory here{status}")
     out.print(f"run {run_id} is released; there is nothing to resume")
 
 

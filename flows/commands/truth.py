@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption, folder
+from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, StateDirectory, WorkersOption, folder
 from flows.reports.terminal import Json, err, interruptible, show
 from tasks.lifecycle.errors import Refused
 
@@ -25,7 +25,7 @@ def truth(
     ] = False,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = False,
     ledger: LedgerFile = None,
-    state: State = None,
+    state: StateDirectory = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
     as_json: Json = False,

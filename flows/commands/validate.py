@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
+from flows.commands.options import Data, MemoryLimit, Params, StateDirectory, WorkersOption
 from flows.reports.terminal import Json, err, out, show
 from tasks.lifecycle.errors import Refused
 
@@ -10,7 +10,7 @@ from tasks.lifecycle.errors import Refused
 def validate(
     params: Params,
     data: Data,
-    state: State = None,
+    state: StateDirectory = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
     as_json: Json = False,

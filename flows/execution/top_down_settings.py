@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
-from spine.settings import Region
+from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import MARK_FILE
@@ -33,7 +33,7 @@ class TopDownSettings(RunSettings):
     )
     quarters: Location | None = Field(default=None, description="Declared living quarters by block; quarters.csv.")
     totals: Location | None = Field(default=None, description="Declared population by state; states.csv.")
-    region: Region = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
+    region: Jurisdiction = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
     spine: Kind = Field(default="optimized", description="conventional, aian or optimized.")
     products: tuple[ProductName, ...] = Field(default=("persons", "units"), min_length=1)
     mechanism: Literal["zcdp", "pure"] = "zcdp"

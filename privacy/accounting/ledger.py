@@ -26,7 +26,7 @@ RAN_AS_SYNTHETIC = (
     "this data was run as synthetic before, for which nobody was charged, so it is refused as confidential; "
     "its mark belongs beside it"
 )
-State = Literal["reserved", "sealed", "released", "abandoned"]
+Status = Literal["reserved", "sealed", "released", "abandoned"]
 # An amount as a Fraction writes it, `5` or `1/3`: digits that begin with no 0, perhaps a slash and such digits again.
 _POSITIVE = "{0} GLOB '[1-9]*' AND {0} NOT GLOB '*[^0-9/]*' AND {0} NOT GLOB '*/[0/]*' AND {0} NOT GLOB '*/*/*' AND "
 _POSITIVE += "{0} NOT GLOB '*/'"
@@ -147,7 +147,7 @@ class Row:
     configuration_digest: str
     noise_scheme: int
     secret_digest: str
-    state: State
+    status: Status
     release_digest: str | None
     reserved: str
 
@@ -312,11 +312,11 @@ class Ledger:
         with self._transaction() as database:
             database.execute("UPDATE run SET state = 'abandoned' WHERE id = ? AND state != 'released'", (run,))
 
-    def _move(self, run: str, sources: Sequence[State], target: State, release_digest: str) -> None:
+    def _move(self, run: str, sources: Sequence[Status], target: Status, release_digest: str) -> None:
         with self._transaction() as database:
             row = _row(database, run)
-            if row is None or row.state not in sources:
-                raise LedgerError(f"run {run} is {row.state if row else 'not in the ledger'}: it cannot be {target}")
+            if row is None or row.status not in sources:
+                raise LedgerError(f"run {run} is {row.status if row else 'not in the ledger'}: it cannot be {target}")
             if row.release_digest not in (None, release_digest):
                 raise LedgerError(f"run {run} was sealed with another release")
             values = (target, release_digest, run)

@@ -16,7 +16,7 @@ from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.published import Estimated, Published, load_kind, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import published_folders
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level, Region
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.files import digest_file, unchanged
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.inputs.tables import read_table
@@ -31,7 +31,7 @@ ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_ty
 def equate_coterminous(
     run: DetailedRun,
     workers: Workers,
-    region: Region,
+    region: Jurisdiction,
     *,
     enabled: bool,
     listed: str | None,
@@ -44,7 +44,9 @@ def equate_coterminous(
     workers.map("coterminous", run, equate, halves)
 
 
-def save_sets(run: DetailedRun, region: Region, *, enabled: bool, listed: str | None, digest: object = None) -> None:
+def save_sets(
+    run: DetailedRun, region: Jurisdiction, *, enabled: bool, listed: str | None, digest: object = None
+) -> None:
     """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing.
 
     Found anew in each try, for the list may have changed since; once a run is reserved, the budget check refuses that.
@@ -63,7 +65,7 @@ def save_sets(run: DetailedRun, region: Region, *, enabled: bool, listed: str | 
     save_object(run.coterminous_path, found)
 
 
-def find_sets(run: DetailedRun, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+def find_sets(run: DetailedRun, region: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
     """Per region type, the number of the coterminous set that each region is in, -1 for none. Public.
 
     Raises
@@ -174,7 +176,7 @@ class _Side:
         return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
 
-def equate(run: DetailedRun, region: Region, iteration_level: int, estimates: bool = False) -> None:
+def equate(run: DetailedRun, region: Jurisdiction, iteration_level: int, estimates: bool = False) -> None:
     """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece.
 
     Estimates are equated as counts are: of the same groups, so with the same donors. A set has its donor's estimate,

@@ -17,7 +17,7 @@ from privacy.estimation.estimator import Estimator, make_estimator
 from privacy.estimation.pooling import Answers
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, WIDTHS, load_domain, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import NEVER, Level, Region
+from tasks.inputs.configuration import NEVER, Jurisdiction, Level
 from tasks.lifecycle.files import load_object, once, save_object, stamp
 from tasks.lifecycle.workers import Workers
 
@@ -57,13 +57,13 @@ def details_of(run: DetailedRun, level: Level) -> dict[int, Detail]:
     return found
 
 
-def make_estimators(run: DetailedRun, workers: Workers, region: Region) -> None:
+def make_estimators(run: DetailedRun, workers: Workers, region: Jurisdiction) -> None:
     """Make the estimators of every detail of every level, each once."""
     numbers = range(len(_distinct(run, region)))
     workers.map("estimate tables", run, save_estimator, [(region, number) for number in numbers])
 
 
-def save_estimator(run: DetailedRun, region: Region, number: int) -> None:
+def save_estimator(run: DetailedRun, region: Jurisdiction, number: int) -> None:
     """Make one of the estimators."""
     path = run.estimator_path(number)
     of = _distinct(run, region)[number]
@@ -76,7 +76,7 @@ def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
     return {detail: load_object(run.estimator_path(numbers[of])) for detail, of in details_of(run, level).items()}
 
 
-def _distinct(run: DetailedRun, region: Region) -> list[Detail]:
+def _distinct(run: DetailedRun, region: Jurisdiction) -> list[Detail]:
     """What estimators are made for, one number each."""
     levels = run.parameters.configuration.levels(region)
     return list(dict.fromkeys(of for level in levels for of in details_of(run, level).values()))

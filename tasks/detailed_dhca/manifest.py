@@ -15,7 +15,7 @@ from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equa
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
-from tasks.inputs.configuration import REGION_TYPES, Level, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.parameters import configuration_digest
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object
@@ -39,7 +39,7 @@ OF_ESTIMATES = {
 
 def describe_release(
     run: DetailedRun,
-    region: Region,
+    region: Jurisdiction,
     out: Path,
     published: Mapping[Level, Mapping[str, int]],
     options: Mapping[str, object],
@@ -130,7 +130,7 @@ def _noise(queries: Queries) -> dict[str, Any]:
     }
 
 
-def _geography(run: DetailedRun, region: Region, validated: Validated) -> dict[str, Any]:
+def _geography(run: DetailedRun, region: Jurisdiction, validated: Validated) -> dict[str, Any]:
     return {
         "states": run.parameters.configuration.states(region),
         "blocks": validated.blocks,
@@ -138,7 +138,7 @@ def _geography(run: DetailedRun, region: Region, validated: Validated) -> dict[s
     }
 
 
-def _coterminous(run: DetailedRun, region: Region) -> list[list[str]]:
+def _coterminous(run: DetailedRun, region: Jurisdiction) -> list[list[str]]:
     """The sets of coterminous regions; where a group of a set was published, the first of its
     regions that published it is the donor."""
     ids = run.geography.region_ids

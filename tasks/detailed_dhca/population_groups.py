@@ -20,7 +20,7 @@ from scipy import sparse
 from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
 from tasks.detailed_dhca.persons import CELLS, encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import REGION_TYPES, Level, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object, stamp
 from tasks.lifecycle.workers import Workers
@@ -37,7 +37,9 @@ class Partition:
     regions: dict[str, tuple[int, int]]
 
 
-def count_population_groups(run: DetailedRun, workers: Workers, region: Region, blocks_each: int | None = None) -> None:
+def count_population_groups(
+    run: DetailedRun, workers: Workers, region: Jurisdiction, blocks_each: int | None = None
+) -> None:
     """Count the population groups of all levels, one partition of the blocks a piece."""
     geography = run.geography
     if blocks_each is None:
@@ -47,7 +49,7 @@ def count_population_groups(run: DetailedRun, workers: Workers, region: Region, 
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 
 
-def _save_partitions(run: DetailedRun, geography: Geography, region: Region, blocks_each: int) -> None:
+def _save_partitions(run: DetailedRun, geography: Geography, region: Jurisdiction, blocks_each: int) -> None:
     levels = run.parameters.configuration.levels(region)
     region_types = [name for name in REGION_TYPES[region] if any(level.region_type == name for level in levels)]
     partitions = [

@@ -12,7 +12,7 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.exemption import exempt
@@ -27,7 +27,7 @@ def release_truth(
     params: str,
     data: str,
     out: Path,
-    region: Region,
+    region: Jurisdiction,
     *,
     ledger: Path,
     coterminous: bool = False,

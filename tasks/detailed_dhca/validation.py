@@ -20,7 +20,7 @@ from tasks.detailed_dhca.person_file import (
 )
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
@@ -32,7 +32,7 @@ from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 
 
-def validate(run: DetailedRun, workers: Workers, params: str, data: str, region: Region) -> Validated | None:
+def validate(run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction) -> Validated | None:
     """Validate the input of one region and encode its persons into the run directory.
 
     Returns None where config.json switches the region off or it has no block: such a run is skipped.
@@ -61,7 +61,7 @@ def validate(run: DetailedRun, workers: Workers, params: str, data: str, region:
 
 
 def _validate_data(
-    run: DetailedRun, workers: Workers, parameters: Parameters, found: list[Finding], data: str, region: Region
+    run: DetailedRun, workers: Workers, parameters: Parameters, found: list[Finding], data: str, region: Jurisdiction
 ) -> Validated | None:
     """Check and encode the data files, and digest them; `found` are the findings in the parameters."""
     geography, faults = read_geography(data, region, parameters.configuration.states(region))
@@ -131,7 +131,7 @@ def check_data_alone(data: str) -> list[Finding]:
     return found + read_person_header(data)[2]
 
 
-def _person_file(data: str, region: Region, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
+def _person_file(data: str, region: Jurisdiction, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
     path, header, found = read_person_header(data)
     if found:
         return None, found
@@ -154,7 +154,7 @@ def _save(run: DetailedRun, parameters: Parameters, geography: Geography | None,
 
 
 def _collect(
-    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, region: Region
+    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, region: Jurisdiction
 ) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import REGION_TYPES, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
@@ -68,7 +68,7 @@ def block_numbers(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     return number
 
 
-def read_geography(data: str, region: Region, states: tuple[str, ...]) -> tuple[Geography | None, list[Finding]]:
+def read_geography(data: str, region: Jurisdiction, states: tuple[str, ...]) -> tuple[Geography | None, list[Finding]]:
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
     A region without a block gives a geography without blocks.

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from privacy.accounting.composition import LevelBudget
 from privacy.noise.laws import Definition
-from tasks.inputs.configuration import ALL_LEVELS, Configuration, Level, Region, parse_configuration
+from tasks.inputs.configuration import ALL_LEVELS, Configuration, Jurisdiction, Level, parse_configuration
 from tasks.inputs.files import read_text, why
 from tasks.inputs.findings import has_errors
 from tasks.inputs.iterations import Iterations, read_iterations
@@ -27,7 +27,7 @@ class Setting:
     """What is measured in one region, and with what budgets."""
 
     source: str
-    region: Region
+    region: Jurisdiction
     definition: Definition
     gamma: Fraction
     race_codes: int
@@ -64,7 +64,7 @@ def named_level(text: str) -> Level:
     return level
 
 
-def one_region(levels: Iterable[Level]) -> Region:
+def one_region(levels: Iterable[Level]) -> Jurisdiction:
     """The region of all these levels.
 
     Raises

@@ -83,7 +83,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
         drop_unnamed(staged)
         fsync_tree(staged)
         fsync_up(out)
-    if row and row.state != "released":
+    if row and row.status != "released":
         ledger.seal(run.id, digest)
     if not there:
         move_into_place(staged, place)
@@ -156,9 +156,9 @@ def finish_released(
     there, staged = is_released(run, out, region), staging(run, out, region)
     if there and row is None and "SYNTHETIC" not in read_manifest(out / region):
         raise _row_lost(run, ledger)
-    if row is not None and row.state in ("sealed", "released"):
+    if row is not None and row.status in ("sealed", "released"):
         there = there and release_digest(out / region) == row.release_digest
-        if not there and row.state == "released":
+        if not there and row.status == "released":
             raise Refused(f"run {run.id} was released, but its release is not at {out / region}: put it back there")
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:

@@ -97,7 +97,7 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:
     """Refuse a run that is not the one its row was reserved for."""
-    if row.state == "abandoned":
+    if row.status == "abandoned":
         raise Refused(f"run {run.id} was abandoned; a new run is a new spend")
     differs = [
         name

@@ -13,7 +13,7 @@ from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
 from spine.noise import parameter, record_cost
-from spine.settings import Region, SpineSettings
+from spine.settings import Jurisdiction, SpineSettings
 
 Kind = Literal["conventional", "aian", "optimized"]
 KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
@@ -34,7 +34,7 @@ class Design:
     block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
     """
 
-    region: Region
+    region: Jurisdiction
     kind: Kind
     products: tuple[ProductName, ...]
     settings: Mapping[ProductName, SpineSettings]

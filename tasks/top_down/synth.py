@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from spine.entities import in_aian
 from spine.geocodes import digits
 from spine.geography import Geography, IntArray
-from spine.settings import Region, settings_for
+from spine.settings import Jurisdiction, settings_for
 from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
 from tasks.inputs.blocks.geography import read_geography
@@ -101,7 +101,7 @@ def synthesize(
     out: Path,
     *,
     seed: int = 0,
-    region: Region = "us",
+    region: Jurisdiction = "us",
     states: Sequence[int] = (),
     form: Form = "parquet",
     told: Callable[[int, int], None] = lambda done, total: None,

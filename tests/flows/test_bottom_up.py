@@ -180,7 +180,7 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
     }
     book = Ledger(Path(settings.ledger))
     (row,) = book.rows("long-form")
-    assert (row.state, float(row.amount), len(row.states)) == ("released", 0.5, 12)
+    assert (row.status, float(row.amount), len(row.states)) == ("released", 0.5, 12)
     assert not (Path(settings.state) / "runs/r1").exists()
     manifest = (place / "manifest.json").read_text()
     assert Path(bottom_up(settings)) == place  # started again: the release that is there, and no second charge
@@ -337,7 +337,7 @@ def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monke
     assert runs("discard", "r1") == {"run": "r1", "charged": True}
     assert runs("list") == []
     assert not any(Path(settings.out).iterdir())
-    assert Ledger(Path(settings.ledger)).row("r1").state == "abandoned"
+    assert Ledger(Path(settings.ledger)).row("r1").status == "abandoned"
 
 
 @pytest.mark.e2e

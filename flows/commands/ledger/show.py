@@ -55,7 +55,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
             "run": row.run,
             "amount": row.amount,
             "states": row.states,
-            "state": row.state,
+            "state": row.status,
             "at": row.reserved,
             "data": data.index(row.input_digest) + 1,
             "other_data": on_other_data(row, rows),

@@ -11,8 +11,8 @@ from rich import box
 from rich.table import Table
 
 from flows.commands.inputs import show_findings_of
-from flows.commands.options import LedgerFile, MemoryLimit, State, WorkersOption, folder
-from flows.commands.spine import Region
+from flows.commands.options import LedgerFile, MemoryLimit, StateDirectory, WorkersOption, folder
+from flows.commands.spine import Jurisdiction
 from flows.commands.tda.options import (
     DataArgument,
     GeographyOption,
@@ -35,14 +35,14 @@ def accuracy(
     geography: GeographyOption = None,
     quarters: QuartersOption = None,
     totals: TotalsOption = None,
-    region: RegionOption = Region.us,
+    region: RegionOption = Jurisdiction.us,
     only: StateOption = None,
     spine: Annotated[list[Kind] | None, typer.Option(help="Only this spine; repeatable.", show_default="all")] = None,
     product: ProductsOption = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent runs on each spine.")] = 3,
     l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
     ledger: LedgerFile = None,
-    state: State = None,
+    state: StateDirectory = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
     as_json: Json = False,

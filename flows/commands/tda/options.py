@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.spine import Region
+from flows.commands.spine import Jurisdiction
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
@@ -46,7 +46,7 @@ DataArgument = Annotated[
     str | None,
     typer.Argument(metavar="DATA", help="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."),
 ]
-RegionOption = Annotated[Region, typer.Option(help="US or Puerto Rico.")]
+RegionOption = Annotated[Jurisdiction, typer.Option(help="US or Puerto Rico.")]
 GeographyOption = Annotated[
     str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
 ]

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from flows.commands.options import RunOptions, folder, with_run_options
 from flows.commands.runner import FlowCommand, told_lines
-from flows.commands.spine import Region
+from flows.commands.spine import Jurisdiction
 from flows.commands.tda.options import (
     DataArgument,
     Estimator,
@@ -44,7 +44,7 @@ def run(
     geography: GeographyOption = None,
     quarters: QuartersOption = None,
     totals: TotalsOption = None,
-    region: RegionOption = Region.us,
+    region: RegionOption = Jurisdiction.us,
     only: StateOption = None,
     spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = Kind.optimized,
     product: ProductsOption = None,

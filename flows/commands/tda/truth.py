@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from flows.commands.inputs import show_findings_of
-from flows.commands.options import LedgerFile, MemoryLimit, State, WorkersOption, folder
-from flows.commands.spine import Region
+from flows.commands.options import LedgerFile, MemoryLimit, StateDirectory, WorkersOption, folder
+from flows.commands.spine import Jurisdiction
 from flows.commands.tda.options import (
     DataArgument,
     GeographyOption,
@@ -33,7 +33,7 @@ def truth(
     geography: GeographyOption = None,
     quarters: QuartersOption = None,
     totals: TotalsOption = None,
-    region: RegionOption = Region.us,
+    region: RegionOption = Jurisdiction.us,
     only: StateOption = None,
     spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = Kind.optimized,
     product: ProductsOption = None,
@@ -42,7 +42,7 @@ def truth(
         bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
     ] = False,
     ledger: LedgerFile = None,
-    state: State = None,
+    state: StateDirectory = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
     as_json: Json = False,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flows.commands.options import MemoryLimit, State, WorkersOption
-from flows.commands.spine import Region
+from flows.commands.options import MemoryLimit, StateDirectory, WorkersOption
+from flows.commands.spine import Jurisdiction
 from flows.commands.tda.options import (
     DataArgument,
     GeographyOption,
@@ -24,10 +24,10 @@ def validate(
     geography: GeographyOption = None,
     quarters: QuartersOption = None,
     totals: TotalsOption = None,
-    region: RegionOption = Region.us,
+    region: RegionOption = Jurisdiction.us,
     only: StateOption = None,
     product: ProductsOption = None,
-    state: State = None,
+    state: StateDirectory = None,
     workers: WorkersOption = None,
     memory_limit: MemoryLimit = "auto",
     as_json: Json = False,

@@ -14,7 +14,7 @@ from privacy.analyses.comparison_tables import GAMMA, PRODUCTION
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
 from privacy.noise.laws import Definition
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.inputs.level_budgets import Setting, named_level, one_region, read_settings
 from tasks.lifecycle.errors import Refused
 
@@ -40,7 +40,7 @@ class Plan:
     """
 
     source: str
-    region: Region
+    region: Jurisdiction
     definition: Definition
     levels: dict[Level, Fraction]
     gamma: Fraction = GAMMA

@@ -18,7 +18,7 @@ from tasks.detailed_dhca.population_groups import ExactCounts, read_exact_counts
 from tasks.detailed_dhca.published import Estimated, Published, load_kind
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.files import once, open_array, save_arrays
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
@@ -72,7 +72,7 @@ class Accuracy:
     `queries` are those of `levels`, the region's, in the order R.
     """
 
-    region: Region
+    region: Jurisdiction
     runs: int
     coterminous: bool
     levels: tuple[Level, ...]

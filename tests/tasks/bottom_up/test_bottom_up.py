@@ -439,7 +439,7 @@ def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
     assert (run / SECRET).read_bytes() == secret
     assert Ledger(account.ledger).spent("long-form") == dict.fromkeys(DECLARED["states"], Fraction(1, 2))
     (row,) = Ledger(account.ledger).rows("long-form")
-    assert (row.amount, row.state) == (Fraction(1, 2), "reserved")
+    assert (row.amount, row.status) == (Fraction(1, 2), "reserved")
 
 
 def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):
