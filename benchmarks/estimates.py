@@ -49,9 +49,9 @@ def tell_laws() -> None:
             told = []
             for cells in CELLS:
                 of = answers(definition, budget, cells)
-                found = make_estimator(of, None, None)
+                plain = make_estimator(of, None, None)
                 margin = margin_of_error(of.stage_2, cells)
-                told.append(f"{of.deviations[1]:.3f} -> {found.deviation:.3f} ({margin} -> {found.margin})")
+                told.append(f"{of.deviations[1]:.3f} -> {plain.deviation:.3f} ({margin} -> {plain.margin})")
             print(f"{definition:7}{budget:>7}  " + "  ".join(told))
 
 
@@ -61,12 +61,12 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
     print("worst error by the count's, and how often the far margin covers")
     for gamma in (".1", ".2", ".3", ".5", ".7", ".9"):
         of = answers(definition, budget, cells, gamma)
-        found, full = make_estimator(of, 0, None), pool(of)
+        plain, full = make_estimator(of, 0, None), pool(of)
         laws = size_laws(correct(of, ridge=1e-11), 1, margin=full.margin)
         worst = max(one.deviation for one in likely(laws)) / of.deviations[1]
         covered = next(one.covered for one in laws if one.size == 0)
-        deviations = f"{of.deviations[1]:.1f} -> {found.deviation:.1f}"
-        print(f"{gamma:>4} {found.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")
+        deviations = f"{of.deviations[1]:.1f} -> {plain.deviation:.1f}"
+        print(f"{gamma:>4} {plain.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")
 
 
 def simulate(params: str, data: str, runs: int, region: Jurisdiction) -> pd.DataFrame:
@@ -78,9 +78,9 @@ def simulate(params: str, data: str, runs: int, region: Jurisdiction) -> pd.Data
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):
                 out = Path(folder) / f"out/{number}"
-                found = measure_accuracy(run, Workers(client), params, data, region, out, runs=1, estimates=True)
-                assert found is not None, "the region has no block"
-                gains = make_report(found).gains()
+                measured = measure_accuracy(run, Workers(client), params, data, region, out, runs=1, estimates=True)
+                assert measured is not None, "the region has no block"
+                gains = make_report(measured).gains()
                 told.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))
         return summary(run, pd.concat(told))
 

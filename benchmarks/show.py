@@ -136,15 +136,15 @@ def measure(release: Path, answers: int) -> dict[str, object]:
     server = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+/", line := server.stderr.readline())):
+        while not (url := re.search(r"http://127\.0\.0\.1:\d+/", line := server.stderr.readline())):
             if not line:
                 raise SystemExit("das show ended")
-        ask(found[0])
+        ask(url[0])
         first = time.perf_counter() - start
         process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
         for kind, address in addresses(release, answers):
             before, used = time.perf_counter(), sum(process.cpu_times()[:2])
-            ask(found[0] + address)
+            ask(url[0] + address)
             seconds.setdefault(kind, []).append(time.perf_counter() - before)
             busy.append(sum(process.cpu_times()[:2]) - used)
             most = max(most, process.memory_full_info().uss)

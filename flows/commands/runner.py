@@ -170,13 +170,13 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     from flows.reports.curator import findings_table, load_findings
     from tasks.inputs.findings import has_errors
 
-    found = load_findings(settings.directory)
-    if not has_errors(found):
+    findings = load_findings(settings.directory)
+    if not has_errors(findings):
         return []
     if not as_json:
-        out.print(findings_table(found))
+        out.print(findings_table(findings))
     err.print(f"The values are in the curator's report: {settings.directory / 'findings.json'}")
-    return found
+    return findings
 
 
 def _go_on(settings: RunSettings) -> str:

@@ -53,12 +53,12 @@ def show(
     from flows.reports.show.names import read_names, write_names
     from flows.reports.show.scope import Scope
 
-    found = read_names(names or [])
-    if keep_names and not found:
+    given_names = read_names(names or [])
+    if keep_names and not given_names:
         raise Refused("--keep-names keeps what --names gives, and that is nothing")
-    shown = open_release(release, found, params, Scope.named(part) if part else None)
+    shown = open_release(release, given_names, params, Scope.named(part) if part else None)
     if keep_names:
-        err.print(f"wrote {write_names(release, found)}; the release itself is as it was", soft_wrap=True)
+        err.print(f"wrote {write_names(release, given_names)}; the release itself is as it was", soft_wrap=True)
     check = Check(release, shown.manifest["files"])
     if export is not None:
         _export(shown, check, export)
@@ -98,12 +98,12 @@ def _print(
         raise Refused(str(error)) from None
     columns, rows = shown.rows(view)
     if form is Format.csv:
-        found = [
+        texts = [
             TextTable(view.title, columns, [["" if value is None else str(value) for value in row] for row in rows])
         ]
     else:
-        found = tables(view, columns, rows, _notes(shown, view))
-    report({**asdict(view), "changed": check.changed}, found, form, as_json=as_json)
+        texts = tables(view, columns, rows, _notes(shown, view))
+    report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
 def _asked(shown: Shown, region: str | None, iteration: str | None) -> dict[str, str]:

@@ -62,7 +62,7 @@ def tune(
     plan = plan.without(off or [])
     if total is not None:
         plan = plan.scaled(fraction(total, "total"))
-    found = answers(plan)
+    answered = answers(plan)
     if html is not None:
         from flows.reports.tuning.page import page
 
@@ -71,7 +71,7 @@ def tune(
         from flows.reports.tuning.workbook import workbook
 
         _write(xlsx, workbook(plan))
-    report(found, tables(found), form, as_json=as_json)
+    report(answered, tables(answered), form, as_json=as_json)
 
 
 def _write(path: Path, content: bytes) -> None:

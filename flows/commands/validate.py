@@ -36,9 +36,9 @@ def validate(
     from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.workers import Workers
 
-    parameters, found = read_parameters(params)
+    parameters, findings = read_parameters(params)
     if parameters is None:
-        found += check_data_alone(data)
+        findings += check_data_alone(data)
     base, reports = new_run_id("validate"), []
     settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions if parameters else ():
@@ -52,16 +52,16 @@ def validate(
                 shutil.rmtree(run.path)
                 raise
             reports.append(run.path)
-        found += load_findings(run)
+        findings += load_findings(run)
         if run.path not in reports:
             shutil.rmtree(run.path)
-    found = list(dict.fromkeys(found))  # both regions read the same parameter files
+    findings = list(dict.fromkeys(findings))  # both regions read the same parameter files
     show(
-        {"valid": not has_errors(found), "findings": findings_data(found), "reports": reports},
-        lambda: findings_table(found) if found else "[green]No findings.[/]",
+        {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
+        lambda: findings_table(findings) if findings else "[green]No findings.[/]",
         as_json=as_json,
     )
     if not as_json and reports:
         out.print("The values are in the curator's report:", *(f"  {path}/findings.json" for path in reports), sep="\n")
-    if has_errors(found):
+    if has_errors(findings):
         raise Refused("the input does not pass validation")

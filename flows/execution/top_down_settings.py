@@ -115,5 +115,5 @@ class TopDownSettings(RunSettings):
 def _records(data: str, name: str) -> str:
     """The file of a product's records: Parquet where there is one, else text."""
     filesystem, folder = locate(data)
-    found = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
-    return found[0] if found else f"{data}/{name}.txt"
+    present = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
+    return present[0] if present else f"{data}/{name}.txt"

@@ -58,11 +58,11 @@ def save_sets(
     """
     path = listed if enabled else None
     with unchanged([path] if path else []):
-        found = find_sets(run, region, path) if enabled else {}
+        sets = find_sets(run, region, path) if enabled else {}
         read = digest_file(path) if path else None
     if path and digest not in (None, read):
         raise Refused(f"{path} changed while it was read")
-    save_object(run.coterminous_path, found)
+    save_object(run.coterminous_path, sets)
 
 
 def find_sets(run: DetailedRun, region: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
@@ -136,9 +136,9 @@ def _listed_pairs(
     path: str, geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
-    table, found = read_table(path, "the list", LIST_COLUMNS)
-    if table is None or found:
-        raise Refused(f"{path}: {found[0].rule}")
+    table, findings = read_table(path, "the list", LIST_COLUMNS)
+    if table is None or findings:
+        raise Refused(f"{path}: {findings[0].rule}")
     numbers = {
         (name, region_id): number + offset
         for name, offset in zip(region_types, offsets, strict=False)

@@ -47,14 +47,14 @@ def details_of(run: DetailedRun, level: Level) -> dict[int, Detail]:
     queries = load_queries(run, level)
     thresholds = run.parameters.configuration.thresholds[level]
     ends = (None, *(None if threshold >= NEVER else threshold for threshold in thresholds), None)
-    found = {}
+    details = {}
     for detail in (TOTAL, AGE4, AGE9, AGE23):
         low, high = ends[detail], ends[detail + 1]
         never = detail > TOTAL and low is None
         if not never and (low is None or high is None or low < high):
             answers = Answers(queries.law("stage_1"), queries.law("stage_2"), int(WIDTHS[detail]))
-            found[detail] = Detail(answers, low, high)
-    return found
+            details[detail] = Detail(answers, low, high)
+    return details
 
 
 def make_estimators(run: DetailedRun, workers: Workers, region: Jurisdiction) -> None:
@@ -84,11 +84,11 @@ def _distinct(run: DetailedRun, region: Jurisdiction) -> list[Detail]:
 
 def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
     """The variance of the estimate of a total away from thresholds, by detail; nan where no group has the detail."""
-    found = np.full(len(WIDTHS), np.nan)
-    found[-1] = load_queries(run, level).law("total_only").variance()
+    by_width = np.full(len(WIDTHS), np.nan)
+    by_width[-1] = load_queries(run, level).law("total_only").variance()
     for detail, estimator in load_estimators(run, level).items():
-        found[detail] = estimator.variance
-    return found
+        by_width[detail] = estimator.variance
+    return by_width
 
 
 def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:

@@ -145,9 +145,9 @@ def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
     for one, parts in equalities(run, level).items():
         rows = np.flatnonzero(position == one)
         of_parts = region[rows][:, None] * len(load_domain(run, below).iterations) + np.array(parts)
-        found = pooled_totals(run, below, of_parts.ravel())
-        summed = found.total.reshape(of_parts.shape).sum(axis=1)
-        variance = variances(run, below)[found.detail].reshape(of_parts.shape).sum(axis=1)
+        of_level_below = pooled_totals(run, below, of_parts.ravel())
+        summed = of_level_below.total.reshape(of_parts.shape).sum(axis=1)
+        variance = variances(run, below)[of_level_below.detail].reshape(of_parts.shape).sum(axis=1)
         own = variances(run, level)[pooled.detail[rows]]
         total[rows] = combine(pooled.total[rows], own, summed, variance)
         margin[rows] = combined_margin(combined_variance(own, variance))
@@ -168,9 +168,9 @@ def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
         rows = np.flatnonzero((pooled.detail == TOTAL) & (position_above[position] >= 0))
         of = region_above[region[rows]] * len(above.iterations) + position_above[position[rows]]
         unique, back = np.unique(of, return_inverse=True)
-        found = pooled_totals(run, ancestor, unique)
+        of_ancestor = pooled_totals(run, ancestor, unique)
         most = np.full(len(WIDTHS), np.iinfo(np.int64).max)
         for detail, value in critical_values(run, level, ancestor).items():
             most[detail] = value
-        dropped[rows] |= pooled.total[rows] - found.total[back] > most[found.detail[back]]
+        dropped[rows] |= pooled.total[rows] - of_ancestor.total[back] > most[of_ancestor.detail[back]]
     return dropped

@@ -39,10 +39,10 @@ LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would
 def locate(path: str) -> tuple[Any, str]:
     """Return the file system of a path or URL, and the path on it. Raises Refused where no library here serves it."""
     try:
-        found: tuple[Any, str] = fsspec.url_to_fs(path)
+        located: tuple[Any, str] = fsspec.url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise Refused(f"{path}: {error}") from None
-    return found
+    return located
 
 
 def locate_file(path: str) -> tuple[Any, str]:

@@ -135,7 +135,7 @@ class Iterations:
 def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
     """Read and check the four parameter files; None where a finding is an error."""
     tables: dict[str, pa.Table] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for file, columns in (
         (CODES_FILE, ("RACE_ETH_CODE", "RACE_ETH_NAME")),
         (RACE_FILE, RACE_COLUMNS),
@@ -143,18 +143,18 @@ def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
         (MAPPING_FILE, MAPPING_COLUMNS),
     ):
         table, faults = read_table(f"{params.rstrip('/')}/{file}", file, columns)
-        found += faults
+        findings += faults
         if table is not None:
             tables[file] = table
-            found += _check_values(file, table)
-    if len(tables) < 4 or has_errors(found):
-        return None, found
-    found += _check_across(tables)
-    if has_errors(found):
-        return None, found
+            findings += _check_values(file, table)
+    if len(tables) < 4 or has_errors(findings):
+        return None, findings
+    findings += _check_across(tables)
+    if has_errors(findings):
+        return None, findings
     iterations = _build(tables)
-    found += list(_differing_hierarchies(iterations))
-    return iterations, found
+    findings += list(_differing_hierarchies(iterations))
+    return iterations, findings
 
 
 def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:

@@ -91,12 +91,12 @@ def read_parameter_files(path: Path) -> tuple[Configuration, Iterations | None]:
         text = read_text(file)
     except OSError as error:
         raise Refused(f"{file} cannot be read: {why(error)}") from None
-    configuration, found = parse_configuration(text)
+    configuration, findings = parse_configuration(text)
     iterations = None
     if configuration and path.is_dir():
-        iterations, found = read_iterations(str(path))
-    faults = [finding for finding in found if not finding.warning]
-    if configuration is None or has_errors(found):
+        iterations, findings = read_iterations(str(path))
+    faults = [finding for finding in findings if not finding.warning]
+    if configuration is None or has_errors(findings):
         raise Refused(
             f"{file if configuration is None else path}: {faults[0].column} {faults[0].rule}".replace(":  ", ": ")
         )

@@ -109,8 +109,8 @@ def _exact(allocation: Allocation) -> dict[str, object]:
 
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     """The noise of a query group in a geounit with this share (paper, Theorem 3)."""
-    found = parameter(allocation, share, alpha)
-    return DiscreteGaussian(found) if allocation.mechanism == "zcdp" else TwoSidedGeometric(found)
+    noise_parameter = parameter(allocation, share, alpha)
+    return DiscreteGaussian(noise_parameter) if allocation.mechanism == "zcdp" else TwoSidedGeometric(noise_parameter)
 
 
 def asked_digest(design: Design, files: Mapping[str, str]) -> str:

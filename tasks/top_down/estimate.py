@@ -69,8 +69,8 @@ def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) ->
     if read_drawing(run) is not None:
         raise Failed("estimate: only a truth takes exact counts")
     exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
-    found = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
-    save_histograms(run.estimates_folder(product, state, level) / FIRST, found)
+    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
 
 
 def runs(spine: Spine, above: str, below: str, most: int) -> list[tuple[int, int]]:
@@ -139,13 +139,13 @@ def _estimate_down(
     def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
         parents = load_estimates(run, product, state, above, first, last)
         known = saved_below(run, product, state, parents)
-        found: list[Estimates] = []
+        estimates: list[Estimates] = []
         solves: list[Solve] = []
         while plan.spine.levels[parents.level] != below:
             parents, more = engine.estimate_children(plan, parents, measure, known)
-            found.append(parents)
+            estimates.append(parents)
             solves += more
-        return found, solves
+        return estimates, solves
 
     _once(run, product, state, below, first, make)
 
@@ -172,8 +172,8 @@ def _make(
 ) -> None:
     measuring = open_measuring(run, product, state)
     plan = measuring.plan
-    found, solves = make(plan, measuring)
-    for estimates in found:
+    of_levels, solves = make(plan, measuring)
+    for estimates in of_levels:
         folder = run.estimates_folder(product, state, plan.spine.levels[estimates.level])
         save_histograms(folder / f"{estimates.first:07d}", estimates)
     save_object(solves_at, solves)

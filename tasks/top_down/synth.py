@@ -130,13 +130,13 @@ def synthesize(
         for state in codes:
             of = geography.take(geography.state == state)
             rng = np.random.default_rng([seed, state])
-            found = living_quarters(populations(of, rng), in_aian(of, settings), rng)
-            _declare(declared, of, found.facilities)
-            units += _write_units(quarters_out, of, found)
+            quarters = living_quarters(populations(of, rng), in_aian(of, settings), rng)
+            _declare(declared, of, quarters.facilities)
+            units += _write_units(quarters_out, of, quarters)
             totals[state] = 0
             for county in np.unique(of.county).tolist():
                 rows = np.flatnonzero(of.county == county)
-                part = _part(found, rows)
+                part = _part(quarters, rows)
                 people = draw_persons(of.take(rows), part, in_aian(of.take(rows), settings), (seed, county))
                 persons.write(of.geocode[rows][people[0]], _person_values(people[1]))
                 totals[state] += len(people[0])
@@ -252,8 +252,8 @@ def _draw(rng: np.random.Generator, bounds: FloatArray, row: IntArray) -> IntArr
     width = bounds.shape[1]
     line = (bounds / bounds[:, -1:] + np.arange(len(bounds))[:, None]).ravel()
     at = np.searchsorted(line, row + rng.random(len(row)), side="right")
-    found: IntArray = np.clip(at - row * width, 0, width - 1)
-    return found
+    cell: IntArray = np.clip(at - row * width, 0, width - 1)
+    return cell
 
 
 def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: Any) -> IntArray:
@@ -261,8 +261,8 @@ def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: A
     head = np.full(int(household.max(initial=-1)) + 1, -1)
     head[household[::-1]] = np.arange(len(household))[::-1]
     of_household = np.asarray(own, np.int64)[head[household]]
-    found: IntArray = np.where(rng.random(len(household)) < chance, of_household, own)
-    return found
+    shared: IntArray = np.where(rng.random(len(household)) < chance, of_household, own)
+    return shared
 
 
 class _Records:
@@ -311,10 +311,10 @@ def _words(words: Sequence[str], at: IntArray) -> pa.Array:
     return pa.array(words).take(pa.array(at))
 
 
-def _write_units(records: _Records, geography: Geography, found: Quarters) -> int:
+def _write_units(records: _Records, geography: Geography, quarters: Quarters) -> int:
     """Write occupied, vacant and group quarters of every block."""
     counts = np.column_stack(
-        [found.occupied, found.facilities[:, 0] - found.occupied, found.facilities[:, 1:].sum(axis=1)]
+        [quarters.occupied, quarters.facilities[:, 0] - quarters.occupied, quarters.facilities[:, 1:].sum(axis=1)]
     )
     slot = np.repeat(np.arange(counts.size), counts.ravel())
     status = slot % 3

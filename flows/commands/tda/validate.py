@@ -69,14 +69,14 @@ def validate(
             check_input(run, Workers(client, report), settings.tables, settings.design())
     except Refused as error:
         refused = error
-    found = load_findings(run)
-    if not has_errors(found):
+    findings = load_findings(run)
+    if not has_errors(findings):
         shutil.rmtree(run.path, ignore_errors=True)
         if refused is not None:  # of the data as a whole, as a mark that does not cover it
             raise refused
     show(
-        {"valid": refused is None, "findings": findings_data(found), "reports": [run.path] if refused else []},
-        lambda: findings_table(found) if found else "[green]No findings.[/]",
+        {"valid": refused is None, "findings": findings_data(findings), "reports": [run.path] if refused else []},
+        lambda: findings_table(findings) if findings else "[green]No findings.[/]",
         as_json=as_json,
     )
     if refused is not None:

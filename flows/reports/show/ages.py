@@ -49,12 +49,12 @@ def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequ
 
 def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
     """A table in coarser ages: each sum of cells with the margin of the sum."""
-    found = [cell for cell in cells if cell.start is None]
+    whole = [cell for cell in cells if cell.start is None]
     for start, end in ages:
         for sex in SEXES:
             count, number = _between(cells, sex, start, end)
-            found.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
-    return found
+            whole.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
+    return whole
 
 
 def _ages(shape: str) -> list[tuple[int, int]]:

@@ -46,12 +46,12 @@ def no_region(release: Release, region: Region) -> str:
 
 def regions_above(release: Release, region: Region) -> list[Region]:
     """What a region lies in, the nearest first."""
-    found = []
+    above = []
     while (parent := region.parent) is not None:
         if parent in release.regions:
-            found.append(parent)
+            above.append(parent)
         region = parent
-    return found
+    return above
 
 
 def within_words(release: Release, region: Region) -> str:
@@ -89,11 +89,11 @@ def group_told(release: Release, region: Region, of: Iteration, published: Publi
     )
 
 
-def estimate_told(found: tuple[int, int] | None) -> EstimateTold:
+def estimate_told(pooled: tuple[int, int] | None) -> EstimateTold:
     """An estimate in the words of a view."""
-    if found is None:
+    if pooled is None:
         return EstimateTold(None, None, None, None)
-    estimate, margin = found
+    estimate, margin = pooled
     return EstimateTold(estimate, margin, estimate - margin, estimate + margin)
 
 

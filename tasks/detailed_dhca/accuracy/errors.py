@@ -177,7 +177,7 @@ def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64
 
 def gather(run: DetailedRun, levels: Sequence[Level], *, estimates: bool = False) -> Errors:
     """The errors of all levels of a run."""
-    found = Errors.none()
+    errors = Errors.none()
     for place, level in enumerate(levels):
         folder = errors_folder(run, level)
         published = np.asarray(open_array(folder, "published"))
@@ -185,8 +185,8 @@ def gather(run: DetailedRun, levels: Sequence[Level], *, estimates: bool = False
         groups = {"level": place, "size": np.arange(len(LARGEST)), "number": open_array(folder, "groups")}
         tables = ({"level": place, "detail": detail, "size": size, "number": published}, groups)
         counts = [_counts(run, level, place, of) for of in ((COUNT, ESTIMATE) if estimates else (COUNT,))]
-        found = found.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
-    return found
+        errors = errors.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
+    return errors
 
 
 def _counts(run: DetailedRun, level: Level, place: int, of: int) -> pd.DataFrame:

@@ -68,14 +68,14 @@ def measure_accuracy(
     once(sets, lambda: save_object(sets, find_sets(run, region) if coterminous else {}))
     if estimates:
         make_estimators(run, workers, region)
-    found = Errors.none()
+    errors = Errors.none()
     for first in range(0, runs, workers.count):  # as many at once as there are workers: a repetition takes disk
         numbers = range(first, min(first + workers.count, runs))
-        found = found.add(
+        errors = errors.add(
             _repeat(run, workers, region, numbers, out, ledger, coterminous=coterminous, estimates=estimates)
         )
     levels = configuration.levels(region)
-    return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), found)
+    return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), errors)
 
 
 def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
@@ -125,12 +125,12 @@ def _repeat(
     compared = [(number, domain.level, estimates) for domain in domains for number in numbers]
     workers.map("comparison", run, compare_trial, compared)
     workers.map("errors by group", run, write_trial, [(number, region, out) for number in numbers])
-    found = Errors.none()
+    errors = Errors.none()
     for number in numbers:
         trial = trial_directory(run, number)
-        found = found.add(gather(trial, levels, estimates=estimates))
+        errors = errors.add(gather(trial, levels, estimates=estimates))
         shutil.rmtree(trial.path)
-    return found
+    return errors
 
 
 def measure(run: DetailedRun, number: int, level: Level, first: int, last: int, estimates: bool = False) -> None:
