@@ -151,8 +151,8 @@ def measure(release: Path, answers: int) -> dict[str, object]:
     finally:
         server.terminate()
         server.wait()
-    flat = [one for of in seconds.values() for one in of]
-    told = {kind: [round(1000 * median(of)), round(1000 * max(of))] for kind, of in seconds.items()}
+    flat = [time_of_one for times in seconds.values() for time_of_one in times]
+    told = {kind: [round(1000 * median(times)), round(1000 * max(times))] for kind, times in seconds.items()}
     return {
         "groups": sum(pq.read_metadata(path).num_rows for path in (release / "parquet/t1").glob("*.parquet")),
         "first answer, s": round(first, 2),
@@ -184,10 +184,10 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
         return f"{row['REGION_TYPE']}/{row['REGION_ID']}/{row['ITERATION_CODE']}"
 
     for _ in range(answers // 5):
-        one, other = group(), group()
-        kind, region, code = one.split("/")
-        yield "group", f"?view=group/{one}"
-        yield "compare", f"?view=compare&a={one}&b={other}"
+        first, second = group(), group()
+        kind, region, code = first.split("/")
+        yield "group", f"?view=group/{first}"
+        yield "compare", f"?view=compare&a={first}&b={second}"
         yield "region", f"?view=region/{kind}/{region}"
         yield "iteration", f"?view=iteration/{code}"
         yield "find", f"?view=find&q={draw.choice([region, code, 'rhode island', 'county'])}".replace(" ", "+")

@@ -45,7 +45,7 @@ def rhode_island(seed: int = 1) -> State:
     number = {name: table[name].astype(int).to_numpy() for name in ("STATE", "COUNTY", "TRACT", "BLOCK", "POP")}
     code = geocode16(number["STATE"], number["COUNTY"], number["TRACT"], number["BLOCK"])
     tract = np.unique(code // 10**5, return_inverse=True)[1]
-    of, cell, quarters = populate(number["POP"], tract, seed)
+    row, cell, quarters = populate(number["POP"], tract, seed)
     codes = {
         name: table[column].fillna(none).astype(int).to_numpy()
         for name, column, none in (
@@ -63,8 +63,8 @@ def rhode_island(seed: int = 1) -> State:
     spine = bypass(spine, settings).without_root()
     position = np.full(len(code), -1)
     position[np.flatnonzero(universe)[spine.order]] = np.arange(len(geography))
-    ones = np.ones(len(of), np.int64)
-    persons = from_entries(TrueHistograms, 4, 0, position[of], cell, ones, len(geography))
+    ones = np.ones(len(row), np.int64)
+    persons = from_entries(TrueHistograms, 4, 0, position[row], cell, ones, len(geography))
     return State(spine, persons, quarters[universe][spine.order])
 
 

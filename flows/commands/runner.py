@@ -56,9 +56,9 @@ class FlowCommand(Generic[S]):
             _say_left_behind(options)
             todo = begin()
             _keep(todo, options)
-        elif (one := resumed(context, options, self.system)) is not None:
+        elif (again := resumed(context, options, self.system)) is not None:
             _say_left_behind(options)
-            todo = [one]
+            todo = [again]
         else:
             return
         outcomes = []

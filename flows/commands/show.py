@@ -125,7 +125,7 @@ def _asked(shown: Shown, region: str | None, iteration: str | None) -> dict[str,
 def _notes(shown: Shown, view: Any) -> list[str]:
     marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
     status = [view.group.why] if view.view == "group" and view.group.why else []
-    sums = [f"{one.kinds}: {one.sums.verdict}" for one in getattr(view, "children", ()) if one.sums]
+    sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}: {page.total:,} groups in all"] if page and page.pages > 1 else []
     return [*status, *sums, *more, view.reading, *marks]

@@ -20,10 +20,10 @@ def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) ->
         The iteration of that level that the code maps to, -1 for none.
     """
     equalities = {}
-    for one in np.unique(regional[regional >= 0]):
-        parts = np.unique(detailed[regional == one])
-        if parts[0] >= 0 and (regional[np.isin(detailed, parts)] == one).all():
-            equalities[int(one)] = tuple(int(part) for part in parts)
+    for iteration in np.unique(regional[regional >= 0]):
+        parts = np.unique(detailed[regional == iteration])
+        if parts[0] >= 0 and (regional[np.isin(detailed, parts)] == iteration).all():
+            equalities[int(iteration)] = tuple(int(part) for part in parts)
     return equalities
 
 

@@ -117,18 +117,18 @@ def _equal_pairs(
         sizes[name] = np.bincount(region_of[name][inside], minlength=count)
         firsts[name] = np.full(count, NOWHERE)
         firsts[name][region_of[name][inside][::-1]] = inside[::-1]
-    for i, one in enumerate(region_types):
-        for j, other in enumerate(region_types[i + 1 :], start=i + 1):
-            regions = np.flatnonzero(sizes[one])
+    for i, first in enumerate(region_types):
+        for j, second in enumerate(region_types[i + 1 :], start=i + 1):
+            regions = np.flatnonzero(sizes[first])
             if not len(regions):
                 continue
-            candidate = np.full(len(sizes[one]), NOWHERE)
-            candidate[regions] = region_of[other][firsts[one][regions]]
-            inside = region_of[one] != NOWHERE
-            shared = inside & (region_of[other] != NOWHERE) & (region_of[other] == candidate[region_of[one]])
-            both = np.bincount(region_of[one][shared], minlength=len(sizes[one]))
+            candidate = np.full(len(sizes[first]), NOWHERE)
+            candidate[regions] = region_of[second][firsts[first][regions]]
+            inside = region_of[first] != NOWHERE
+            shared = inside & (region_of[second] != NOWHERE) & (region_of[second] == candidate[region_of[first]])
+            both = np.bincount(region_of[first][shared], minlength=len(sizes[first]))
             regions = regions[candidate[regions] != NOWHERE]
-            same = (both[regions] == sizes[one][regions]) & (both[regions] == sizes[other][candidate[regions]])
+            same = (both[regions] == sizes[first][regions]) & (both[regions] == sizes[second][candidate[regions]])
             yield regions[same] + offsets[i], candidate[regions[same]] + offsets[j]
 
 

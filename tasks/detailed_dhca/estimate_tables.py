@@ -66,20 +66,23 @@ def make_estimators(run: DetailedRun, workers: Workers, region: Jurisdiction) ->
 def save_estimator(run: DetailedRun, region: Jurisdiction, number: int) -> None:
     """Make one of the estimators."""
     path = run.estimator_path(number)
-    of = _distinct(run, region)[number]
-    once(path, lambda: save_object(path, make_estimator(of.answers, of.low, of.high)))
+    made_for = _distinct(run, region)[number]
+    once(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
 
 
 def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
     """The estimators of a level, by detail."""
-    numbers = {of: number for number, of in enumerate(_distinct(run, level.region))}
-    return {detail: load_object(run.estimator_path(numbers[of])) for detail, of in details_of(run, level).items()}
+    numbers = {made_for: number for number, made_for in enumerate(_distinct(run, level.region))}
+    return {
+        detail: load_object(run.estimator_path(numbers[made_for]))
+        for detail, made_for in details_of(run, level).items()
+    }
 
 
 def _distinct(run: DetailedRun, region: Jurisdiction) -> list[Detail]:
     """What estimators are made for, one number each."""
     levels = run.parameters.configuration.levels(region)
-    return list(dict.fromkeys(of for level in levels for of in details_of(run, level).values()))
+    return list(dict.fromkeys(made_for for level in levels for made_for in details_of(run, level).values()))
 
 
 def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
@@ -104,9 +107,9 @@ def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
     maps = parameters.iterations.granularity(level).maps
     own, parts = (load_domain(run, each).iterations for each in (level, below))
     return {
-        int(np.searchsorted(own, one)): tuple(np.searchsorted(parts, of).tolist())
+        int(np.searchsorted(own, whole)): tuple(np.searchsorted(parts, summands).tolist())
         for kind in kinds
-        for one, of in find_equalities(maps[kind, 1], maps[kind, 2]).items()
+        for whole, summands in find_equalities(maps[kind, 1], maps[kind, 2]).items()
     }
 
 

@@ -111,7 +111,7 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
     parts = load_domain(run, Level(level.region_type, 2)).iteration_codes if sums else ()
     return {
         "details": details,
-        "sums": {codes[one]: [parts[part] for part in of] for one, of in sums.items()},
+        "sums": {codes[whole]: [parts[part] for part in summands] for whole, summands in sums.items()},
         "critical_values": {
             str(ancestor): {DETAILS[detail]: value for detail, value in critical_values(run, level, ancestor).items()}
             for ancestor in ancestors(run, level)
@@ -145,7 +145,7 @@ def _coterminous(run: DetailedRun, region: Jurisdiction) -> list[list[str]]:
     members: dict[int, list[str]] = {}
     sets = load_object(run.coterminous_path)
     for region_type in REGION_TYPES[region]:
-        for number, of in enumerate(sets.get(region_type, ())):
-            if of >= 0:
-                members.setdefault(int(of), []).append(f"{region_type} {ids[region_type][number]}")
+        for number, set_number in enumerate(sets.get(region_type, ())):
+            if set_number >= 0:
+                members.setdefault(int(set_number), []).append(f"{region_type} {ids[region_type][number]}")
     return [members[number] for number in sorted(members)]

@@ -165,9 +165,9 @@ class ExactCounts:
         """Persons of the chosen groups by sex and the age bins of a detail: len(chosen) x (2 x bins)."""
         slot = np.full(self.groups, -1, np.int64)
         slot[chosen] = np.arange(len(chosen))
-        of = slot[self.group]
-        inside = of >= 0
-        cells = _add_up(of[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
+        slots = slot[self.group]
+        inside = slots >= 0
+        cells = _add_up(slots[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
         bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a run of age23 bins
         by_sex = cells.reshape(len(chosen), 2, CELLS // 2)
         return np.add.reduceat(by_sex, bins, axis=2).reshape(len(chosen), 2 * len(bins))

@@ -94,7 +94,10 @@ class Granularity:
         """What the maps say of one level, for its stability."""
         alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
         reach = max(
-            (len(np.unique(combination[(alone == one) & (combination >= 0)])) for one in np.unique(alone[alone >= 0])),
+            (
+                len(np.unique(combination[(alone == race) & (combination >= 0)]))
+                for race in np.unique(alone[alone >= 0])
+            ),
             default=0,
         )
         return IterationCounts(

@@ -99,7 +99,7 @@ def measure_accuracy(
         save_authorization(run, given)
         estimate(run, workers)
         errors = workers.map("compare", run, compare_state, each)
-        measured += [one.assign(seed=seed) for one in errors]
+        measured += [of_spine.assign(seed=seed) for of_spine in errors]
     table = pd.concat(measured, ignore_index=True)
     keys = ["seed", "product", "level", "quantity", "size"]
     summed: pd.DataFrame = table.groupby(keys, as_index=False, sort=False)[["n", "absolute", "signed", "squared"]].sum()
@@ -119,10 +119,10 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> pd.DataF
                 continue  # the state has no such entity
             true, error = (_summed(values, entity, number).ravel() for values in (truth, estimated - truth))
             size = np.searchsorted(SIZES, true, side="right") - 1
-            for of in (ALL, *np.unique(size).tolist()):
-                part = error if of == ALL else error[size == of]
+            for size_class in (ALL, *np.unique(size).tolist()):
+                part = error if size_class == ALL else error[size == size_class]
                 sums = (len(part), np.abs(part).sum(), part.sum(), (part**2).sum())
-                rows.append((product, level, quantity.name, of, *map(int, sums)))
+                rows.append((product, level, quantity.name, size_class, *map(int, sums)))
     return pd.DataFrame(rows, columns=["product", "level", "quantity", "size", "n", "absolute", "signed", "squared"])
 
 

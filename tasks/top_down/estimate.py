@@ -46,12 +46,12 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
     products, states = run.design.products, run.validated.states
     each = [(product, state) for product in products for state in states]
     if is_truth(run):
-        levels = [(*of, level) for of in each for level in run.spine(*of).levels]
+        levels = [(*pair, level) for pair in each for level in run.spine(*pair).levels]
         levels += [(product, US, US) for product in products] * run.validated.nation
         workers.map("estimate states", run, take_exact, levels)
         return
     if run.design.estimator == "gls":
-        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), "County", "Block", BLOCKS_EACH)]
+        pieces = [(*pair, *piece) for pair in each for piece in runs(run.spine(*pair), "County", "Block", BLOCKS_EACH)]
         workers.map("pass up", run, pass_up, pieces)
     if run.validated.nation:
         workers.map("estimate states", run, estimate_nation, [(product,) for product in products])
@@ -60,7 +60,7 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
         ("estimate tracts", estimate_tracts, "County", "Tract", TRACTS_EACH),
         ("estimate blocks", estimate_blocks, "Tract", "Block", BLOCKS_EACH),
     ):
-        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), above, below, most)]
+        pieces = [(*pair, *piece) for pair in each for piece in runs(run.spine(*pair), above, below, most)]
         workers.map(wave, run, function, pieces)
 
 

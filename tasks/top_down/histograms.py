@@ -164,8 +164,8 @@ def sum_nation(run: TopDownRun, product: ProductName) -> None:
         [load_histograms(run.counts_folder(product, state, "State"), TrueHistograms) for state in run.validated.states]
     )
     save_histograms(run.counts_folder(product, US, "State"), parts)
-    one = np.zeros(len(parts.cell), np.int64)
-    save_histograms(folder, from_entries(TrueHistograms, 0, 0, one, parts.cell, parts.count, 1))
+    first_row = np.zeros(len(parts.cell), np.int64)
+    save_histograms(folder, from_entries(TrueHistograms, 0, 0, first_row, parts.cell, parts.count, 1))
 
 
 assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)

@@ -128,17 +128,17 @@ def synthesize(
     ):
         declared.write(",".join(("tabblk", *QUARTERS)) + "\n")
         for state in codes:
-            of = geography.take(geography.state == state)
+            in_state = geography.take(geography.state == state)
             rng = np.random.default_rng([seed, state])
-            quarters = living_quarters(populations(of, rng), in_aian(of, settings), rng)
-            _declare(declared, of, quarters.facilities)
-            units += _write_units(quarters_out, of, quarters)
+            quarters = living_quarters(populations(in_state, rng), in_aian(in_state, settings), rng)
+            _declare(declared, in_state, quarters.facilities)
+            units += _write_units(quarters_out, in_state, quarters)
             totals[state] = 0
-            for county in np.unique(of.county).tolist():
-                rows = np.flatnonzero(of.county == county)
+            for county in np.unique(in_state.county).tolist():
+                rows = np.flatnonzero(in_state.county == county)
                 part = _part(quarters, rows)
-                people = draw_persons(of.take(rows), part, in_aian(of.take(rows), settings), (seed, county))
-                persons.write(of.geocode[rows][people[0]], _person_values(people[1]))
+                people = draw_persons(in_state.take(rows), part, in_aian(in_state.take(rows), settings), (seed, county))
+                persons.write(in_state.geocode[rows][people[0]], _person_values(people[1]))
                 totals[state] += len(people[0])
             told(codes.index(state) + 1, len(codes))
     (out / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
@@ -168,16 +168,18 @@ def living_quarters(population: IntArray, native: Any, rng: np.random.Generator)
     facilities, residents = np.zeros((blocks, TYPES), np.int64), np.zeros((blocks, TYPES), np.int64)
     left = population.copy()
     scale = blocks / RI_BLOCKS
-    for of in FACILITIES:
+    for facility in FACILITIES:
         room = (left * rng.uniform(0.4, 0.97, blocks)).astype(np.int64)
-        fits = np.flatnonzero((room >= of.fewest) & (facilities[:, of.kind] == 0))
-        if of.among:
-            fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(of.among * scale))]
-        chosen = rng.choice(fits, min(len(fits), max(1, round(of.blocks * scale))), replace=False)
-        sizes = np.exp(rng.uniform(np.log(of.fewest), np.log(of.most), (len(chosen), of.each))).sum(axis=1)
-        facilities[chosen, of.kind] = of.each
-        residents[chosen, of.kind] = np.maximum(of.each, np.minimum(sizes.astype(np.int64), room[chosen]))
-        left -= residents[:, of.kind]
+        fits = np.flatnonzero((room >= facility.fewest) & (facilities[:, facility.kind] == 0))
+        if facility.among:
+            fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(facility.among * scale))]
+        chosen = rng.choice(fits, min(len(fits), max(1, round(facility.blocks * scale))), replace=False)
+        sizes = np.exp(rng.uniform(np.log(facility.fewest), np.log(facility.most), (len(chosen), facility.each))).sum(
+            axis=1
+        )
+        facilities[chosen, facility.kind] = facility.each
+        residents[chosen, facility.kind] = np.maximum(facility.each, np.minimum(sizes.astype(np.int64), room[chosen]))
+        left -= residents[:, facility.kind]
     occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
     empty = (population == 0) & (rng.random(blocks) < ONLY_VACANT)
     vacant = np.where(occupied > 0, np.rint(VACANT * occupied), empty * (1 + rng.poisson(0.6, blocks)))
@@ -296,7 +298,7 @@ class _Records:
 
 
 def _person_values(cell: IntArray) -> dict[str, pa.Array]:
-    axes = {axis: of[cell] for axis, of in PERSONS.coordinates.items()}
+    axes = {axis: coordinate[cell] for axis, coordinate in PERSONS.coordinates.items()}
     domain = DOMAINS["persons"]
     return {
         "RTYPE": _words(domain["RTYPE"], (axes["hhgq"] > 0).astype(np.int64)),

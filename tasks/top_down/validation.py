@@ -256,8 +256,8 @@ def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Valida
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
         for product in design.products:
-            of: Records = load_object(run / records_name(product))
-            records[product] = digest_file(of.file.path)
+            counted: Records = load_object(run / records_name(product))
+            records[product] = digest_file(counted.file.path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
             raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
     return validated

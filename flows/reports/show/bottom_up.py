@@ -107,7 +107,9 @@ class BottomUp:
         """The columns and rows of a view's table."""
         if isinstance(view, Tables):
             columns = ["TABLE", "BY", "ROWS", "LEAST_MOE", "MOST_MOE"]
-            return columns, [[one.name, one.words, one.rows, one.least_margin, one.most_margin] for one in view.tables]
+            return columns, [
+                [table.name, table.words, table.rows, table.least_margin, table.most_margin] for table in view.tables
+            ]
         return [*view.columns, "COUNT", "MOE"], [list(row) for row in view.rows]
 
     def warm(self) -> None:

@@ -108,7 +108,7 @@ def iterations_named(release: Release, text: str) -> list[str]:
     wanted = words_of(text)
     if not wanted:
         return []
-    matching = [code for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")]
+    matching = [code for code, iteration in release.iterations.items() if matches(wanted, f"{code} {iteration.name}")]
     return [code for code in matching if words_of(release.iterations[code].name) == wanted] or matching
 
 
