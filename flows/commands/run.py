@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flows.commands.inputs import checked_parameters
-from flows.commands.options import RunOptions, folder, with_run_options
+from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
 
-@with_run_options
+@with_options
 def run(
     context: typer.Context,
     params: Annotated[str | None, typer.Argument(help="Parameters directory (path or URL).")] = None,

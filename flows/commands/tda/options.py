@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,13 +61,29 @@ ProductsOption = Annotated[
 ]
 
 
-def settings_of(**values: Any) -> TopDownSettings:
-    """Return the settings of a run from what a person typed; what is None keeps its default. Raises Refused."""
-    from flows.execution.top_down_settings import TopDownSettings
+@dataclass(frozen=True)
+class InputOptions:
+    """The files that a run reads beside its records, and which part of them."""
 
-    return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})
+    geography: GeographyOption = None
+    quarters: QuartersOption = None
+    totals: TotalsOption = None
+    region: RegionOption = Jurisdiction.us
+    only: StateOption = None
+    product: ProductsOption = None
 
+    def settings(self, data: str | None, out: str, **values: Any) -> TopDownSettings:
+        """Return the settings of a run; what is None keeps its default. Raises Refused."""
+        from flows.execution.top_down_settings import TopDownSettings
 
-def names(chosen: list[ProductOption] | None) -> tuple[str, ...] | None:
-    """Return the products chosen, None for all."""
-    return tuple(product.value for product in chosen) if chosen else None
+        values |= {
+            "data": data,
+            "out": out,
+            "geography": self.geography,
+            "quarters": self.quarters,
+            "totals": self.totals,
+            "region": self.region.value,
+            "states": tuple(self.only or ()),
+            "products": tuple(product.value for product in self.product) if self.product else None,
+        }
+        return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})
