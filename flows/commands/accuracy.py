@@ -25,7 +25,7 @@ def accuracy(
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Make estimates as well, and show them beside the counts.")
+        bool, typer.Option("--estimates", help="Also make estimates, and show them beside the counts.")
     ] = False,
     *,
     options: ExactOptions,

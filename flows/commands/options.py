@@ -84,7 +84,9 @@ LedgerFile = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Worker processes on this machine.", show_default="cores")
 ]
-MemoryLimit = Annotated[str, typer.Option(help="Memory of all processes together, as 6GiB.", callback=_memory_limit)]
+MemoryLimit = Annotated[
+    str, typer.Option(help="Memory of all processes together, for example 6GiB.", callback=_memory_limit)
+]
 
 
 @dataclass(frozen=True)

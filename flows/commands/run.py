@@ -32,7 +32,8 @@ def run(
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
     coterminous_list: Annotated[str | None, typer.Option(help="Further sets: SET|REGION_TYPE|REGION_ID.")] = None,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Release estimates from both noisy answers as well: smaller errors.")
+        bool,
+        typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
     ] = False,
     spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
     blocks_each: Annotated[int | None, typer.Option(min=1, help="Blocks in a partition; no effect on results.")] = None,

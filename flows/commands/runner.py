@@ -180,4 +180,4 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
 
 
 def _go_on(settings: RunSettings) -> str:
-    return f"nothing is lost, go on with: {settings.resume}"
+    return f"nothing is lost; continue with: {settings.resume}"

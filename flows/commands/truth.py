@@ -22,7 +22,7 @@ def truth(
         Path, typer.Argument(metavar="OUT", help="Where the tables go, as OUT/us and OUT/pr.", callback=folder)
     ],
     curator: Annotated[
-        bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
+        bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
     ] = False,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = False,
     *,
@@ -44,7 +44,7 @@ def truth(
     base, made = new_run_id("truth"), {}
     for region in parameters.configuration.regions:
         run = DetailedRun(options.home / "runs" / f"{base}-{region}")
-        stopped = interruptible(f"interrupted; of {region.upper()} nothing is left", partial(end_truth, run))
+        stopped = interruptible(f"interrupted; nothing of {region.upper()} is left", partial(end_truth, run))
         try:
             with stopped, options.working(run, f"Truth of {region.upper()}") as workers:
                 made[region] = release_truth(

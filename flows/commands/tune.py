@@ -27,7 +27,8 @@ def tune(
         str | None, typer.Option(help="Target margin as a share of the average count.  [default: 0.1]")
     ] = None,
     chance: Annotated[
-        str | None, typer.Option(help="That a group of size 0 is suppressed, from 0.5.  [default: 0.9999]")
+        str | None,
+        typer.Option(help="Probability that a group of size 0 is suppressed, at least 0.5.  [default: 0.9999]"),
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
     region: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,

@@ -45,10 +45,13 @@ class TopDownSettings(RunSettings):
     states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
     nation: bool | None = Field(default=None, description="Measure the US level; by default where all states are.")
     estimator: Estimator = Field(
-        default="topdown", description="topdown, as the 2020 program; gls: a level by what was measured below it, too."
+        default="topdown",
+        description="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level.",
     )
     rounding: Literal["program", "l1"] = "program"
-    microdata: Literal["parquet", "text"] = Field(default="parquet", description="text: a row a record as well.")
+    microdata: Literal["parquet", "text"] = Field(
+        default="parquet", description="text: also as text, one row a record."
+    )
     measurements: bool = Field(default=True, description="Release the noisy measurements.")
 
     @property
@@ -89,7 +92,7 @@ class TopDownSettings(RunSettings):
                 levels = ", ".join(settings[name].levels)
                 raise Refused(f"the allocation of {name} is not for the levels {levels}")
         if self.nation and self.region == "pr":
-            raise Refused("Puerto Rico stands below no nation: its spine begins with itself")
+            raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
         return Design(
             region=self.region,
             kind=self.spine,

@@ -21,10 +21,10 @@ from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.states import check_states
 from privacy.noise.laws import Definition
 
-CHARGED_BEFORE = "this data was charged for as confidential before; its mark of synthetic data is wrong"
+CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic data is wrong"
 RAN_AS_SYNTHETIC = (
-    "this data was run as synthetic before, for which nobody was charged, so it is refused as confidential; "
-    "its mark belongs beside it"
+    "this data was run as synthetic before, when nothing was charged, so it cannot now be run as confidential; "
+    "put its mark back"
 )
 Status = Literal["reserved", "sealed", "released", "abandoned"]
 # An amount as a Fraction writes it, `5` or `1/3`: digits that begin with no 0, perhaps a slash and such digits again.
@@ -429,8 +429,8 @@ def _check_account(database: sqlite3.Connection, request: Request) -> None:
     others = _accounts_of(database, request.input_digest, request.records_digest, request.states) - {request.account}
     if others:
         raise LedgerError(
-            f"this data was charged to another account before, {', '.join(sorted(others))}: neither total would "
-            "bound what is known of its persons; --second-account says that this is meant"
+            f"this data was charged to another account before, {', '.join(sorted(others))}: neither total alone "
+            "would bound the loss of its persons; add --second-account if this is intended"
         )
 
 

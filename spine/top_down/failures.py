@@ -171,5 +171,5 @@ def broken(division: Division, x: IntArray) -> str:
             return "the parts of a state do not have its declared total"
     types = np.searchsorted(division.kind, np.arange(len(division.allowed)))
     if (np.add.reduceat(x, types, axis=0) < division.least).any():
-        return "a group quarters facility is empty"
+        return "a group-quarters facility is empty"
     return ""

@@ -132,7 +132,7 @@ def _open(table: str, domain: Domain) -> Source:
     if missing := [name for name in domain.columns if name not in header]:
         raise Refused(f"{table} has no column {', '.join(missing)}")
     if doubled := [name for name in domain.columns if header.count(name) > 1]:
-        raise Refused(f"{table}: column {', '.join(doubled)} stands twice")
+        raise Refused(f"{table}: column {', '.join(doubled)} appears twice")
     return Source(table, domain, header)
 
 

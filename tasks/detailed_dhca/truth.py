@@ -50,7 +50,9 @@ def release_truth(
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
     if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
-        raise Refused("the data is not marked synthetic: exact counts of it are for its curator (--i-am-the-curator)")
+        raise Refused(
+            "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
+        )
     count_population_groups(run, workers, region)
     for level in run.parameters.configuration.levels(region):
         measure_totals(run, workers, level)

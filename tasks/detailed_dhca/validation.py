@@ -104,7 +104,7 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     validated: Validated = run.validated
     file: PersonFile = run.person_file
     if digest_parameters(params) != run.parameters.digests:
-        raise Refused(f"the parameters of run {run.id} have changed; a new run is a new spend")
+        raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
     try:
         persons = digest_persons(run, workers, find_person_file(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
@@ -113,7 +113,7 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     except OSError as error:
         raise Refused(f"the input of run {run.id} cannot be read: {why(error)}") from None
     if find_person_file(data) != file.path or _input_digest(persons, geography) != validated.input_digest:
-        raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
+        raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated
 
 

@@ -179,7 +179,7 @@ class Configuration(BaseModel):
         """
         budget = self.budgets[level]
         if budget == "Infinity":
-            raise ValueError(f"the budget of {level} is infinite: that is for `das truth` only")
+            raise ValueError(f"the budget of {level} is infinite: only `das truth` takes infinite budgets")
         return budget
 
 

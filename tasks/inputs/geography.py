@@ -88,12 +88,12 @@ def read_geography(data: str, region: Jurisdiction, states: tuple[str, ...]) -> 
     order = np.argsort(blocks, kind="stable")
     repeated = np.zeros(len(blocks), bool)
     repeated[order[1:]] = np.diff(blocks[order]) == 0
-    findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that stand twice", repeated)
+    findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
     if has_errors(findings):
         return None, findings
     present = set(np.array(columns["TABBLKST"].values)[np.unique(columns["TABBLKST"].numbers)].tolist())
     if present and (absent := sorted(set(states) - present)):
-        rule = f"states without a block, which a run is charged to all the same: {absent}"
+        rule = f"states without a block; a run is charged to them all the same: {absent}"
         findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
     encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[region]}
     return (

@@ -178,7 +178,7 @@ def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:
         _, first = np.unique(values, return_index=True)
         repeated = np.ones(len(values), bool)
         repeated[first] = False
-        yield from check_mask(file, table, key, "codes that stand twice", repeated)
+        yield from check_mask(file, table, key, "codes that appear twice", repeated)
     if "LEVEL" in table.column_names:
         level, detailed, coarse = (table[name] for name in ("LEVEL", "DETAILED_ONLY", "COARSE_ONLY"))
         both = pc.and_(pc.equal(detailed, "True"), pc.equal(coarse, "True"))

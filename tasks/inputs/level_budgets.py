@@ -74,7 +74,7 @@ def one_region(levels: Iterable[Level]) -> Jurisdiction:
     """
     regions = {level.region for level in levels}
     if len(regions) != 1:
-        raise Refused("levels of the US and of Puerto Rico are runs of their own" if regions else "there is no level")
+        raise Refused("levels of the US and of Puerto Rico belong to separate runs" if regions else "there is no level")
     return regions.pop()
 
 
@@ -101,7 +101,7 @@ def read_parameter_files(path: Path) -> tuple[Configuration, Iterations | None]:
             f"{file if configuration is None else path}: {faults[0].column} {faults[0].rule}".replace(":  ", ": ")
         )
     if configuration.noiseless:
-        raise Refused(f"{file}: a budget is infinite, so every loss is")
+        raise Refused(f"{file}: a budget is infinite, so every loss is infinite too")
     return configuration, iterations
 
 

@@ -65,7 +65,7 @@ def read_columns(source: str | None) -> Columns | None:
     except OSError as error:
         raise Refused(f"{source} cannot be read: {why(error)}") from error
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{source} is no column mapping: {error}") from error
+        raise Refused(f"{source} is not a column mapping: {error}") from error
 
 
 def read_allocation(source: str | None, budget: str | None, settings: SpineSettings) -> Allocation:

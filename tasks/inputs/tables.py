@@ -21,7 +21,7 @@ DELIMITER = "|"
 PARSE_BYTES = 4 * LONGEST_LINE  # text that the parser takes at a time
 HEADER_BYTES = 65536  # a header is shorter
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-STRAY_RETURN = "a carriage return stands within a line, which only a newline ends"
+STRAY_RETURN = "a line holds a carriage return; only a newline ends a line"
 TOO_LONG = f"a line is longer than {LONGEST_LINE:,} bytes"
 LONG_HEADER = f"the first line, the header, is longer than {HEADER_BYTES:,} bytes"
 LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
@@ -48,7 +48,7 @@ def check_header(
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
     doubled = sorted({name for name in header if list(header).count(name) > 1})
     unknown = [] if more else [name for name in header if name not in columns]
-    for rule, names in (("Columns that stand twice", doubled), ("Unexpected columns found", unknown)):
+    for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
             said = f"{rule}: {shown(names)}" if show else rule
             findings.append(Finding(file, said, first=1, values=kept(names)))

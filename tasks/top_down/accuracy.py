@@ -86,7 +86,7 @@ def measure_accuracy(
     validated = validate(run, workers, tables, design, None)
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
     if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
-        raise Refused("the data is not marked synthetic: errors are reported of synthetic data only")
+        raise Refused("the data is not marked synthetic: errors are reported for synthetic data only")
     build_spines(run, workers)
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)

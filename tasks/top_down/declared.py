@@ -55,7 +55,7 @@ def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None,
     numbers = Column(table[columns[0]]).numbers
     twice = np.ones(len(numbers), bool)
     twice[np.unique(numbers, return_index=True)[1]] = False
-    findings += check_mask(file, table, columns[0], f"rows whose {columns[0]} stands twice", twice)
+    findings += check_mask(file, table, columns[0], f"rows whose {columns[0]} appears twice", twice)
     return (None if has_errors(findings) else table), findings
 
 

@@ -94,7 +94,7 @@ def _person_faults(
             file, geocode, (rule, "GQTYPE_PL"), (here < facilities) & ~((here > 0) & (facilities == 0))
         )
     if int(count.sum()) != blocks.totals[int(state)]:
-        rule = f"state {state} has another number of persons than is declared for it"
+        rule = f"state {state} does not have the number of persons that is declared for it"
         findings.append(Finding(file, rule, "TABBLKST"))
     return findings
 
@@ -108,8 +108,8 @@ def _unit_faults(
     np.add.at(units, (row, (cell == FACILITY).astype(np.int64)), count)
     file = _file(run, "units")
     rules = (
-        ("another number of housing units than is declared", units[:, 0] != quarters[:, HOUSEHOLD]),
-        ("another number of group quarters than is declared", units[:, 1] != quarters[:, 1:].sum(axis=1)),
+        ("not the declared number of housing units", units[:, 0] != quarters[:, HOUSEHOLD]),
+        ("not the declared number of group quarters", units[:, 1] != quarters[:, 1:].sum(axis=1)),
     )
     return [finding for rule, bad in rules for finding in _by_block(file, geocode, (rule, "TABBLK"), bad)]
 

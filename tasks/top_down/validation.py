@@ -251,7 +251,7 @@ def _read_mark(path: str) -> Mark | None:
 def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Validated:
     """Take up a validated run: it goes on from its own counts, if its input is what it was or is gone."""
     if run.tables != tables or run.design.digest() != design.digest():
-        raise Refused(f"run {run.id} began with other files or another design; a new run is a new spend")
+        raise Refused(f"run {run.id} began with other files or another design; a new run spends budget again")
     validated = run.validated
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
@@ -259,7 +259,7 @@ def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Valida
             counted: Records = load_object(run / records_name(product))
             records[product] = digest_file(counted.file.path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
-            raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
+            raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated
 
 

@@ -119,7 +119,7 @@ def test_a_run_goes_on_once_there_is_space(
         assert disks.run() == 3
     out, err = capfd.readouterr()
     assert says.format(disks.ledger.path) in err.splitlines()[-1]
-    assert f"go on with: das run --resume run-us --state {disks.state}" in err.splitlines()[-1]
+    assert f"continue with: das run --resume run-us --state {disks.state}" in err.splitlines()[-1]
     assert "Traceback" not in out + err
     assert not (disks.out / "us").exists()
     disks.mend(name)

@@ -210,7 +210,7 @@ def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(
     noisy = open_array(run / "noisy/final", "count").copy()
     reported = open_array(run / "noisy/final", "reported").copy()
     assert (Path(settings.state) / "runs/r1/secret").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(Refused, match="began with another clip: go on with das bottom-up run --resume r1"):
+    with pytest.raises(Refused, match="began with another clip: continue with das bottom-up run --resume r1"):
         flow.bottom_up(settings.model_copy(update={"clip": True}))
     assert type(settings).load(run) == settings
     place = Path(flow.bottom_up(settings))
@@ -310,7 +310,7 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     command = [sys.executable, "-c", code, "bottom-up", *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 3
-    assert f"go on with: das bottom-up run --resume r1 --state {state}" in ended.stderr
+    assert f"continue with: das bottom-up run --resume r1 --state {state}" in ended.stderr
     assert (state / "runs/r1/bottom-up.json").is_file()
 
 

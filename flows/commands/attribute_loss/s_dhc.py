@@ -27,7 +27,7 @@ def s_dhc(
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
     exceptions: Annotated[
-        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives another.")
+        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives a different one.")
     ] = False,
     delta: Delta = None,
     form: FormatOption = Format.table,

@@ -16,7 +16,9 @@ from flows.reports.terminal import err
 if TYPE_CHECKING:
     from flows.execution.bottom_up_settings import BottomUpSettings
 
-Tolerance = Annotated[str, typer.Option(help="How far a published total may be from the data and count as consistent.")]
+Tolerance = Annotated[
+    str, typer.Option(help="How far a published total may be from the data and still count as consistent.")
+]
 
 
 @with_options

@@ -85,7 +85,7 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
             f"Account {account['account']}: {unit} {shown(account['total'])} in all, "
             f"{shown(account['total'] - most)} left in the state charged most"
         )
-        table = Table("run", unit, "states", "data", "state of the run", "reserved", title=title, title_justify="left")
+        table = Table("run", unit, "states", "data", "status", "reserved", title=title, title_justify="left")
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"

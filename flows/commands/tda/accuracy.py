@@ -21,7 +21,9 @@ from tasks.lifecycle.errors import Refused
 def accuracy(
     data: DataArgument,
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go.", callback=folder)],
-    spine: Annotated[list[Kind] | None, typer.Option(help="Only this spine; repeatable.", show_default="all")] = None,
+    spine: Annotated[
+        list[Kind] | None, typer.Option(help="Only this spine; may be repeated.", show_default="all")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent runs on each spine.")] = 3,
     l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
     *,

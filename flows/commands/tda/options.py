@@ -55,7 +55,9 @@ QuartersOption = Annotated[
     str | None, typer.Option(help="Declared living quarters by block.", show_default="DATA/quarters.csv")
 ]
 TotalsOption = Annotated[str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")]
-StateOption = Annotated[list[int] | None, typer.Option("--only", help="Only this state, by FIPS code; repeatable.")]
+StateOption = Annotated[
+    list[int] | None, typer.Option("--only", help="Only this state, by FIPS code; may be repeated.")
+]
 ProductsOption = Annotated[
     list[ProductOption] | None, typer.Option("--product", help="Only this product.", show_default="persons and units")
 ]

@@ -39,12 +39,15 @@ def run(
     persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     estimator: Annotated[
-        Estimator, typer.Option(help="The 2020 program's, or least squares with all that is measured below a level.")
+        Estimator,
+        typer.Option(
+            help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
+        ),
     ] = Estimator.topdown,
     l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="Microdata also as text, a row a record.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Write microdata as text as well, one row a record.")] = False,
     measurements: Annotated[
-        bool, typer.Option(help="Release the noisy measurements: left out, they are gone for good.")
+        bool, typer.Option(help="Release the noisy measurements: once left out, they are gone for good.")
     ] = True,
     *,
     inputs: InputOptions,

@@ -20,9 +20,9 @@ def truth(
     data: DataArgument,
     release: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go.", callback=folder)],
     spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = Kind.optimized,
-    text: Annotated[bool, typer.Option("--text", help="Microdata also as text, a row a record.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Write microdata as text as well, one row a record.")] = False,
     curator: Annotated[
-        bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
+        bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
     ] = False,
     *,
     inputs: InputOptions,

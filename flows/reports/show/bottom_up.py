@@ -94,7 +94,7 @@ class BottomUp:
                 return self._tables()
             case ["margin", name] if name in self._columns:
                 return self._margin(name, asked)
-        raise NotThere("this address names no table of this release")
+        raise NotThere("this address is not a table of this release")
 
     def csv(self, view: Tables | Margin) -> str:
         """The main table of a view."""

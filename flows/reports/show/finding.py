@@ -23,8 +23,8 @@ def one_region(release: Release, text: str) -> Region:
         return region
     return _only(
         regions_named(release, text),
-        f"no region answers to {text!r}" + ("" if release.names else "; --names gives regions their names"),
-        f"several regions answer to {text!r}",
+        f"no region matches {text!r}" + ("" if release.names else "; --names gives regions their names"),
+        f"several regions match {text!r}",
         lambda region: f"{region.key} {release.name(region)}",
     )
 
@@ -33,8 +33,8 @@ def one_iteration(release: Release, text: str) -> str:
     """The only iteration that a text means, by its code or name. Raises NotThere where there is none, or several."""
     return _only(
         iterations_named(release, text),
-        f"no iteration answers to {text!r}",
-        f"several iterations answer to {text!r}",
+        f"no iteration matches {text!r}",
+        f"several iterations match {text!r}",
         lambda code: f"{code} {release.iterations[code].name}",
     )
 

@@ -96,7 +96,7 @@ def first_plan(source: Path | None, levels: Sequence[str] | None, definition: st
             raise Refused("a configuration has its own levels and definition: give either it or these options")
         return _of_file(source, region)
     if region is not None:
-        raise Refused("a region is chosen of a configuration only")
+        raise Refused("--region needs a configuration")
     chosen: Definition = "puredp" if definition == "puredp" else "zcdp"
     return _of_levels(levels, chosen) if levels else _of_production(chosen)
 

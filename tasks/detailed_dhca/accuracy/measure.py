@@ -60,7 +60,7 @@ def measure_accuracy(
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
     if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
-        raise Refused("the data is not marked synthetic: its errors would give away its exact counts")
+        raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
     configuration = run.parameters.configuration
     region_spend(configuration, region)  # refuses infinite budgets before anything is counted
     count_population_groups(run, workers, region)

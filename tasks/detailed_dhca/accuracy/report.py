@@ -25,9 +25,7 @@ COUNT_OF = ("table", "sex", "cell")  # by statistic
 OF = ("count", "estimate")
 ALL = "all"
 PAGE = "accuracy.html"
-STATEMENT = (
-    "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. Of data on persons no such report is made."
-)
+STATEMENT = "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. No such report is made for data on persons."
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ COMPARED = ("COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE")
 def make_report(accuracy: Accuracy) -> Report:
     """Tabulate what the repetitions have shown. Raises Refused where they published nothing."""
     if accuracy.errors.counts.empty:
-        raise Refused("no run published a single count: there is no error to report")
+        raise Refused("no run published a single count: there are no errors to report")
     return Report(accuracy, error_table(accuracy), workload_table(accuracy))
 
 

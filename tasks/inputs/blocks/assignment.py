@@ -87,7 +87,7 @@ def _read(path: str, column: str) -> pd.Series:
         with open_file(path, compression="infer") as file:
             table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])
     except ValueError as error:
-        raise Refused(f"{path} is no block assignment file with BLOCKID and {column}: {error}") from error
+        raise Refused(f"{path} is not a block assignment file with BLOCKID and {column}: {error}") from error
     codes = table.set_index("BLOCKID")[column]
     if codes.index.has_duplicates:
         raise BadGeography(f"block {codes.index[codes.index.duplicated()][0]} comes twice in {path}")

@@ -61,7 +61,7 @@ def _members(archive: str) -> list[str]:
     try:
         return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
     except BadZipFile as error:
-        raise Refused(f"{archive} is no zip archive: {error}") from error
+        raise Refused(f"{archive} is not a zip archive: {error}") from error
 
 
 def input_digests(source: str, *beside: str | None) -> dict[str, str]:

@@ -301,7 +301,7 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
-        (b"44001,1,101\r44001,1,101", "a carriage return stands within a line, which only a newline ends"),
+        (b"44001,1,101\r44001,1,101", "a line holds a carriage return; only a newline ends a line"),
         (b"44001,1", "a row does not have 3 columns"),
         (b"44001,1,101,", "a row does not have 3 columns"),
         (b"44001,1,\xff", "is not UTF-8 text"),

@@ -134,7 +134,7 @@ def test_a_person_file_without_header_shows_nobody(tmp_path: Path) -> None:
     assert validated is None
     rules = [finding.rule for finding in errors(findings)]
     assert rules[0].startswith("Missing columns. Expected columns: ['QAGE', ")
-    assert rules[1:] == ["Columns that stand twice", "Unexpected columns found"]
+    assert rules[1:] == ["Columns that appear twice", "Unexpected columns found"]
     assert not any(CANARY in rule or "000100" in rule for rule in rules)
 
 
@@ -318,7 +318,7 @@ def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
     params, data = inputs.write(tmp_path)
     validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is not None
-    rule = "states without a block, which a run is charged to all the same: ['04', '44']"
+    rule = "states without a block; a run is charged to them all the same: ['04', '44']"
     assert told(findings) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
 
 
@@ -443,7 +443,7 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
     (data / "person-records.txt").rename(data / "person-records.parquet")
     _, findings = validate_here(new_run(tmp_path), params, data)
     assert told(errors(findings)) == [
-        ("person-records.parquet", "is not a Parquet file, or a damaged one", "", 1, None)
+        ("person-records.parquet", "is not a Parquet file, or it is damaged", "", 1, None)
     ]
 
 
@@ -691,6 +691,6 @@ def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: P
     first, _ = validate_here(run, params, data)
     assert validate(run, Here(), str(params), str(data), "us") == first  # type: ignore[arg-type]
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
-    with pytest.raises(Refused, match="a new run is a new spend"):
+    with pytest.raises(Refused, match="a new run spends budget again"):
         validate(run, Here(), str(params), str(data), "us")  # type: ignore[arg-type]
     assert run.validated == first

@@ -160,13 +160,13 @@ def test_faulty_files_are_refused(tmp_path: Path, table: pd.DataFrame) -> None:
         (whole + whole.splitlines()[1] + "\n", f"block {first} comes twice"),
         (whole.replace(f"{first}|", f"{first[:-1]}|"), f"row 1 names no block .{first[:-1]}"),
         (whole.replace(whole.splitlines()[1] + "\n", ""), f"block {first} has [A-Z]+ and is not in"),
-        (whole.replace("PLACEFP", "PLACE"), "is no block assignment file with BLOCKID and PLACEFP"),
+        (whole.replace("PLACEFP", "PLACE"), "is not a block assignment file with BLOCKID and PLACEFP"),
     ]:
         places.write_text(text)
         with pytest.raises(Refused, match=message):
             read_geography(path, PERSONS)
     (tmp_path / "xy2020.pl.zip").write_bytes(b"no archive")
-    with pytest.raises(Refused, match="is no zip archive"):
+    with pytest.raises(Refused, match="is not a zip archive"):
         read_geography(tmp_path / "xy2020.pl.zip", PERSONS)
     damaged = geo_gzip(tmp_path, table)
     damaged.write_bytes(damaged.read_bytes()[:-2000])
