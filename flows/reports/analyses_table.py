@@ -16,7 +16,7 @@ UNITS: dict[Definition, str] = {"puredp": "epsilon", "zcdp": "rho"}
 _MARKS = {"paper": "*", "continuous": "~"}
 NOTES = (
     "Rounded up. unbounded: one record added or removed; bounded: one replaced. order: the Rényi order (unbounded).",
-    "* no bound: Lemma 8 integrates over the real line although the law is on the integers, and so understates the loss.",
+    "* no bound: Lemma 8 integrates over the real line, but the law is on the integers, so it understates the loss.",
     "~ exact for continuous Gaussian noise; for the discrete one the bounds are the other rows.",
 )
 PLD = (

@@ -18,7 +18,7 @@ from tasks.lifecycle.reservation import Charging, authorize, foresee
 
 
 def region_spend(configuration: Configuration, region: Jurisdiction) -> Spend:
-    """What a run over a region spends. Raises Refused where a budget is infinite: only `das truth` takes infinite budgets."""
+    """What a run over a region spends. Raises Refused where a budget is infinite."""
     levels = configuration.levels(region)
     try:
         budgets = [configuration.budget(level) for level in levels]

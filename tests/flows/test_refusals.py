@@ -336,7 +336,7 @@ def test_das_run_refuses_bad_input(tmp_path: Path, run: Das, fault: Fault) -> No
         (
             {"privacy_budget_p_level_2_usa": float("inf")},
             ["--account", "census"],
-            "only `das truth` takes infinite budgets",
+            "only `das truth` takes infinite",
         ),
         ({}, ["--account", "census", "--coterminous-list", "no-such-file"], "No such file"),
         ({}, ["--account", "census", "--coterminous-list", "LIST"], "COUNTY 01999 is not a region of this run"),

@@ -81,7 +81,8 @@ def _exact(
             digests = {"input_digest": tabulated.input_digest, "records_digest": tabulated.records_digest}
             if not (exempt(run.id, ledger, marked=tabulated.synthetic, **digests) or curator):
                 raise Refused(
-                    "the table is not marked synthetic, and its accuracy curve is not private: only its curator may see it (--i-am-the-curator)"
+                    "the table is not marked synthetic, and its accuracy curve is not private: "
+                    "only its curator may see it (--i-am-the-curator)"
                 )
             return exact_counts(run, 0, domain.histogram.cells)
         except Refused:

@@ -25,7 +25,9 @@ COUNT_OF = ("table", "sex", "cell")  # by statistic
 OF = ("count", "estimate")
 ALL = "all"
 PAGE = "accuracy.html"
-STATEMENT = "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. No such report is made for data on persons."
+STATEMENT = (
+    "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. There is no such report for real data."
+)
 
 
 @dataclass(frozen=True)
