@@ -39,7 +39,7 @@ def _stages(run: Run[BottomUpSettings]) -> Path:
     plan = settings.plan()
     save_object(run.directory / PLAN, plan)
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
-    run.do("budget check", check_budget, charging=settings.charging)
+    run.submit_gate(check_budget, charging=settings.charging).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_release, workers=workers, staged=run.staged)

@@ -80,7 +80,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     ready = [counted, sets]
     if settings.estimates:  # public, and what could fail in them fails before anything is spent
         ready.append(run.submit("estimate tables", make_estimators, validated, workers=workers, region=region))
-    gate = run.submit("budget check", check_budget, *ready, region=region, charging=charging, options=options)
+    gate = run.submit_gate(check_budget, *ready, region=region, charging=charging, options=options)
     configuration = settings.directory.parameters.configuration
     built = _submit_spine(run, configuration.states(region)) if settings.spine else None
     measured: list[Future] = []

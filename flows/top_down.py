@@ -57,7 +57,7 @@ def _stages(run: Run[TopDownSettings]) -> Path:
     )
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
-    run.do("budget check", check_budget, workers=workers, charging=settings.charging)
+    run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)
     for future in (measured, estimated):

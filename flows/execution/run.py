@@ -22,7 +22,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.execution import states
+from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import RunSettings, keep_settings
@@ -108,6 +108,15 @@ class Run(Generic[S]):
         """Run a stage and wait for what it gives."""
         return self.submit(name, function, **arguments).result()
 
+    def submit_gate(self, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
+        """Start the budget check, which reserves what the run will spend; the server is told of it."""
+
+        def reserve(directory: RunDirectory) -> None:
+            function(directory, **arguments)
+            artifacts.tell_reserved(self.settings)
+
+        return self.submit("budget check", reserve, *after)
+
     def submit_commit(self, *after: Future, charged: bool) -> Future:
         """Start the last stage: the staged release goes to its place, and the run ends."""
         settings = self.settings
@@ -138,6 +147,7 @@ def carry_out(
         return states.failed(error, settings)
     if place is None:
         return states.skipped(nothing)
+    artifacts.tell_released(settings, place)
     get_run_logger().info("released: %s", place)
     return str(place)
 
@@ -145,7 +155,7 @@ def carry_out(
 def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None]) -> Path | None:
     run, out = settings.directory, Path(settings.out)
     with locked(run):
-        states.begin(settings)
+        artifacts.tell_earlier(settings, states.begin(settings))
         if is_truth(run):
             raise Refused(f"{run.id} is the directory of a das truth and can never be released: give another run id")
         if there := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):
@@ -166,7 +176,7 @@ def _through(settings: S, stages: Callable[[Run[S]], Path | None]) -> Path | Non
     begun: list[Future] = []
     over = Event()
     try:
-        with open_cluster(settings.cluster, settings.directory / "dask") as client:
+        with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
             try:
                 return stages(Run(settings, settings.directory, Workers(client, report), over, begun))
             finally:

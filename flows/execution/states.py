@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prefect import Flow
 
 GONE = "the process of the run ended while this went on"
-LOOKS, BETWEEN = 2, 2.0  # the server enters a task's last state up to a second late: look again, after so many seconds
+ENTERED = 2.0  # seconds within which the server enters what a dying process told of its tasks
 
 
 def run_name() -> str:
@@ -66,15 +66,16 @@ def how_to_go_on(settings: RunSettings) -> str:
 def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Close the tasks of a flow run whose process has died or was stopped, and say how it goes on; a flow's hook.
 
-    Prefect's worker calls it where the process could not, in the worker's own process.
+    Prefect's worker calls it where the process could not, in the worker's own process, which is to be quick about it:
+    a Retry before the worker is done with the crash would be taken for what crashed.
     """
     from flows.execution.systems import SYSTEMS
 
     system = next((system for system in SYSTEMS if flow.name == system.SYSTEM), None)
     with get_client(sync_client=True) as client:
-        for look in range(LOOKS):
-            time.sleep(BETWEEN * look)
-            close_tasks(client, flow_run.id)
+        if runtime.flow_run.id == str(flow_run.id):
+            time.sleep(ENTERED)
+        close_tasks(client, flow_run.id)
         if system and state.is_crashed():
             settings = system.model_validate(flow_run.parameters["settings"])
             message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}'))}"
