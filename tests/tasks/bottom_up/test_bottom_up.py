@@ -287,8 +287,8 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     for text, message in (
         ("COUNTY,SEX\n", "no column GQ"),
         ("", "no column COUNTY, SEX, GQ"),
-        ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", "column SEX stands twice"),
-        (old_mac, "a carriage return stands within a line"),
+        ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", "column SEX appears twice"),
+        (old_mac, "a line holds a carriage return"),
     ):
         path.write_text(text, newline="")
         with pytest.raises(Refused, match=message):
