@@ -226,6 +226,7 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert one_region(release, "county/01001") == COUNTY
     assert one_region(release, "01001") == COUNTY
     assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
+    assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
     for text, said in (("Atlantis", "no region matches"), ("county", "several regions match")):
         with pytest.raises(NotThere, match=said):
             one_region(release, text)
