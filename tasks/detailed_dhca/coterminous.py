@@ -165,13 +165,13 @@ class _Side:
     coterminous: Published
 
     def records(self, place: int) -> pd.DataFrame:
-        """The published groups of coterminous regions: set, code, place of the level, row."""
+        """Return the published groups of coterminous regions: set, code, place of the level, row."""
         region, position = np.divmod(self.coterminous.group, len(self.codes))
         row = np.arange(len(region))
         return pd.DataFrame({"set": self.set_of[region], "code": self.codes[position], "donor": place, "row": row})
 
     def members(self, place: int) -> pd.DataFrame:
-        """The coterminous regions: set, place of the level, region."""
+        """Return the coterminous regions: set, place of the level, region."""
         regions = np.flatnonzero(self.set_of != NOWHERE)
         return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
@@ -205,12 +205,12 @@ def final_folders(run: DetailedRun, level: Level, estimates: bool = False) -> li
 
 
 def load_final(run: DetailedRun, level: Level) -> Iterator[Published]:
-    """The tables of a level that will be released, a piece of its groups at a time."""
+    """Return the tables of a level that will be released, a piece of its groups at a time."""
     return (load_published([folder]) for folder in final_folders(run, level))
 
 
 def load_final_estimates(run: DetailedRun, level: Level) -> Iterator[Estimated]:
-    """The estimates of a level, those that are dropped too, a piece of its groups at a time."""
+    """Return the estimates of a level, those that are dropped too, a piece of its groups at a time."""
     return (load_kind([folder], Estimated) for folder in final_folders(run, level, estimates=True))
 
 
@@ -243,7 +243,7 @@ def _recipients(sides: list[_Side]) -> pd.DataFrame:
 
 
 def _given(sides: list[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> Published:
-    """What the recipients of one level, whose iterations have these codes, are given; sorted by group."""
+    """Return what the recipients of one level, whose iterations have these codes, are given; sorted by group."""
     kind = type(sides[0].coterminous)
     parts = [load_kind([], kind)]
     recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in

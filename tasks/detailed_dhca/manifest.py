@@ -139,7 +139,7 @@ def _geography(run: DetailedRun, region: Jurisdiction, validated: Validated) -> 
 
 
 def _coterminous(run: DetailedRun, region: Jurisdiction) -> list[list[str]]:
-    """The sets of coterminous regions; where a group of a set was published, the first of its
+    """Return the sets of coterminous regions; where a group of a set was published, the first of its
     regions that published it is the donor."""
     ids = run.geography.region_ids
     members: dict[int, list[str]] = {}

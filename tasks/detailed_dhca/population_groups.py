@@ -60,7 +60,7 @@ def _save_partitions(run: DetailedRun, geography: Geography, region: Jurisdictio
 
 
 def load_partitions(run: DetailedRun) -> list[Partition]:
-    """The partitions of a run's blocks."""
+    """Return the partitions of a run's blocks."""
     partitions: list[Partition] = load_object(run.partitions_path)
     return partitions
 
@@ -97,7 +97,7 @@ def count_partition(run: DetailedRun, number: int) -> None:
 def _count_pairs(
     row: NDArray[np.integer[Any]], column: NDArray[np.integer[Any]], shape: tuple[int, int]
 ) -> sparse.csr_array:
-    """How often each pair stands there; to sort numbers takes less than half of scipy's sum of duplicates."""
+    """Return how often each pair stands there; to sort numbers takes less than half of scipy's sum of duplicates."""
     pairs, counts = np.unique(row.astype(np.int64) * shape[1] + column, return_counts=True)
     rows, columns = np.divmod(pairs, shape[1])
     starts = np.searchsorted(rows, np.arange(shape[0] + 1))
@@ -179,7 +179,7 @@ def _add_up(place: NDArray[np.int64], count: NDArray[np.int32], size: int) -> ND
 
 
 def read_exact_counts(run: DetailedRun, level: Level, first: int, last: int) -> ExactCounts:
-    """The exact counts of a level's groups in the regions first ... last - 1."""
+    """Return the exact counts of a level's groups in the regions first ... last - 1."""
     domain = load_domain(run, level)
     width = len(domain.iterations)
     position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)

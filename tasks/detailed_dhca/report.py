@@ -59,7 +59,7 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
 
 
 def level_name(level: Level) -> str:
-    """A level in words: `county, Detailed`."""
+    """Return a level in words: `county, Detailed`."""
     bare = level.region_type.removeprefix("PR-")
     return f"{REGION_WORDS.get(bare, bare.lower())}, {LEVEL_WORDS[level.iteration_level]}"
 
@@ -163,7 +163,7 @@ class Example:
 
 
 def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[Example]:
-    """The largest published table of each detail, in the first region type: chosen by published counts alone."""
+    """Yield the largest published table of each detail, in the first region type: chosen by published counts alone."""
     of_first = [level for level in levels if level.region_type == levels[0].region_type]
     for detail in (AGE23, AGE9, AGE4):
         for level in of_first:
@@ -194,7 +194,7 @@ def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
 
 
 def age_label(start: int, end: int) -> str:
-    """An age range in words: `0–4`, `20`, `85 and over`."""
+    """Return an age range in words: `0–4`, `20`, `85 and over`."""
     if end >= LAST_AGE:
         return f"{start} and over"
     return f"{start}" if start == end else f"{start}–{end}"

@@ -60,7 +60,7 @@ NEVER = 2**62  # an infinite threshold: no noisy total reaches it
 
 
 def budget_key(level: Level) -> str:
-    """The key of config.json that holds a level's budget."""
+    """Return the key of config.json that holds a level's budget."""
     return f"privacy_budget_p_level_{level.iteration_level}_{level.region_type.lower().replace('-', '_')}"
 
 
@@ -149,13 +149,13 @@ class Configuration(BaseModel):
         return tuple(sorted(value))
 
     def levels(self, region: Jurisdiction) -> tuple[Level, ...]:
-        """The population group levels that a region tabulates: those with a budget above 0."""
+        """Return the population group levels that a region tabulates: those with a budget above 0."""
         return tuple(
             level for level in ALL_LEVELS if level.region_type in REGION_TYPES[region] and self.budgets[level] != 0
         )
 
     def states(self, region: Jurisdiction) -> tuple[str, ...]:
-        """The state filter of a region."""
+        """Return the state filter of a region."""
         return self.state_filter_us if region == "us" else STATES_PR
 
     @property
@@ -170,7 +170,7 @@ class Configuration(BaseModel):
         return "Infinity" in self.budgets.values()
 
     def budget(self, level: Level) -> Fraction:
-        """The finite budget of a level.
+        """Return the finite budget of a level.
 
         Raises
         ------

@@ -114,7 +114,7 @@ def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
 
 
 def _integer(text: str) -> int:
-    """The number a text is; one that is none belongs to a state that was left out."""
+    """Return the number a text is; one that is none belongs to a state that was left out."""
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else 0
 
 
@@ -131,7 +131,7 @@ def _regions(
 
 
 def _region_code(region_type: str, numbers: dict[str, NDArray[np.int64]]) -> tuple[NDArray[np.int64], int]:
-    """The region id of each block as a number, -1 for none, and the digits it is written with."""
+    """Return the region id of each block as a number, -1 for none, and the digits it is written with."""
     state, county, tract = (numbers[name] for name in BLOCK_COLUMNS[:3])
     place, area = numbers["PLACEFP"], numbers["AIANNHCE"]
     match region_type.removeprefix("PR-"):

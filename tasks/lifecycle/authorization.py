@@ -94,7 +94,7 @@ def is_truth(run: RunDirectory) -> bool:
 
 
 def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:
-    """What a run's noise follows from; None for a truth, which has none.
+    """Return what a run's noise follows from; None for a truth, which has none.
 
     Raises
     ------

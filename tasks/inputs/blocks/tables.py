@@ -68,7 +68,7 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
 
 
 def _header(path: str) -> tuple[list[str], str]:
-    """The names in a file's header, and what stands between them."""
+    """Return the names in a file's header, and what stands between them."""
     with open_file(path, compression="infer") as file:
         line = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip("\r\n")
     delimiter = "|" if "|" in line else ","
