@@ -1,4 +1,4 @@
-"""`das demo`: the whole system on a small made-up country, which is what `make run` shows."""
+"""`das demo`: run the whole system on a small made-up country, as `make run` does."""
 
 from __future__ import annotations
 

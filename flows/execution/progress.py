@@ -1,4 +1,4 @@
-"""Who watches a run: a terminal's bars, or, in a worker of the Prefect server, nobody."""
+"""The progress of a run: bars on a terminal; nothing in a worker of the Prefect server."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _watcher: Bars | None = None
 
 
 def report(stage: str, done: int, total: int) -> None:
-    """Tell whoever watches that `done` of `total` pieces of a stage are finished."""
+    """Report that `done` of `total` pieces of a stage are finished."""
     if _watcher:
         _watcher.report(stage.partition(" (")[0], done, total)
 
 
 def expect(expected: Callable[[], Expected | None]) -> None:
-    """Tell whoever watches how to learn what the run will take; `expected` gives None as long as nobody can know."""
+    """Set the function that estimates the run's work; it returns None as long as that is unknown."""
     if _watcher:
         _watcher.expect(expected)
 
@@ -96,7 +96,7 @@ class Bars:
                 self.display.update(self._whole, total=work, completed=sum(self._done(self._expected)))
 
     def finish(self) -> None:
-        """Note that the run has come to a good end."""
+        """Note that the run has ended well."""
         if self._whole is not None and self._expected:
             self.display.update(self._whole, completed=sum(seconds for seconds, _ in self._expected.values()))
 

@@ -1,4 +1,4 @@
-"""A run as a flow carries it out, whatever it computes: its stages as Prefect tasks, and all that is around them.
+"""How a flow carries out a run, whatever it computes: its stages as Prefect tasks, and what surrounds them.
 
     lock -> release that is there already? -> settings kept -> cluster -> the flow's own stages -> commit
 
@@ -41,13 +41,13 @@ def stages_at_once(count: int) -> Any:
 
 
 async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> bool:
-    """Return whether to try again: a refusal stays one however often it is asked."""
+    """Return whether to try again: a refusal would only be repeated."""
     return not isinstance(await state.aresult(raise_on_failure=False), Refused)
 
 
 @task(retries=2, retry_delay_seconds=1, retry_condition_fn=_worth_retrying, cache_policy=NO_CACHE, persist_result=False)
 def stage(name: str, run: RunDirectory, function: Callable[..., Any]) -> Any:
-    """Run one stage of a run; what goes wrong in it stays in the confidential directory."""
+    """Run one stage of a run; the text of its errors stays in the confidential directory."""
     return guard(name, run, function)
 
 
@@ -77,7 +77,7 @@ class Run(Generic[S]):
         return future
 
     def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        """Run a stage and wait for what it gives."""
+        """Run a stage and wait for its result."""
         return self.submit(name, function, **arguments).result()
 
     def submit_commit(self, *after: Future, charged: bool) -> Future:
@@ -89,7 +89,7 @@ class Run(Generic[S]):
 
 
 def carry_out(settings: S, stages: Callable[[Run[S]], Path | None]) -> str | None:
-    """Begin the run that the settings name, or take it up where it stopped; returns the path of its release.
+    """Begin the run that the settings name, or resume it where it stopped; return the path of its release.
 
     None where the stages find nothing to release: the run is skipped and charged nothing. Started again under the same
     run id, a flow takes up its own run: the same noise, one charge, one release. Call it in a flow.

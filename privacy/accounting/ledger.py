@@ -264,7 +264,7 @@ class Ledger:
             _check_confidential(database, input_digest, records_digest)
 
     def synthetic_runs(self) -> list[tuple[str, str]]:
-        """The runs on synthetic data, which nobody was charged for, and when each was entered; the oldest first."""
+        """Return the runs on synthetic data, which were not charged, and when each was entered; oldest first."""
         with self._transaction() as database:
             return list(database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid"))
 
@@ -282,7 +282,7 @@ class Ledger:
         return on_other_data(row, self.rows(row.account)) if row else []
 
     def together(self, run: str) -> Together | None:
-        """What all accounts that were charged for a run's data have spent on it; None where its own is the only one."""
+        """Return what all accounts charged for a run's data have spent on it; None if only its own account was."""
         with self._transaction() as database:
             row = _row(database, run)
             names = _accounts_of(database, row.input_digest, _records(database, run), row.states) if row else set()
@@ -360,7 +360,7 @@ class Ledger:
 
 
 def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
-    """The runs before `row` among an account's rows, oldest first, that charged one of its states for other data."""
+    """Return the runs before `row` (rows are oldest first) that charged one of its states for other data."""
     earlier = rows[: rows.index(row)]
     return [
         other.run
@@ -464,7 +464,7 @@ def _spent(database: sqlite3.Connection, account: str) -> dict[str, Fraction]:
 
 
 def _charge(database: sqlite3.Connection, request: Request) -> Fraction:
-    """The amount in the account's currency: epsilon is at most epsilon^2 / 2 of rho, and rho is never epsilon."""
+    """Return the amount in the account's currency: epsilon costs epsilon^2 / 2 of rho; rho is never epsilon."""
     account = _account(database, request.account)
     if account is None:
         raise LedgerError(f"there is no account {request.account}: open it first (das ledger open {request.account} …)")

@@ -112,7 +112,9 @@ class Domain(BaseModel):
         return self.groups[name].of if name in self.groups else name
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
-        """The groups of cells that some factors or coarser factors tell apart. Raises ValueError for another name.
+        """Return the groups of cells that some factors or coarser factors tell apart.
+
+        Raises ValueError for any other name.
 
         `histogram` is that of the domain, or one of its margins with all the factors needed.
         """

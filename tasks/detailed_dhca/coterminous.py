@@ -234,7 +234,7 @@ def _side(run: DetailedRun, level: Level, estimates: bool) -> _Side:
 
 
 def _recipients(sides: list[_Side]) -> pd.DataFrame:
-    """The groups that get another's data: that of the first level, in the order R, that published their iteration."""
+    """Return the groups that take another's data: that of the first level, in the order R, with their iteration."""
     records = pd.concat([side.records(place) for place, side in enumerate(sides)])
     donors = records.drop_duplicates(["set", "code"])  # the levels stand in the order R
     members = pd.concat([side.members(place) for place, side in enumerate(sides)])

@@ -79,7 +79,7 @@ class Queries:
     zero_suppression_chance: Fraction | None
 
     def law(self, query: str) -> Law:
-        """The noise of one query, `total_only`, `stage_1` or `stage_2`: each costs a group its budget / stability."""
+        """Return the noise of a query, `total_only`, `stage_1` or `stage_2`; it costs a group budget / stability."""
         return law(self.definition, getattr(self.budgets, query), self.stability)
 
     def of_detail(self, detail: int) -> Law:

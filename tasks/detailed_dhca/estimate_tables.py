@@ -86,7 +86,7 @@ def _distinct(run: DetailedRun, region: Jurisdiction) -> list[Detail]:
 
 
 def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
-    """The variance of the estimate of a total away from thresholds, by detail; nan where no group has the detail."""
+    """Return the variance of an estimated total far from thresholds, by detail; nan for a detail no group has."""
     by_width = np.full(len(WIDTHS), np.nan)
     by_width[-1] = load_queries(run, level).law("total_only").variance()
     for detail, estimator in load_estimators(run, level).items():
@@ -121,7 +121,7 @@ def ancestors(run: DetailedRun, level: Level) -> dict[Level, int]:
 
 
 def critical_values(run: DetailedRun, level: Level, ancestor: Level) -> dict[int, int]:
-    """The most by which a total may exceed an ancestor's, by the ancestor's detail. TotalOnly is none of theirs."""
+    """Return the most by which a total may exceed its ancestor's, by the ancestor's detail (never TotalOnly)."""
     return _critical_values(run, level, ancestor, stamp(run.parameters_path))
 
 

@@ -155,7 +155,7 @@ def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
 
 
 def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> NDArray[np.bool_]:
-    """The groups without a table whose total exceeds that of their state or county by more than noise explains."""
+    """Return groups without a table whose total exceeds their state's or county's by more than noise explains."""
     dropped = np.zeros(len(groups), np.bool_)
     domain = load_domain(run, level)
     codes, ids = np.array(domain.iteration_codes), np.array(domain.region_ids)

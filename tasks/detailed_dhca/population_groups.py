@@ -131,7 +131,7 @@ def read_persons(run: DetailedRun, blocks: slice) -> tuple[dict[str, NDArray[Any
 
 @lru_cache(maxsize=4)
 def _chunks(run: DetailedRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
-    """The encoded chunks that hold a person, each with its first and its last block: few of them meet a partition."""
+    """Return the encoded chunks that hold a person, each with its first and last block: few meet a partition."""
     opened = ((chunk, open_array(chunk, "block")) for chunk in encoded_chunks(run))
     return [(chunk, int(block[0]), int(block[-1])) for chunk, block in opened if len(block)]
 

@@ -65,7 +65,7 @@ def level_name(level: Level) -> str:
 
 
 def _row(level: Level, told: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
-    """A population group level: its groups, its noise, what was published. No margins where there is no noise."""
+    """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
     published = told["groups_published"]
     noise = told.get("queries", {})
     margins = (
@@ -117,7 +117,7 @@ def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _dots(
     rows: Sequence[Mapping[str, Any]], series: Mapping[str, tuple[str, Sequence[int | None]]], unit: str
 ) -> dict[str, Any]:
-    """A picture with a row a level and a logarithmic axis. What is None, below 1 or beyond all bounds is left out."""
+    """Draw a row for each level on a logarithmic axis. Values that are None, below 1 or not finite are left out."""
     drawn = [value for _, values in series.values() for value in values if _on_axis(value)]
     last = max(1, ceil(log10(max(drawn, default=1))))
     return {

@@ -194,7 +194,7 @@ def _number(value: Any) -> Budget:
 
 
 def exact_number(text: str) -> Fraction:
-    """The exact value of a number as it was written, `4.944`, `1e-3` or `618/125`, where it is one to reckon with.
+    """Return the exact value of a number as written (`4.944`, `1e-3`, `618/125`), if it can be used in a budget.
 
     Raises
     ------

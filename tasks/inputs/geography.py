@@ -54,7 +54,7 @@ class Geography:
         return [slice(start, stop) for start, stop in zip(cuts, [*cuts[1:], len(self.blocks)], strict=True)]
 
     def regions_in(self, region_type: str, blocks: slice) -> tuple[int, int]:
-        """The first and the last-but-one region number that a run of blocks touches; (0, 0) where it touches none."""
+        """Return (first, last + 1) of the region numbers that some consecutive blocks touch; (0, 0) if none."""
         regions = self.region_of[region_type][blocks]
         regions = regions[regions != NOWHERE]
         return (int(regions.min()), int(regions.max()) + 1) if len(regions) else (0, 0)
@@ -121,7 +121,7 @@ def _integer(text: str) -> int:
 def _regions(
     region_type: str, numbers: dict[str, NDArray[np.int64]], order: NDArray[np.int64]
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """The ids of a type's regions as the release spells them, sorted, and the region of each block in `order`."""
+    """Return the sorted ids of a type's regions, as a release spells them, and each block's region in `order`."""
     code, width = _region_code(region_type, numbers)
     code = code[order]
     distinct = np.unique(code[code != NOWHERE])

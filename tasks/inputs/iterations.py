@@ -58,7 +58,7 @@ class Granularity:
         return np.flatnonzero(self.level == iteration_level)
 
     def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
-        """The map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, of both iteration levels.
+        """Return the map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, both levels.
 
         Parameters
         ----------

@@ -48,7 +48,7 @@ def simulate_table(
     ledger: Path | None,
     as_json: bool,
 ) -> tuple[Simulation, str]:
-    """A simulation on the exact histogram of a table, calibrated where totals are given; and the unit of its counts.
+    """Return a simulation on a table's exact histogram, calibrated if totals are given, and the unit of its counts.
 
     Raises
     ------

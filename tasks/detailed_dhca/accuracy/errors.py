@@ -145,7 +145,7 @@ def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> Published:
 
 
 def is_measured(statistic: Any, detail: Any) -> Any:
-    """Whether counts were measured as they are: cells, and totals of groups without a table. The rest are sums."""
+    """Return whether counts were measured directly: cells, and totals of groups without a table. Others are sums."""
     return (statistic == CELL) | ((statistic == TOTAL) & (WIDTHS[detail] == 1))
 
 
