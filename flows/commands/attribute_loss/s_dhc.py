@@ -127,7 +127,7 @@ def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
 
 
 def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
-    """Return a row a person, a column a set of attributes: the slides' Results."""
+    """Return one row per person, one column per set of attributes: the slides' Results."""
     shown = [loss.text(unit, exceptions) for loss in losses]
     starts = range(0, len(losses), len(columns))
     rows = [[losses[at].person, *shown[at : at + len(columns)]] for at in starts]
@@ -135,7 +135,7 @@ def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: 
 
 
 def _by_table(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
-    """Return a row a person and set of attributes, a column a published table: the slides' {Relation} pages."""
+    """Return one row per person and set of attributes, one column per published table: the slides' {Relation} pages."""
     names = list(losses[0].tables)
     rows = [
         [f"{loss.person}, {loss.label}", *(unit.text(loss.tables[name]) for name in names), loss.text(unit, exceptions)]
