@@ -65,7 +65,7 @@ def save_sets(
     save_object(run.coterminous_path, sets)
 
 
-def find_sets(run: DetailedRun, region: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+def find_sets(run: DetailedRun, jurisdiction: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
     """Per region type, the number of the coterminous set that each region is in, -1 for none. Public.
 
     Raises
@@ -74,7 +74,7 @@ def find_sets(run: DetailedRun, region: Jurisdiction, listed: str | None = None)
         where the list names an unknown region or puts two regions of one type in a set.
     """
     geography = run.geography
-    region_types = REGION_TYPES[region]
+    region_types = REGION_TYPES[jurisdiction]
     offsets = np.cumsum([0, *(len(geography.region_ids[name]) for name in region_types)])
     pairs = list(_equal_pairs(geography, region_types, offsets))
     if listed:
@@ -176,14 +176,14 @@ class _Side:
         return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
 
-def equate(run: DetailedRun, region: Jurisdiction, iteration_level: int, estimates: bool = False) -> None:
+def equate(run: DetailedRun, jurisdiction: Jurisdiction, iteration_level: int, estimates: bool = False) -> None:
     """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece.
 
     Estimates are equated as counts are: of the same groups, so with the same donors. A set has its donor's estimate,
     margin and fate in the ancestor test.
     """
     levels = [
-        level for level in run.parameters.configuration.levels(region) if level.iteration_level == iteration_level
+        level for level in run.parameters.configuration.levels(jurisdiction) if level.iteration_level == iteration_level
     ]
     if all(folder.exists() for level in levels for folder in final_folders(run, level, estimates)):
         return

@@ -49,9 +49,9 @@ def count_population_groups(
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 
 
-def _save_partitions(run: DetailedRun, geography: Geography, region: Jurisdiction, blocks_each: int) -> None:
-    levels = run.parameters.configuration.levels(region)
-    region_types = [name for name in REGION_TYPES[region] if any(level.region_type == name for level in levels)]
+def _save_partitions(run: DetailedRun, geography: Geography, jurisdiction: Jurisdiction, blocks_each: int) -> None:
+    levels = run.parameters.configuration.levels(jurisdiction)
+    region_types = [name for name in REGION_TYPES[jurisdiction] if any(level.region_type == name for level in levels)]
     partitions = [
         Partition(blocks, {name: geography.regions_in(name, blocks) for name in region_types})
         for blocks in geography.partitions(blocks_each)

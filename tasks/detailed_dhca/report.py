@@ -35,8 +35,8 @@ LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     """Write OUT/report.html from the manifest's content, and from the tables that lie in OUT."""
-    region: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
-    levels = run.parameters.configuration.levels(region)
+    jurisdiction: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
+    levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
     rows = [
         _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level))

@@ -68,7 +68,9 @@ def block_numbers(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     return number
 
 
-def read_geography(data: str, region: Jurisdiction, states: tuple[str, ...]) -> tuple[Geography | None, list[Finding]]:
+def read_geography(
+    data: str, jurisdiction: Jurisdiction, states: tuple[str, ...]
+) -> tuple[Geography | None, list[Finding]]:
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
     A region without a block gives a geography without blocks.
@@ -95,7 +97,7 @@ def read_geography(data: str, region: Jurisdiction, states: tuple[str, ...]) -> 
     if present and (absent := sorted(set(states) - present)):
         rule = f"states without a block; a run is charged to them all the same: {absent}"
         findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
-    encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[region]}
+    encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[jurisdiction]}
     return (
         Geography(
             blocks=blocks[order],
