@@ -30,7 +30,7 @@ class Level(NamedTuple):
 
     @property
     def nation_or_state(self) -> bool:
-        """The granularity: nation and state levels tabulate other iterations than sub-state ones."""
+        """The granularity: nation and states tabulate different iterations from the levels below."""
         return self.region_type in NATION_STATE
 
     @property
@@ -74,8 +74,8 @@ class _Number(str):
 class Configuration(BaseModel):
     """A valid config.json.
 
-    Budgets are exact fractions of rho or epsilon (`privacy_defn` tells which); an infinite one means no noise and is
-    for `das truth` only. Thresholds are integers: a noisy total, being one, reaches t iff it reaches ceil(t).
+    Budgets are exact fractions of rho or epsilon (`privacy_defn` says which); an infinite one means no noise, and only
+    `das truth` takes it. Thresholds are integers: a noisy total, being one, reaches t iff it reaches ceil(t).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
