@@ -130,7 +130,7 @@ def carry_out(
 ) -> str | State[Any]:
     """Begin the run that the settings name, or resume it where it stopped; return the path of its release.
 
-    Where there is none, return the flow state that the run ends in: Failed where it stopped or was refused, which Prefect
+    Where there is none, return the state that the run ends in: Failed where it stopped or was refused, which Prefect
     raises for whoever called the flow; Skipped where the stages find nothing to release, `nothing` being the reason.
     Started again under the same run id, a flow takes up its own run: the same noise, one charge, one release. Call it
     in a flow.
