@@ -411,7 +411,7 @@ def test_a_port_in_use_is_refused(released):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(Refused, match="cannot be had"):
+        with pytest.raises(Refused, match="cannot be used"):
             das(released, "--port", taken.getsockname()[1], "--no-browser")
 
 

@@ -121,7 +121,7 @@ def test_wrong_usage_says_what_is_right(words: list[str], message: str) -> None:
         (["{blocks}", "{params}", "{out}", "--shares", "{blocks}"], "is not a table of published counts"),
         (["{blocks}", "{params}", "{params}"], "exists already"),
         (["{blocks}", "{params}", "{blocks}/out"], "cannot be made: "),
-        (["nation", "{out}", "--params", "{params}", "--states", "43"], "43 is no state"),
+        (["nation", "{out}", "--params", "{params}", "--states", "43"], "43 is not a state code"),
         (["--mark", "{out}"], "holds no person records"),
     ],
 )
