@@ -63,7 +63,7 @@ class Domain:
         return len(self.region_ids) * len(self.iterations)
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Runs of whole regions (first, last) that hold about GROUPS_EACH groups each."""
+        """Ranges of whole regions (first, last) that hold about GROUPS_EACH groups each."""
         step = max(1, GROUPS_EACH // max(1, len(self.iterations)))
         regions = len(self.region_ids)
         return [(first, min(first + step, regions)) for first in range(0, regions, step)]

@@ -31,7 +31,7 @@ PARTITIONS_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Partition:
-    """A run of whole tracts: its blocks, and per region type the run of regions that it touches. Public."""
+    """A range of whole tracts: its blocks, and per region type the range of regions that it touches. Public."""
 
     blocks: slice
     regions: dict[str, tuple[int, int]]
@@ -105,7 +105,7 @@ def _count_pairs(
 
 
 def read_persons(run: DetailedRun, blocks: slice) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint16]]:
-    """Gather the encoded persons of a run of blocks from all chunks, with the combinations that occur among them."""
+    """Gather the encoded persons of a range of blocks from all chunks, with the combinations that occur among them."""
     parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
     combinations = [np.zeros((0, 9), np.uint16)]
     known = 0
@@ -138,18 +138,18 @@ def _chunks(run: DetailedRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, 
 
 @dataclass(frozen=True)
 class ExactCounts:
-    """The exact counts of the groups of a level in a run of regions. Confidential: never leaves a worker.
+    """The exact counts of the groups of a level in a range of regions. Confidential: never leaves a worker.
 
     Attributes
     ----------
     group : int64 array, one per entry
-        Group number relative to the first group of the run of regions.
+        Group number relative to the first group of the range of regions.
     cell : uint8 array, one per entry
         Sex-by-age23 cell.
     count : int32 array, one per entry
         Persons; a group and cell may have several entries.
     groups : int
-        The number of groups in the run of regions.
+        The number of groups in the range of regions.
     """
 
     group: NDArray[np.int64]
@@ -168,7 +168,7 @@ class ExactCounts:
         slots = slot[self.group]
         inside = slots >= 0
         cells = _add_up(slots[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
-        bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a run of age23 bins
+        bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a range of age23 bins
         by_sex = cells.reshape(len(chosen), 2, CELLS // 2)
         return np.add.reduceat(by_sex, bins, axis=2).reshape(len(chosen), 2 * len(bins))
 

@@ -44,7 +44,7 @@ class Geography:
     region_of: dict[str, NDArray[np.int32]]
 
     def partitions(self, blocks_each: int) -> list[slice]:
-        """Cut the blocks into runs of whole tracts of about `blocks_each` blocks each."""
+        """Cut the blocks into ranges of whole tracts of about `blocks_each` blocks each."""
         tracts = self.blocks // 10_000
         starts = np.flatnonzero(np.diff(tracts, prepend=-1))
         cuts = [int(starts[0])] if len(starts) else []
