@@ -57,7 +57,7 @@ OF_A_PATH = (  # errors that say of a path that was given that it cannot be what
 
 app = typer.Typer(
     name="das",
-    help="Disclosure avoidance for census tables: SafeTab-P, the TopDown spine and their privacy analyses.",
+    help="Disclosure avoidance for census tables: SafeTab-P, the TopDown Algorithm, and their privacy analyses.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

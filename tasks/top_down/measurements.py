@@ -1,7 +1,7 @@
 """The noisy measurements as they are released: what others need to redo the estimate.
 
-One file a product, level and state, a row a geounit and query group (docs/spec/files.md#topdown-release). They are
-drawn anew here, the same numbers that estimation draws.
+One file per product, level and state; one row per geounit and query group (docs/spec/files.md#topdown-release).
+They are drawn again here: the same numbers that estimation draws.
 """
 
 from __future__ import annotations

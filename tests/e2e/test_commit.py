@@ -283,7 +283,7 @@ def files_of(run: DetailedRun, *folders: str) -> dict[str, tuple[int, int]]:
 
 
 def count(settings: DetailedDhcaSettings) -> None:
-    """The population groups, as the flow counts them, a partition a tract."""
+    """The population groups, as the flow counts them, one partition per tract."""
     count_population_groups(directory(settings), HERE, settings.region, blocks_each=1)
 
 

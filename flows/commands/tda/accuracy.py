@@ -32,8 +32,8 @@ def accuracy(
 ) -> None:
     """Report the errors of total, voting age, Hispanic and race by level, place, county subdivision and AIAN area.
 
-    OUT gets error.csv and error.html, with a chart. NOT PRIVATE, and of data that is marked synthetic only: on
-    confidential data each spine would be a measurement, and a charge, of its own.
+    OUT gets error.csv and error.html, with a chart. NOT PRIVATE, and only for data that is marked synthetic:
+    on confidential data each spine would be a measurement and a charge of its own.
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
