@@ -42,7 +42,9 @@ from spine.top_down import (
     up_pass_above,
 )
 from spine.top_down.answers import informed
-from spine.top_down.blue import Blue, blue_children, blue_roots
+from spine.top_down.blue import STATES, Blue, blue_children, blue_roots, blue_states, said
+from spine.top_down.columns import person_columns
+from spine.top_down.entity_sums import entity_estimates, from_arrays, of_blocks, of_children
 from spine.top_down.failures import divide
 from spine.top_down.histogram import from_entries
 from spine.top_down.least_squares import Objective, Sums, tree_gradient, tree_row_sums
@@ -71,6 +73,15 @@ def six_blocks(seed: int) -> tuple[Plan, Measure, np.ndarray]:
     return plan, measuring(plan, persons, seed), persons.dense(2016)
 
 
+COLUMNS = person_columns(
+    [
+        ("total", range(8), (0, 1), (0, 1), range(63)),
+        ("adults of two races", range(8), (1,), (0, 1), range(6, 63)),
+        ("prisoners", (1,), (0, 1), (1,), (0,)),
+    ]
+)
+
+
 def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]:
     """Information and estimates of every level, top first."""
     told = list(up_pass(plan, measure, 0, 0, len(plan.spine.starts[0])))
@@ -85,7 +96,7 @@ def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]
 def test_the_two_passes_are_the_dense_solution() -> None:
     """Estimates, and variances of totals and cells, of every geounit: the normal equations, 1,500 unknowns a part."""
     plan, measure, _ = six_blocks(1)
-    _, found = passes(plan, measure)
+    told, found = passes(plan, measure)
     allowed = plan.invariants.allowed(2)
     unknown = np.flatnonzero(allowed[:, PERSONS.types].ravel())
     block, cell = unknown // 2016, unknown % 2016
@@ -114,6 +125,29 @@ def test_the_two_passes_are_the_dense_solution() -> None:
             for t in np.flatnonzero(errors):
                 one = (geounit == u) & (cell == t * 252 + 130)
                 assert errors[t] ** 2 == pytest.approx(one @ inverse @ one, rel=1e-9)
+        counted = COLUMNS.cells[cell]
+        np.testing.assert_allclose(COLUMNS.sums(blue.x), expected @ COLUMNS.cells, atol=1e-8)
+        for u, errors in enumerate(COLUMNS.variances(blue.variance)):
+            one = counted * (geounit == u)[:, None]
+            np.testing.assert_allclose(errors, (one * (inverse @ one)).sum(axis=0), rtol=1e-9, atol=1e-9)
+    of = np.array([0, 1, 0, -1, 2, 0])  # entities that cut tracts and parts, and one that is a block
+    estimates, errors = entities(plan, told, of)
+    for e in range(3):
+        one = COLUMNS.cells[cell] * (of[block] == e)[:, None]
+        np.testing.assert_allclose(estimates[e], one.T @ x, atol=1e-8)
+        np.testing.assert_allclose(errors[e] ** 2, (one * (inverse @ one)).sum(axis=0), rtol=1e-8, atol=1e-9)
+
+
+def entities(plan: Plan, told: list[Information], of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates and standard errors of entities of the blocks of `six_blocks`."""
+    numbers = [len(starts) for starts in plan.spine.starts]
+    pairs = of_blocks(COLUMNS, said(plan, 1, 0, numbers[1], told[2]), 0, of)
+    pairs = of_children(COLUMNS, said(plan, 0, 0, numbers[0], told[1]), 0, 0, from_arrays(pairs.arrays))
+    pairs = of_children(COLUMNS, said(plan, STATES, 0, 1, told[0]), 0, 0, pairs)
+    entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, told[0]), pairs)
+    np.testing.assert_array_equal(entity, np.arange(3))
+    np.testing.assert_array_equal(cut, [1, 1, 1])
+    return estimates, errors
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -16,7 +16,7 @@ from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
 from tasks.top_down import estimate as estimating
-from tasks.top_down import geography
+from tasks.top_down import geography, pieces
 from tasks.top_down.design import KINDS, Design, Estimator
 from tasks.top_down.measure import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
@@ -149,12 +149,11 @@ def test_release_does_not_depend_on_pieces_or_their_order(
         def map(self, stage: str, run: TopDownRun, function, arguments):  # type: ignore[no-untyped-def]
             return [function(run, *each) for each in reversed(list(arguments))][::-1]
 
-    monkeypatch.setattr(estimating, "TRACTS_EACH", 1)
-    monkeypatch.setattr(estimating, "BLOCKS_EACH", 1)
+    monkeypatch.setattr(pieces, "EACH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
-    pieces = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
+    apart = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
-    assert digest(whole) == digest(pieces)
+    assert digest(whole) == digest(apart)
 
 
 def test_measurements_released_are_those_that_estimation_read(tmp_path: Path) -> None:
