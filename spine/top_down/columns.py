@@ -38,7 +38,7 @@ class Columns:
 
     def sums(self, x: FloatArray) -> FloatArray:
         """(n, K) the columns of x, (n, types, signs, races)."""
-        by_type = x.reshape(len(x), x.shape[1], -1) @ self.parts.sum(axis=0).T
+        by_type = x.reshape(len(x), x.shape[1], self.parts.shape[2]) @ self.parts.sum(axis=0).T
         found: FloatArray = np.einsum("ntk,kt->nk", by_type, self.types)
         return found
 
@@ -57,8 +57,8 @@ class Columns:
     def variances(self, variance: FloatArray) -> FloatArray:
         """(n, K) the columns' variances where the cells' is (n, components, types, types)."""
         norms = (self.parts**2).sum(axis=2)
-        weight = np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types)
-        found: FloatArray = variance.reshape(len(variance), -1) @ weight.reshape(-1, len(self))
+        weight = np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types).reshape(-1, len(self))
+        found: FloatArray = variance.reshape(len(variance), len(weight)) @ weight
         return np.maximum(found, 0.0)
 
 

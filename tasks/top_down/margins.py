@@ -12,6 +12,7 @@ noisy/PRODUCT/US/states                 whole states, where the US level is meas
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +22,9 @@ import numpy as np
 from spine.entities import entities
 from spine.geography import IntArray
 from spine.top_down import Measure
-from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object
+from spine.top_down.histogram import Histograms
+from spine.workload import FloatArray
+from tasks.lifecycle.files import once, open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import US, ProductName
 from tasks.top_down.measure import open_measuring
@@ -39,6 +42,8 @@ TABULATED = {"county": "County", "tract": "Tract", "cbg": "Block_Group"}  # fami
 ENTITIES = ("place", "mcd", "aian")
 RACES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race", "two or more races")
 ALL = "all"
+MARGINS = "margins"
+Z = 1.96  # standard errors on either side of a 95% interval
 
 
 @lru_cache(maxsize=2)
@@ -76,7 +81,7 @@ def save_states(run: TopDownRun, product: ProductName, nation: Plan, known: tupl
 
     if known:
         states = blue_states(nation, known[1], blue_nation(nation, known[0]))
-        save_object(_states_at(run, product), (states.x, states.variance))
+        save_arrays(_states_at(run, product), {"x": states.x, "variance": states.variance})
 
 
 def _states_at(run: TopDownRun, product: ProductName) -> Path:
@@ -85,7 +90,7 @@ def _states_at(run: TopDownRun, product: ProductName) -> Path:
 
 def margins_folder(run: TopDownRun, product: ProductName, state: str, name: str) -> Path:
     """Where margins lie, by level or family."""
-    return run / f"noisy/{product}/{state}/margins/{name}"
+    return run / f"noisy/{product}/{state}/{MARGINS}/{name}"
 
 
 def _meets_folder(run: TopDownRun, product: ProductName, state: str, family: str) -> Path:
@@ -119,7 +124,7 @@ def _upper(run: TopDownRun, product: ProductName, state: str, plan: Plan, measur
     of_parts, of_counties = above_counties(run, product, state, plan, measure)
     if run.validated.nation:
         at = run.validated.states.index(state)
-        x, variance = load_object(_states_at(run, product))
+        x, variance = (np.array(open_array(_states_at(run, product), name)) for name in ("x", "variance"))
         whole = Blue(STATES, 0, x[at : at + 1], variance[at : at + 1])
     else:
         whole = blue_states(plan, of_parts)
@@ -218,3 +223,42 @@ def _save(
     arrays = {"estimate": columns.sums(found.x), "error": np.sqrt(columns.variances(found.variance))}
     at = found.first if piece is None else piece
     save_arrays(margins_folder(run, product, state, level) / f"{at:07d}", arrays)
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Unbiased estimates and standard errors of a level's geounits, or of a family's entities.
+
+    entity: (n,) which of a family's entities; None for all geounits of a level. estimate, error: (n, K) by column.
+    cut: (n,) how many block groups of the spine an entity holds in part: 0 for a geounit.
+    """
+
+    entity: IntArray | None
+    estimate: FloatArray
+    error: FloatArray
+    cut: IntArray
+
+    def only(self, at: IntArray) -> Margins:
+        """Some of them."""
+        entity = None if self.entity is None else self.entity[at]
+        return Margins(entity, self.estimate[at], self.error[at], self.cut[at])
+
+
+def load_margins(run: TopDownRun, product: ProductName, state: str, name: str) -> Margins | None:
+    """The margins of a level or family, None where there are none."""
+    folder = margins_folder(run, product, state, name)
+    if not folder.exists():
+        return None
+    paths = sorted(folder.iterdir())
+    estimate, error = (np.concatenate([open_array(path, of) for path in paths]) for of in ("estimate", "error"))
+    if paths[0].name != ALL:
+        return Margins(None, estimate, error, np.zeros(len(error), np.int64))
+    entity, cut = (np.array(open_array(paths[0], of)) for of in ("entity", "cut"))
+    return Margins(entity, estimate, error, (cut > 0).astype(np.int64))
+
+
+def counted(found: Histograms, columns: Columns) -> IntArray:
+    """(geounits, K) the columns of histograms."""
+    sums = np.zeros((len(found), len(columns)), np.int64)
+    np.add.at(sums, found.row, columns.cells[found.cell] * found.count[:, None])
+    return sums

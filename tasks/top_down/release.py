@@ -23,8 +23,9 @@ from tasks.top_down.design import US, ProductName
 from tasks.top_down.estimate import FIRST, load_estimates
 from tasks.top_down.geography import codes_of, plan_of
 from tasks.top_down.manifest import describe_release
-from tasks.top_down.measurements import FOLDER
+from tasks.top_down.margins_release import write_entities, write_level
 from tasks.top_down.microdata import by_geocode, write_microdata
+from tasks.top_down.published import FOLDER
 from tasks.top_down.run import TopDownRun, load_histograms
 
 TABULATED = {"County": 5, "Tract": 11, "Block_Group": 12}  # digits of the 16 that name a tabulation geounit
@@ -62,6 +63,8 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
         name = f"{level}/{state}.parquet"
         _write_histograms(staged, f"histograms/{product}/{name}", (codes[number], found.row, found.cell, found.count))
         _write_quarters(staged, f"invariants/{product}/{name}", codes[number], plan.invariants.quarters[number])
+        write_level(run, product, state, level, codes[number], found, staged)
+    write_entities(run, product, state, found, staged)
     blocks = by_geocode(run, product, state, found)
     write_microdata(run, product, state, blocks, staged)
     for level, row in _tabulated(run, state, blocks):

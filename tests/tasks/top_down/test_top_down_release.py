@@ -226,3 +226,41 @@ def test_truth_marks_itself_before_it_reads(tmp_path: Path) -> None:
     run = begin(tmp_path, country(tmp_path), design())
     with pytest.raises(Refused, match="may draw noise"):
         mark_truth(run, tmp_path, "us")
+
+
+def test_margins_stand_beside_released_counts(tmp_path: Path) -> None:
+    """Of the estimator gls: the counts are the release's own, the estimates add up, no margin where none holds."""
+    data = country(tmp_path)
+    run = begin(tmp_path, data, design(estimator="gls", nation=True))
+    staged = finish(run, tmp_path)
+    levels = run.spine("persons", "23").levels[:-1]
+    totals = {}
+    for name in (*levels, *(f"tabulation/{level}" for level in ("County", "Tract", "Block_Group"))):
+        margins = read(staged, f"margins/persons/{name}/*.parquet")
+        of_total = margins[margins["count"] == "total"].set_index("geounit")
+        histograms = read(staged, f"histograms/persons/{name}/*.parquet").groupby("geounit")["count"].sum()
+        assert of_total["released"].loc[histograms.index].equals(histograms.astype("int32"))
+        assert of_total["released"].sum() == histograms.sum()
+        totals[name] = of_total["estimate"].sum()
+        assert margins[margins["count"].str.startswith("group quarters")]["margin"].isna().all()
+        if name in levels:
+            rest = margins[~margins["count"].str.startswith("group quarters")]
+            np.testing.assert_allclose(rest["margin"], 1.96 * rest["standard_error"], atol=2e-3)
+    declared = sum(int(line.split(",")[1]) for line in (data / "states.csv").read_text().split()[1:])
+    assert all(total == pytest.approx(declared, abs=0.1) for total in totals.values())
+    places = read(staged, "margins/persons/entities/place/*.parquet")
+    assert places["estimate"].notna().all()
+    assert places["margin"].isna().any()  # a place that cuts block groups
+    assert not (staged / "margins/persons/Block").exists()
+    units = read(staged, "margins/units/County/*.parquet")
+    assert (units["standard_error"] > 0).all()
+    manifest = json.loads((staged / "manifest.json").read_text())
+    told = manifest["products"]["persons"]["margins"]
+    assert {row["of"] for row in told["mean_standard_error"]} >= {*levels, "county", "place"}
+    assert told["law"] in (staged / "report.html").read_text()
+
+
+def test_the_program_s_estimator_has_no_margins(tmp_path: Path) -> None:
+    staged = finish(begin(tmp_path, country(tmp_path, ("46",)), design()), tmp_path)
+    assert not (staged / "margins").exists()
+    assert "margins" not in json.loads((staged / "manifest.json").read_text())["products"]["persons"]
