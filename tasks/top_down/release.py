@@ -59,13 +59,15 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
     """Write the microdata and histograms of a state."""
     plan, codes = plan_of(run, product, state), codes_of(run, product, state)
     for number, level in enumerate(plan.spine.levels):
-        found = load_estimates(run, product, state, level)
+        estimates = load_estimates(run, product, state, level)
         name = f"{level}/{state}.parquet"
-        _write_histograms(staged, f"histograms/{product}/{name}", (codes[number], found.row, found.cell, found.count))
+        _write_histograms(
+            staged, f"histograms/{product}/{name}", (codes[number], estimates.row, estimates.cell, estimates.count)
+        )
         _write_quarters(staged, f"invariants/{product}/{name}", codes[number], plan.invariants.quarters[number])
-        write_level(run, product, state, level, codes[number], found, staged)
-    write_entities(run, product, state, found, staged)
-    blocks = by_geocode(run, product, state, found)
+        write_level(run, product, state, level, codes[number], estimates, staged)
+    write_entities(run, product, state, estimates, staged)
+    blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
     for level, row in _tabulated(run, state, blocks):
         _write_histograms(staged, f"histograms/{product}/tabulation/{level}/{state}.parquet", row)
