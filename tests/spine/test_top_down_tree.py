@@ -11,6 +11,7 @@ from top_down_cases import (
     LEVELS,
     State,
     check,
+    divisions,
     everything,
     measuring,
     nation,
@@ -29,6 +30,7 @@ from spine.top_down import (
     Measure,
     Plan,
     TrueHistograms,
+    answers,
     descend,
     estimate_below,
     estimate_children,
@@ -327,3 +329,62 @@ def test_pure_differential_privacy_and_puerto_rico() -> None:
         plan = plan_of(replace(case, spine=spine), alloc, estimator="gls")
         estimates, _ = everything(plan, measuring(plan, case.persons, 8))
         check(plan, estimates, case.persons)
+
+
+def crowded(seed: int) -> tuple[Plan, Measure]:
+    """Some 300 persons in every cell that may be: nothing comes near 0."""
+    plan, _, _ = six_blocks(seed)
+    allowed = plan.invariants.allowed(2)[:, PERSONS.types] & PERSONS.possible
+    row, cell = np.nonzero(allowed)
+    count = np.random.default_rng(seed).poisson(300, len(row))
+    persons = from_entries(TrueHistograms, 2, 0, row, cell, count, 6)
+    declared = replace(plan.invariants, state_totals=np.array([count.sum()]))
+    return replace(plan, invariants=declared), measuring(plan, persons, seed)
+
+
+def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given the parent's integers, in one pass: the children's least squares before they are rounded."""
+    monkeypatch.setattr(answers, "LEFT", 0.0)  # the total stays in P
+    monkeypatch.setattr(descend, "BAND", 1e9)
+    plan, measure = crowded(7)
+    solved = [(division, x) for _, division, x in divisions(plan, measure) if division.counts is not None]
+    told = [*up_pass(plan, measure, 0, 0, 2), up_pass(plan, measure, 2, 0, 6)[0]]
+    above_blocks = [(division, x) for division, x in solved if division.told is not None]
+    assert len(above_blocks) == 2  # the parts of the state, of two tracts each
+    for part, (division, x) in enumerate(above_blocks):
+        cells = np.zeros((1, 2016))
+        cells[0, division.cells] = division.counts
+        parent = Blue(0, part, tree.to_cells(cells).reshape(1, 8, 4, 63), np.zeros((1, 8, 8, 8)))
+        first, last = plan.first_child[0][[part, part + 1]].tolist()
+        expected = blue_children(plan, parent, told[1].only(first, last)).cells()[:, division.cells].T
+        assert expected.min() > 50
+        np.testing.assert_allclose(x, expected, atol=1e-3)
+
+
+def test_taking_the_total_out_of_the_last_pass_changes_what_the_band_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the band of 0.1 persons; without it the same minimum takes several times the iterations."""
+    case = small_state(2, parts=2)
+    plan = plan_of(case, estimator="gls")
+    measure = measuring(plan, case.persons, 2)
+    given: list[tuple[descend.Division, np.ndarray, int]] = []
+
+    def keep(division: descend.Division):  # type: ignore[no-untyped-def]
+        result = divide(division)
+        given.append((division, result[0], result[1]))
+        return result
+
+    monkeypatch.setattr(descend, "divide", keep)
+    counties, _ = estimate_children(plan, estimate_roots(plan, measure)[0], measure)
+    estimate_children(plan, counties, measure)
+    with_total_out = list(given)
+    given.clear()
+    monkeypatch.setattr(answers, "LEFT", 0.0)
+    estimate_children(plan, counties, measure)
+    out = {division.counts.tobytes(): (x, n) for division, x, n in with_total_out if division.counts is not None}
+    assert given
+    for division, x, iterations in given:
+        assert division.counts is not None
+        other, fewer = out[division.counts.tobytes()]
+        assert abs(x.sum(axis=0) - other.sum(axis=0)).max() <= 0.2 + 1e-6
+        assert abs(x - other).max() < 0.2
+        assert iterations >= fewer

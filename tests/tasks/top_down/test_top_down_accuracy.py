@@ -14,6 +14,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.top_down.accuracy import LEVELS, averaged, covered, measure_accuracy
 from tasks.top_down.accuracy_report import write_report
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.synth import synthesize
 
 
 def new_run(folder: Path) -> TopDownRun:
@@ -56,3 +57,29 @@ def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
     (data / MARK_FILE).unlink()
     with pytest.raises(Refused, match="not marked synthetic"):
         measure_accuracy(new_run(tmp_path), HERE, tables(data), design(), [1], tmp_path / "ledger")
+
+
+@pytest.mark.long
+def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Path) -> None:
+    """The law of the two estimators' errors on one state's real blocks, and that standard errors are what they claim.
+
+    One noise, the same always: bounds are the range over 5 others, widened by as much again (docs/top-down.md).
+    """
+    blocks = das_data / "ri_blocks_2020.csv.gz"
+    data = synthesize(str(blocks), tmp_path / "data", seed=1).data
+    made = design(products=("persons",))
+    measured = measure_accuracy(new_run(tmp_path), HERE, tables(data), made, [11], tmp_path / "ledger")
+    errors = averaged({"optimized": measured.errors})
+    mae = errors[errors["size"] == "all"].set_index(["quantity", "level", "estimator"])["mae"].unstack()
+    ratio = mae["gls"] / mae["topdown"]
+    assert 0.75 < ratio[("total", "tract")] < 0.95
+    assert 0.70 < ratio[("voting age by race", "tract")] < 0.90
+    assert ratio[("total", "obg")] < 1.02
+    assert 0.97 < ratio[("total", "block")] < 1.03
+    margins = covered({"optimized": measured.coverage})
+    of = margins[(margins["cut"] == 0) & (margins["estimator"] == "gls")].set_index(["quantity", "level"])
+    for level in ("tract", "obg"):
+        n = of.loc[("total", level), "n"]
+        assert abs(of.loc[("total", level), "unbiased_square"] - 1) < 5 * (2 / n) ** 0.5  # geounits hardly correlate
+        assert of.loc[("total", level), "coverage"] > 0.92
+        assert of.loc[("voting age by race", level), "coverage"] > 0.95
