@@ -24,6 +24,7 @@ from tasks.top_down.run import TopDownRun
 
 DIGITS = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4}  # of a code
 PLACES = 3  # decimal places of what is written: far below any standard error
+HOLD = ("total", "race", "voting age by race")  # counts whose coverage is near 95 % (docs/top-down.md)
 LAW = (
     "The estimate is the best linear unbiased one from all measurements of the tree: the true count plus a weighted "
     "sum of independent draws of known laws. Its standard error is exact; its law is normal, but for what is left of "
@@ -33,8 +34,9 @@ LAW = (
 )
 WITHOUT = (
     "Where the margin is empty, 1.96 standard errors would not be the release's error: sums that cut block groups of "
-    "the spine, residents of group quarters; blocks are left out. The release is far better there than the unbiased "
-    "estimate, for it counts nobody below zero. The estimate and its standard error hold in every row."
+    "the spine, voting age, Hispanic, and residents of group quarters as single sums; blocks are left out. The release "
+    "is far better there than the unbiased estimate, for it counts nobody below zero. The estimate and its standard "
+    "error hold in every row."
 )
 
 
@@ -81,7 +83,7 @@ def standard_errors(run: TopDownRun, product: ProductName) -> list[dict[str, Any
 def holds(product: ProductName, cut: IntArray) -> BoolArray:
     """(n, K) whether a released count's error is told by its standard error (docs/top-down.md#margins-of-error)."""
     names = columns_of(product).names
-    of_column = np.array([not name.startswith("group quarters") for name in names])
+    of_column = np.array([name.split(":")[0] in HOLD for name in names])
     found: BoolArray = (cut == 0)[:, None] & of_column[None]
     return found
 

@@ -29,7 +29,7 @@ from tasks.lifecycle.staging import drafted
 from tasks.top_down.declared import QUARTERS
 from tasks.top_down.design import US, Design, ProductName, exact
 from tasks.top_down.geography import codes_of, plan_of, spine_digest
-from tasks.top_down.run import Blocks, TopDownRun, Validated
+from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -42,14 +42,14 @@ MARK = "prepared/published"  # of a run on published measurements: where they li
 
 def write_description(run: TopDownRun, staged: Path) -> None:
     """Write what an estimate needs beside the noisy answers: all of it public."""
-    design, validated, blocks = run.design, run.validated, run.blocks
+    design, validated = run.design, run.validated
     told = {
         "run": run.id,
         "synthetic": validated.synthetic,
         "states": validated.states,
         "us_level": validated.nation,
         "spine_digest": spine_digest(run),
-        "state_totals": {f"{state:02d}": blocks.totals[state] for state in map(int, validated.states)},
+        "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
         "region": design.region,
         "kind": design.kind,
         "products": design.products,
@@ -101,7 +101,7 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
         raise Refused(f"{folder / DESIGN}: no state, or a state without a declared total")
     geography, quarters = zip(*parts, strict=True)
     save_object(run / "prepared/design", replace(design, measurements=False, **changes))
-    save_object(run / "prepared/blocks", Blocks(_joined(geography), np.concatenate(quarters), totals))
+    save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(run / MARK, (folder.resolve(), digest))
     save_object(run / "prepared/validated", Validated("", "", synthetic, states, nation, digests))
     return made_by
