@@ -79,7 +79,8 @@ def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[
     persons = "persons" if "persons" in set(errors["product"]) else "units"
     shown = SHOWN[persons]
     errors = errors[errors["product"] == persons]
-    of = coverage[(coverage["product"] == persons) & (coverage["quantity"] == shown[0])]
+    of = coverage[(coverage["product"] == persons) & (coverage["quantity"] == shown[0]) & (coverage["cut"] == 0)]
+    levels, covered = ([level for level in LEVELS if level in set(table["level"])] for table in (errors, of))
     rows = len(shown) + bool(len(of))
     height = 0.22 * errors["level"].nunique() + 0.9
     with plt.rc_context(STYLE):
@@ -90,18 +91,17 @@ def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[
         for column, kind in enumerate(kinds):
             for row, quantity in enumerate(shown):
                 here = errors[(errors["spine"] == kind) & (errors["quantity"] == quantity)]
-                _draw_errors(axes[row, column], here, estimators)
+                _draw_errors(axes[row, column], here, estimators, levels)
                 axes[row, column].set_xlabel(f"mean absolute error of {quantity}")
             if len(of):
-                _draw_coverage(axes[-1, column], of[of["spine"] == kind], estimators)
+                _draw_coverage(axes[-1, column], of[of["spine"] == kind], estimators, covered)
             axes[0, column].set_title(f"{kind} spine")
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
         return svg(figure)
 
 
-def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str]) -> None:
+def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: Sequence[str]) -> None:
     """A line a level, from one estimator's error to the other's, with the change in per cent."""
-    levels = [level for level in LEVELS if level in set(table["level"])]
     at = -np.arange(len(levels))
     by = {name: table[table["estimator"] == name].set_index("level")["mae"].loc[levels] for name in estimators}
     least = min((values[values > 0].min() for values in by.values() if (values > 0).any()), default=1.0)
@@ -119,10 +119,8 @@ def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str]) -> 
     axis.set_yticks(at, [LEVELS[level] for level in levels])
 
 
-def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str]) -> None:
+def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: Sequence[str]) -> None:
     """The share of released totals within their margins: entities that cut no block group."""
-    table = table[table["cut"] == 0]
-    levels = [level for level in LEVELS if level in set(table["level"])]
     axis.axvline(NOMINAL, color="#8b93a1", lw=1, ls="--")
     for name in estimators:
         of = table[table["estimator"] == name].set_index("level")["coverage"].reindex(levels)

@@ -24,7 +24,7 @@ from tasks.top_down.run import TopDownRun
 
 DIGITS = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4}  # of a code
 PLACES = 3  # decimal places of what is written: far below any standard error
-HOLD = ("total", "race", "voting age by race")  # counts whose coverage is near 95 % (docs/top-down.md)
+HOLD = ("total", "race", "voting age by race", "occupied")  # counts whose coverage is near 95 % (docs/top-down.md)
 LAW = (
     "The estimate is the best linear unbiased one from all measurements of the tree: the true count plus a weighted "
     "sum of independent draws of known laws. Its standard error is exact; its law is normal, but for what is left of "
