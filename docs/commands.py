@@ -8,6 +8,7 @@ gets the first sentence of every command's help, and a section for a command tha
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import os
 import re
@@ -68,8 +69,8 @@ def with_sentences(page: str) -> str:
     return page
 
 
-def run(page: str) -> str:
-    """Return the page with the output of each of its commands as it is now."""
+def run(page: str, only: str = "") -> str:
+    """Return the page with the present output of its commands, or of the blocks that name `only`."""
     with tempfile.TemporaryDirectory(prefix="das-docs-") as folder:
 
         def block(match: re.Match[str]) -> str:
@@ -78,6 +79,8 @@ def run(page: str) -> str:
                 Path(folder, kind.split()[1]).write_text(text)
                 return match[0]
             commands = re.findall(r"^\$ (.*)$", text, flags=re.M)
+            if not any(only in line for line in commands):
+                return match[0]
             return f"```{kind}\n" + "".join(f"$ {line}\n{_output(line, folder)}" for line in commands) + "```"
 
         return FENCE.sub(block, page)
@@ -119,9 +122,13 @@ def differences(page: str) -> list[str]:
 
 def main() -> None:
     """Write the pages that are named, or both, anew."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", type=Path, default=[CLI, TUTORIAL])
+    parser.add_argument("--only", default="", help="only blocks with a command that contains this, as `das tune`")
+    options = parser.parse_args()
     CLI.write_text(with_sentences(CLI.read_text()))
-    for page in map(Path, sys.argv[1:] or (CLI, TUTORIAL)):
-        page.write_text(run(page.read_text()))
+    for page in options.pages:
+        page.write_text(run(page.read_text(), options.only))
 
 
 if __name__ == "__main__":
