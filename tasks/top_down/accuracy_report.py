@@ -100,7 +100,7 @@ def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[
         return svg(figure)
 
 
-def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: Sequence[str]) -> None:
+def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
     """A line a level, from one estimator's error to the other's, with the change in per cent."""
     at = -np.arange(len(levels))
     by = {name: table[table["estimator"] == name].set_index("level")["mae"].loc[levels] for name in estimators}
@@ -119,7 +119,7 @@ def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], lev
     axis.set_yticks(at, [LEVELS[level] for level in levels])
 
 
-def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: Sequence[str]) -> None:
+def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
     """The share of released totals within their margins: entities that cut no block group."""
     axis.axvline(NOMINAL, color="#8b93a1", lw=1, ls="--")
     for name in estimators:

@@ -332,11 +332,11 @@ def test_pure_differential_privacy_and_puerto_rico() -> None:
 
 
 def crowded(seed: int) -> tuple[Plan, Measure]:
-    """Some 300 persons in every cell that may be: nothing comes near 0."""
+    """Some 5,000 persons in every cell that may be: nothing comes near 0."""
     plan, _, _ = six_blocks(seed)
     allowed = plan.invariants.allowed(2)[:, PERSONS.types] & PERSONS.possible
     row, cell = np.nonzero(allowed)
-    count = np.random.default_rng(seed).poisson(300, len(row))
+    count = np.random.default_rng(seed).poisson(5000, len(row))
     persons = from_entries(TrueHistograms, 2, 0, row, cell, count, 6)
     declared = replace(plan.invariants, state_totals=np.array([count.sum()]))
     return replace(plan, invariants=declared), measuring(plan, persons, seed)
