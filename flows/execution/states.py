@@ -52,6 +52,11 @@ def skipped(reason: str) -> State[Any]:
     return Completed(name="Skipped", message=f"{reason}: skipped, nothing charged")
 
 
+def tried(told: str) -> State[Any]:
+    """Return the last state of a dry run."""
+    return Completed(name="Tried", message=f"{told}; nothing was charged")
+
+
 def not_run(reason: str) -> State[Any]:
     """Return the last state of a stage that did not run."""
     return Cancelled(name="NotRun", message=reason)
