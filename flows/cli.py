@@ -80,7 +80,7 @@ _group("ledger", "Open budget accounts and show what was charged to them.", open
 _group("runs", "List, show and discard runs.", list=list_runs, show=show_run, discard=discard)
 _group(
     "attribute-loss",
-    "Per-attribute privacy semantics: the loss of a change of some attributes of one person.",
+    "Per-attribute privacy semantics: the loss when some attributes of one person change.",
     s_dhc=s_dhc,
     dhc_a=dhc_a,
 )

@@ -194,7 +194,9 @@ def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Call
         place = _through(settings, stages)
         if place is None:
             if (run / AUTHORIZATION).exists():
-                raise Refused(f"run {run.id} was reserved, and its inputs now have nothing to release for its region")
+                raise Refused(
+                    f"run {run.id} was reserved, but its inputs no longer have anything to release for its region"
+                )
             end_run(run)
     return place
 

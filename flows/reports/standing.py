@@ -62,8 +62,8 @@ class Standing:
     @property
     def state(self) -> str:
         """How the run stands: at work, stopped, refused, or as the ledger says of one that is over."""
-        if self.directory is None or (self.row and self.row.state in ("released", "abandoned")):
-            return self.row.state if self.row else ""
+        if self.directory is None or (self.row and self.row.status in ("released", "abandoned")):
+            return self.row.status if self.row else ""
         if _in_use(self.directory):
             return "at work"
         return "refused" if has_errors(self.findings) and not self.reserved else "stopped"

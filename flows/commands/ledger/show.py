@@ -56,7 +56,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
             "run": row.run,
             "amount": row.amount,
             "states": row.states,
-            "state": row.state,
+            "state": row.status,
             "at": row.reserved,
             "data": data.index(row.input_digest) + 1,
             "other_data": on_other_data(row, rows),
@@ -82,7 +82,7 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
             continue
         unit = "rho" if account["definition"] == "zcdp" else "epsilon"
         title = f"Runs charged to {account['account']}"
-        table = Table("run", unit, "states", "data", "state of the run", "reserved", title=title, title_justify="left")
+        table = Table("run", unit, "states", "data", "status", "reserved", title=title, title_justify="left")
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import State
+from flows.commands.options import StateDirectory
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def discard(
     run_id: Annotated[str | None, typer.Argument(metavar="ID", help="The run.")] = None,
-    state: State = None,
+    state: StateDirectory = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="the run's own")
     ] = None,

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from flows.commands.options import LedgerFile, State
+from flows.commands.options import LedgerFile, StateDirectory
 from flows.reports.terminal import Json, show
 
 
 def list_runs(
-    state: State = None,
+    state: StateDirectory = None,
     ledger: LedgerFile = None,
     charged: Annotated[bool, typer.Option("--all", help="Also runs that are over and were charged.")] = False,
     as_json: Json = False,

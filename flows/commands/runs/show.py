@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from flows.commands.options import LedgerFile, State
+from flows.commands.options import LedgerFile, StateDirectory
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def show_run(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
-    state: State = None,
+    state: StateDirectory = None,
     ledger: LedgerFile = None,
     values: Annotated[
         bool, typer.Option("--values", help="Also the values that broke a rule: persons', for the curator's eyes.")
