@@ -21,19 +21,9 @@ from prefect.events.schemas.automations import EventTrigger, Posture
 
 FLOWS = ("detailed-dhca", "top-down", "bottom-up", "dry-run")
 WENT_WRONG = ("Failed", "Refused", "Crashed", "Late")
-# Every state that ends a run or sets it aside, ours included: a run in one of them sends no heartbeats and is no zombie.
-AT_REST = (
-    "Completed",
-    "Failed",
-    "Crashed",
-    "Cancelled",
-    "Cancelling",
-    "Suspended",
-    "Paused",
-    "Scheduled",
-    "AwaitingRetry",
-)
-OF_OURS = ("Refused", "Skipped", "Tried")
+# Every state that ends a run or sets it aside: a run in one of them sends no heartbeats and is no zombie.
+ENDED = ("Completed", "Failed", "Crashed", "Cancelled", "Refused", "Skipped", "Tried")
+ASIDE = ("Cancelling", "Suspended", "Paused", "Scheduled", "AwaitingRetry", "AwaitingInput")
 HEARTBEATS = 3  # missed in a row
 BLOCK = "das-notify"
 

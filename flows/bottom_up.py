@@ -39,6 +39,8 @@ def _stages(run: Run[BottomUpSettings]) -> Path:
     plan = settings.plan()
     save_object(run.directory / PLAN, plan)
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
+    if not tabulated.synthetic:
+        run.await_approval(plan.mechanism.spend.definition, plan.mechanism.spend.unbounded)
     run.submit_gate(check_budget, charging=settings.charging).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)

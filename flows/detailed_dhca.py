@@ -83,7 +83,8 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     if not checked.synthetic and settings.approval:
         for future in ready:
             future.result()
-        run.await_approval(region_spend(settings.directory.parameters.configuration, region))
+        spend = region_spend(settings.directory.parameters.configuration, region)
+        run.await_approval(spend.definition, spend.unbounded)
     gate = run.submit_gate(check_budget, *ready, region=region, charging=charging, options=options)
     configuration = settings.directory.parameters.configuration
     built = _submit_spine(run, configuration.states(region)) if settings.spine else None

@@ -57,6 +57,9 @@ def _stages(run: Run[TopDownSettings]) -> Path:
     )
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
+    if not validated.synthetic:
+        design = settings.directory.design
+        run.await_approval(design.definition, design.total(validated.nation))
     run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -27,8 +28,8 @@ from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import RunSettings, keep_settings
-from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import shown
+from privacy.noise.laws import Definition
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, commit, end_run, finish_released
 from tasks.lifecycle.confidential import guard
@@ -118,15 +119,15 @@ class Run(Generic[S]):
         """Run a stage and wait for what it gives."""
         return self.submit(name, function, **arguments).result()
 
-    def await_approval(self, spend: Spend) -> None:
+    def await_approval(self, definition: Definition, amount: Fraction) -> None:
         """Suspend the flow run until a person approves its charge, where the settings ask for it.
 
         Its process ends meanwhile; resumed, it comes here again, and goes on. Raises Refused where it is not approved.
         """
         if not self.settings.approval or (self.directory / AUTHORIZATION).exists():  # charged: it was approved
             return
-        unit = "rho" if spend.definition == "zcdp" else "epsilon"
-        asked = f"{unit} {shown(spend.unbounded)} will be charged to every state of account {self.settings.account}"
+        unit = "rho" if definition == "zcdp" else "epsilon"
+        asked = f"{unit} {shown(amount)} will be charged to every state of account {self.settings.account}"
         form = Approval.with_initial_data(description=asked, approve=False)
         if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
             raise Refused("the charge was not approved")
