@@ -57,7 +57,7 @@ def told_of_trouble(block: UUID) -> Automation:
             for_each={"prefect.resource.id"},
             posture=Posture.Reactive,
             threshold=1,
-            within=timedelta(0),
+            within=timedelta(minutes=1),  # a crash is entered twice: by the worker, and with how to go on
         ),
         actions=[
             SendNotification(

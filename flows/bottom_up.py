@@ -28,9 +28,10 @@ def bottom_up(settings: BottomUpSettings) -> Any:
     return carry_out(settings, _stages, _check)
 
 
-def _check(settings: BottomUpSettings) -> None:
+def _check(settings: BottomUpSettings) -> bool:
     """Refuse a plan, a table that is not there and an account with which a run could not end."""
     foresee_budget(settings.directory, settings.plan(), settings.table, settings.charging)
+    return True
 
 
 def _stages(run: Run[BottomUpSettings]) -> Path:

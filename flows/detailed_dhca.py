@@ -45,13 +45,14 @@ def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
     return carry_out(settings, _stages, check, f"{region} has no block, or config.json switches it off")
 
 
-def check(settings: DetailedDhcaSettings) -> None:
-    """Refuse parameters, paths and an account with which a run could not end."""
+def check(settings: DetailedDhcaSettings) -> bool:
+    """Refuse parameters, paths and an account with which a run could not end; False for a region switched off."""
     run, inputs = settings.directory, (settings.params, settings.data, settings.region)
-    check_public(run, *inputs)
+    switched_on = check_public(run, *inputs)
     foresee_budget(run, *inputs, settings.charging)
     if settings.coterminous_list:
         _ = settings.shaping_options  # reads it
+    return switched_on
 
 
 def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:

@@ -66,6 +66,6 @@ def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
             )
             expected = expected_work(run, region, settings.spine, settings.estimates) or {}
             told["would release"] = f"{unit} {shown(spend.unbounded)}, charged to {charged}"
-            told[ESTIMATES] = f"{sum(seconds for seconds, _ in expected.values()):.0f}"
+            told[ESTIMATES] = f"{sum(seconds for seconds, _ in expected.values()):.1f}"
         end_run(run)
     return told

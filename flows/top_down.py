@@ -36,9 +36,10 @@ def top_down(settings: TopDownSettings) -> Any:
     return carry_out(settings, _stages, _check)
 
 
-def _check(settings: TopDownSettings) -> None:
+def _check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
     check_public(settings.directory, settings.tables, settings.design(), settings.charging)
+    return True
 
 
 def _stages(run: Run[TopDownSettings]) -> Path:

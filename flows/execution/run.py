@@ -150,7 +150,7 @@ class Run(Generic[S]):
 
 
 def carry_out(
-    settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None], nothing: str = ""
+    settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool], nothing: str = ""
 ) -> str | State[Any]:
     """Begin the run that the settings name, or take it up where it stopped; return the path of its release.
 
@@ -159,7 +159,7 @@ def carry_out(
     Started again under the same run id, a flow takes up its own run: the same noise, one charge, one release. Call it
     in a flow.
 
-    check: refuses a new run for what needs no worker, before a cluster is started.
+    check: refuses a new run for what needs no worker, before a cluster is started; False where nothing is to be done.
     """
     settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
     get_run_logger().info("run %s", settings.run_id)
@@ -176,7 +176,7 @@ def carry_out(
     return str(place)
 
 
-def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None]) -> Path | None:
+def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool]) -> Path | None:
     run, out = settings.directory, Path(settings.out)
     with locked(run):
         artifacts.tell_earlier(settings, states.begin(settings))
@@ -187,12 +187,12 @@ def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Call
         check_out(run, out, settings.folder)
         keep_settings(run, settings)
         try:
-            named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
+            any_work = named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
         except Refused:
             if not any((run / name).exists() for name in ("findings.json", SECRET, AUTHORIZATION)):
                 end_run(run)  # nothing in it that anybody could want
             raise
-        place = _through(settings, stages)
+        place = _through(settings, stages) if any_work else None
         if place is None:
             if (run / AUTHORIZATION).exists():
                 raise Refused(
