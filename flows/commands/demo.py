@@ -24,7 +24,10 @@ def demo(
 
     **Example:** `das demo`
     """
-    from flows.commands.run import command, new_runs
+    from flows.commands.run import STAGES, command, new_runs
+
+    RunOptions().start_ahead(*STAGES)
+
     from flows.execution.settings import new_run_id
     from tasks.synth.synthesize import Options, synthesize_example
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from flows.execution.fork_server import start_fork_server
+from flows.execution.prefect_server import start_server
 from flows.execution.unforeseen import given_state
 from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
@@ -175,6 +177,15 @@ class RunOptions(ClusterOptions, LedgerOptions):
         from flows.execution.cluster import ClusterSettings
 
         return ClusterSettings(**{name: getattr(self, name) for name in CLUSTER})
+
+    def start_ahead(self, *stages: str) -> None:
+        """Start what a run would wait for before anything heavy is imported here: Prefect's server, the fork server.
+
+        `stages` are the modules of the run's stages, which its workers import.
+        """
+        start_server()
+        if not self.scheduler:
+            start_fork_server(*stages)
 
     def settings(self, run_id: str) -> dict[str, Any]:
         """Return the settings that a new run of any system has, except where its release goes."""

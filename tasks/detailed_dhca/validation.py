@@ -126,18 +126,18 @@ def check_public(run: DetailedRun, params: str, data: str, region: Jurisdiction)
     """
     if run.validated_path.exists():
         return True
-    parameters, found = read_parameters(params)
+    parameters, findings = read_parameters(params)
     if parameters is None:
-        _refuse(run, found + check_data_alone(data))
+        _refuse(run, findings + check_data_alone(data))
     asked = region in parameters.configuration.regions
     if asked and missing_data(data):
-        _refuse(run, found + check_data_alone(data))
+        _refuse(run, findings + check_data_alone(data))
     return asked
 
 
-def _refuse(run: DetailedRun, found: Sequence[Finding]) -> NoReturn:
+def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:
     """Refuse a run; what is faulty in public files, or is not there at all, is named."""
-    gathered = gather(found)
+    gathered = gather(findings)
     write_findings(run / "findings.json", gathered)
     named = in_public(gathered, (*PARAMETER_FILES, GRF_FILE))
     raise Refused(f"the input does not pass validation{named}; the findings are in the curator's report of {run.id}")

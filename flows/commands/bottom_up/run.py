@@ -51,6 +51,8 @@ def run(
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
+    options.start_ahead("tasks.bottom_up.release")  # before these imports, which take a while
+
     from flows.execution.bottom_up_settings import BottomUpSettings
     from flows.execution.settings import new_run_id
     from flows.reports.curator import spend_table

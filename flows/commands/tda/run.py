@@ -65,6 +65,8 @@ def run(
 
     **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
     """
+    options.start_ahead("tasks.top_down.histograms", "tasks.top_down.release")
+
     from flows.execution.settings import new_run_id
 
     def begin() -> list[TopDownSettings]:
