@@ -209,12 +209,15 @@ def _through(settings: S, stages: Callable[[Run[S]], Path | None]) -> Path | Non
     try:
         with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
             try:
-                return stages(Run(settings, settings.directory, Workers(client, report), over, begun))
+                place = stages(Run(settings, settings.directory, Workers(client, report), over, begun))
             finally:
                 over.set()
+        states.settle(begun)
+        return place
     except Exception:
         for future in begun:  # what is still at work has lost its workers
             future.wait()
+        states.settle(begun)
         raise
 
 
