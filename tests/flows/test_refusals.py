@@ -405,7 +405,7 @@ def test_a_region_that_is_switched_off_is_charged_nothing(
     assert detailed_dhca(settings) is None
     assert ledger.rows("census") == []
     assert not (state_home / "runs/switched-off-pr").exists()
-    assert b"pr has no block, or config.json switches it off: skipped, nothing charged" in database_text()
+    assert b"PR has no block, or config.json switches it off: skipped, nothing charged" in database_text()
     reserved = RunDirectory(state_home / "runs/reserved-pr")
     reserved.create()
     (reserved / AUTHORIZATION).touch()
