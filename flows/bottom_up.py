@@ -28,9 +28,10 @@ def bottom_up(settings: BottomUpSettings) -> Any:
     return carry_out(settings, _stages, _check)
 
 
-def _check(settings: BottomUpSettings) -> None:
+def _check(settings: BottomUpSettings) -> bool:
     """Refuse a plan, a table that is not there and an account with which a run could not end."""
     foresee_budget(settings.directory, settings.plan(), settings.table, settings.charging)
+    return True
 
 
 def _stages(run: Run[BottomUpSettings]) -> Path:
@@ -39,6 +40,8 @@ def _stages(run: Run[BottomUpSettings]) -> Path:
     plan = settings.plan()
     save_object(run.directory / PLAN, plan)
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
+    if not tabulated.synthetic:
+        run.await_approval(plan.mechanism.spend.definition, plan.mechanism.spend.unbounded)
     run.submit_gate(check_budget, charging=settings.charging).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)

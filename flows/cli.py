@@ -25,6 +25,7 @@ from flows.commands.options import with_local_paths
 from flows.commands.run import run
 from flows.commands.runs.discard import discard
 from flows.commands.runs.list import list_runs
+from flows.commands.runs.show import show_run
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
@@ -77,7 +78,7 @@ def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
 
 
 _group("ledger", "Open budget accounts and show what was charged to them.", open=open_account, show=show_ledger)
-_group("runs", "List and discard the confidential directories of runs.", list=list_runs, discard=discard)
+_group("runs", "List, show and discard runs.", list=list_runs, show=show_run, discard=discard)
 _group(
     "attribute-loss",
     "Per-attribute privacy semantics: the loss when some attributes of one person change.",

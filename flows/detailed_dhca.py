@@ -18,7 +18,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.expected_work import expected_work
 from flows.execution.progress import expect
 from flows.execution.run import Future, Run, carry_out, flow_options
-from tasks.detailed_dhca.budget_check import check_budget, foresee_budget
+from tasks.detailed_dhca.budget_check import check_budget, foresee_budget, region_spend
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -42,16 +42,17 @@ def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
     under the same run id, the flow takes up its own run: the same noise, one charge, one release.
     """
     region = settings.region.upper()
-    return carry_out(settings, _stages, _check, f"{region} has no block, or config.json switches it off")
+    return carry_out(settings, _stages, check, f"{region} has no block, or config.json switches it off")
 
 
-def _check(settings: DetailedDhcaSettings) -> None:
-    """Refuse parameters, paths and an account with which a run could not end."""
+def check(settings: DetailedDhcaSettings) -> bool:
+    """Refuse parameters, paths and an account with which a run could not end; False for a region switched off."""
     run, inputs = settings.directory, (settings.params, settings.data, settings.region)
-    check_public(run, *inputs)
+    switched_on = check_public(run, *inputs)
     foresee_budget(run, *inputs, settings.charging)
     if settings.coterminous_list:
         _ = settings.shaping_options  # reads it
+    return switched_on
 
 
 def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
@@ -80,6 +81,11 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     ready = [counted, sets]
     if settings.estimates:  # public, and what could fail in them fails before anything is spent
         ready.append(run.submit("estimate tables", make_estimators, validated, workers=workers, region=region))
+    if not checked.synthetic and settings.approval:
+        for future in ready:
+            future.result()
+        spend = region_spend(settings.directory.parameters.configuration, region)
+        run.await_approval(spend.definition, spend.unbounded)
     gate = run.submit_gate(check_budget, *ready, region=region, charging=charging, options=options)
     configuration = settings.directory.parameters.configuration
     built = _submit_spine(run, configuration.states(region)) if settings.spine else None

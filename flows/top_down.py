@@ -36,9 +36,10 @@ def top_down(settings: TopDownSettings) -> Any:
     return carry_out(settings, _stages, _check)
 
 
-def _check(settings: TopDownSettings) -> None:
+def _check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
     check_public(settings.directory, settings.tables, settings.design(), settings.charging)
+    return True
 
 
 def _stages(run: Run[TopDownSettings]) -> Path:
@@ -57,6 +58,9 @@ def _stages(run: Run[TopDownSettings]) -> Path:
     )
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
+    if not validated.synthetic:
+        design = settings.directory.design
+        run.await_approval(design.definition, design.total(validated.nation))
     run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)

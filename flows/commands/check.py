@@ -71,7 +71,7 @@ def _table(told: Mapping[str, Any], done: list[Check]) -> RenderableType:
     from rich.table import Table
 
     table = Table(
-        "", "check", "over", "fault", title=f"{told['release']}, digest {told['digest']}", title_justify="left"
+        "", "check", "over", "fault", title=f"{told['release']}\ndigest {told['digest']}", title_justify="left"
     )
     for each in done:
         mark = "[red]wrong[/]" if each.faults else "[green]ok[/]"

@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from prefect import allow_failure, get_run_logger, runtime, task
+from prefect import allow_failure, get_run_logger, runtime, suspend_flow_run, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
+from prefect.input import RunInput
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import RunSettings, keep_settings
-from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
+from privacy.accounting.ledger import shown
+from privacy.noise.laws import Definition
+from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, commit, end_run, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
@@ -36,7 +40,14 @@ from tasks.lifecycle.workers import Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
+APPROVAL_SECONDS = 7 * 86_400  # a run that nobody approved by then fails, charged nothing
 S = TypeVar("S", bound=RunSettings)
+
+
+class Approval(RunInput):
+    """What a person answers who is asked whether a run may charge its account."""
+
+    approve: bool
 
 
 def flow_options(count: int) -> dict[str, Any]:
@@ -100,13 +111,26 @@ class Run(Generic[S]):
 
         call = partial(function, **arguments)
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
-        future: Future = _named(name).submit(name, self.directory, call, in_vain, return_state=False, wait_for=wait_for)
+        future: Future = named(name).submit(name, self.directory, call, in_vain, return_state=False, wait_for=wait_for)
         self.begun.append(future)
         return future
 
     def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
         """Run a stage and wait for its result."""
         return self.submit(name, function, **arguments).result()
+
+    def await_approval(self, definition: Definition, amount: Fraction) -> None:
+        """Suspend the flow run until a person approves its charge, where the settings ask for it.
+
+        Its process ends meanwhile; resumed, it comes here again, and goes on. Raises Refused where it is not approved.
+        """
+        if not self.settings.approval or (self.directory / AUTHORIZATION).exists():  # charged: it was approved
+            return
+        unit = "rho" if definition == "zcdp" else "epsilon"
+        asked = f"{unit} {shown(amount)} will be charged to every state of account {self.settings.account}"
+        form = Approval.with_initial_data(description=asked, approve=False)
+        if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
+            raise Refused("the charge was not approved")
 
     def submit_gate(self, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
         """Start the budget check, which reserves what the run will spend; the server is told of it."""
@@ -126,7 +150,7 @@ class Run(Generic[S]):
 
 
 def carry_out(
-    settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None], nothing: str = ""
+    settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool], nothing: str = ""
 ) -> str | State[Any]:
     """Begin the run that the settings name, or resume it where it stopped; return the path of its release.
 
@@ -135,7 +159,7 @@ def carry_out(
     Started again under the same run id, a flow takes up its own run: the same noise, one charge, one release. Call it
     in a flow.
 
-    check: refuses a new run for what needs no worker, before a cluster is started.
+    check: refuses a new run for what needs no worker, before a cluster is started; False where nothing is to be done.
     """
     settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
     get_run_logger().info("run %s", settings.run_id)
@@ -152,7 +176,7 @@ def carry_out(
     return str(place)
 
 
-def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None]) -> Path | None:
+def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool]) -> Path | None:
     run, out = settings.directory, Path(settings.out)
     with locked(run):
         artifacts.tell_earlier(settings, states.begin(settings))
@@ -162,8 +186,13 @@ def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Call
             return there
         check_out(run, out, settings.folder)
         keep_settings(run, settings)
-        _named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
-        place = _through(settings, stages)
+        try:
+            any_work = named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
+        except Refused:
+            if not any((run / name).exists() for name in ("findings.json", SECRET, AUTHORIZATION)):
+                end_run(run)  # nothing in it that anybody could want
+            raise
+        place = _through(settings, stages) if any_work else None
         if place is None:
             if (run / AUTHORIZATION).exists():
                 raise Refused(
@@ -180,14 +209,18 @@ def _through(settings: S, stages: Callable[[Run[S]], Path | None]) -> Path | Non
     try:
         with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
             try:
-                return stages(Run(settings, settings.directory, Workers(client, report), over, begun))
+                place = stages(Run(settings, settings.directory, Workers(client, report), over, begun))
             finally:
                 over.set()
+        states.settle(begun)
+        return place
     except Exception:
         for future in begun:  # what is still at work has lost its workers
             future.wait()
+        states.settle(begun)
         raise
 
 
-def _named(name: str) -> Any:
+def named(name: str) -> Any:
+    """Return the task of a stage under its name; a stage of a level counts as one of its kind."""
     return stage.with_options(name=name.partition(" (")[0], task_run_name=name)

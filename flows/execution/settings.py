@@ -66,13 +66,16 @@ class RunSettings(BaseModel, ABC):
     SYSTEM: ClassVar[str]  # as `das runs list` and Prefect call the flow
     COMMAND: ClassVar[str]  # starts a run, and resumes it
     FILE: ClassVar[str]  # of the run's directory, where the settings are kept
-    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster"})  # while a run goes on: no release depends on it
+    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
+        {"cluster", "approval"}
+    )  # while a run goes on: no release depends on it
 
     out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     second_account: bool = Field(default=False, description="Charge persons whom another account was charged for.")
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
     state: Location = Field(default_factory=lambda: str(state_home()), description="Confidential run directories.")
+    approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
     run_id: str | None = Field(default=None, pattern=rf"^{RUN_ID}$")
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
 

@@ -6,7 +6,7 @@ A message of a state is public. It says what an operator must know: what was cha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -16,6 +16,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import MissingContextError
+from prefect.futures import PrefectFuture
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.execution.settings import RunSettings
@@ -50,6 +51,11 @@ def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
 def skipped(reason: str) -> State[Any]:
     """Return the last state of a run that had nothing to release."""
     return Completed(name="Skipped", message=f"{reason}: skipped, nothing charged")
+
+
+def tried(told: str) -> State[Any]:
+    """Return the last state of a dry run."""
+    return Completed(name="Tried", message=f"{told}; nothing was charged")
 
 
 def not_run(reason: str) -> State[Any]:
@@ -89,6 +95,18 @@ def close_tasks(client: SyncPrefectClient, flow_run: UUID) -> None:
         if task.state is None or not task.state.is_final():
             ran = task.state is not None and task.state.is_running()
             client.set_task_run_state(task.id, Crashed(message=GONE) if ran else not_run(GONE), force=True)
+
+
+def settle(stages: Sequence[PrefectFuture[Any]]) -> None:
+    """Enter how stages ended that the server believes to go on: it was away, or has not got to it yet."""
+    with telling(), get_client(sync_client=True) as client:
+        of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(str(runtime.flow_run.id))]))
+        ended = {stage.task_run_id: stage.state for stage in stages if stage.state.is_final()}
+        for task in client.read_task_runs(flow_run_filter=of_the_run):
+            state = ended.get(task.id)
+            if state is not None and (task.state is None or not task.state.is_final()):
+                told: State[Any] = State(type=state.type, name=state.name, message=state.message)
+                client.set_task_run_state(task.id, told, force=True)
 
 
 def begin(settings: RunSettings) -> list[FlowRun]:

@@ -119,18 +119,20 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     return validated
 
 
-def check_public(run: DetailedRun, params: str, data: str, region: Jurisdiction) -> None:
+def check_public(run: DetailedRun, params: str, data: str, region: Jurisdiction) -> bool:
     """Refuse faulty parameters and data files that are not there: what takes no worker to find, before there are any.
 
-    A validated run is past this. Raises Refused as `validate` does.
+    Return whether config.json asks for the region. A validated run is past this. Raises Refused as `validate` does.
     """
     if run.validated_path.exists():
-        return
+        return True
     parameters, findings = read_parameters(params)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
-    if region in parameters.configuration.regions and missing_data(data):
+    asked = region in parameters.configuration.regions
+    if asked and missing_data(data):
         _refuse(run, findings + check_data_alone(data))
+    return asked
 
 
 def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:

@@ -107,6 +107,7 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "DAS_OUT": str(folder / "out"),
         "DAS_ACCOUNT": ACCOUNT,
         "DAS_STATE": str(folder),
+        "DAS_MEMORY": "auto",
     }
     office = Office(folder, environment["PREFECT_API_URL"], environment, ledger)
     prefect = [str(Path(sys.executable).with_name("prefect")), "--no-prompt"]

@@ -74,6 +74,8 @@ GOOD = {
     "ledger open": "name --definition zcdp --total 1",
     "ledger show": "",
     "runs list": "",
+    "runs show": "nobody",
+    "check": "EX/data",  # no release
     "runs discard": "nobody",
     "attribute-loss s-dhc": "",
     "attribute-loss dhc-a": "EX/params",

@@ -405,7 +405,7 @@ def test_a_region_that_is_switched_off_is_charged_nothing(
     assert detailed_dhca(settings) is None
     assert ledger.rows("census") == []
     assert not (state_home / "runs/switched-off-pr").exists()
-    assert b"pr has no block, or config.json switches it off: skipped, nothing charged" in database_text()
+    assert b"PR has no block, or config.json switches it off: skipped, nothing charged" in database_text()
     reserved = RunDirectory(state_home / "runs/reserved-pr")
     reserved.create()
     (reserved / AUTHORIZATION).touch()
@@ -615,7 +615,7 @@ def test_what_nobody_foresaw_is_kept_under_the_given_state(
     def breaks(state: Path) -> None:
         raise ZeroDivisionError("a value of person 4711")
 
-    monkeypatch.setattr("flows.reports.curator.run_directories", breaks)
+    monkeypatch.setattr("flows.reports.standing.run_directories", breaks)
     for home, given in ((tmp_path / "given", ("--state", tmp_path / "given")), (state_home, ())):
         for failures in (1, 2):  # within a second, and the first copy stays
             code, out, err = das("runs", "list", *given)

@@ -34,7 +34,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
                 "account": account.name,
                 "definition": account.definition,
                 "total": account.total,
-                "spent": book.spent(account.name),
+                "spent": (spent := book.spent(account.name)),
+                "left": {state: account.total - amount for state, amount in spent.items()},
                 "runs": _runs(book, book.rows(account.name)),
             }
             for account in book.accounts()
@@ -80,18 +81,31 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
             tables.append(table)
             continue
         unit = "rho" if account["definition"] == "zcdp" else "epsilon"
-        most = max(account["spent"].values(), default=0)
-        title = (
-            f"Account {account['account']}: {unit} {shown(account['total'])} in all, "
-            f"{shown(account['total'] - most)} left in the state charged most"
-        )
+        title = f"Runs charged to {account['account']}"
         table = Table("run", unit, "states", "data", "status", "reserved", title=title, title_justify="left")
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
             data = f"{run['data']}{' [yellow]changed[/]' * bool(run['other_data'])}"
             table.add_row(run["run"], shown(run["amount"]), listed, data, run["state"], run["at"])
-        tables.append(table)
+        tables += [_left(account, unit), table]
         sums = {each["accounts"]: each for run in account["runs"] if (each := run["accounts_together"])}
         tables += [together_warning(each) for each in sums.values()]
     return Group(*tables) if tables else "no account is open"
+
+
+def _left(account: dict[str, Any], unit: str) -> RenderableType:
+    """What each state has left, states with the same sums together; a state that nothing was charged to has it all."""
+    from rich.table import Table
+
+    from privacy.accounting.ledger import shown
+
+    title = f"Account {account['account']}: {account['definition']}, {unit} {shown(account['total'])} for every state"
+    table = Table("states", f"spent {unit}", f"left {unit}", title=title, title_justify="left")
+    together: dict[Any, list[str]] = {}
+    for state, amount in account["spent"].items():
+        together.setdefault(amount, []).append(state)
+    for amount, states in sorted(together.items(), reverse=True):
+        table.add_row(" ".join(states), shown(amount), shown(account["total"] - amount))
+    table.add_row("all others" if together else "all", "0", shown(account["total"]))
+    return table

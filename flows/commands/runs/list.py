@@ -1,29 +1,32 @@
-"""`das runs list`: the confidential directories of runs that have not ended."""
+"""`das runs list`: the runs that are there, and those that were charged."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import RenderableType
 
-from flows.commands.options import StateDirectory
+from flows.commands.options import LedgerFile, StateDirectory
 from flows.reports.terminal import Json, show
 
 
-def list_runs(state: StateDirectory = None, as_json: Json = False) -> None:
-    """List the confidential directories that runs, validations and truths left.
+def list_runs(
+    state: StateDirectory = None,
+    ledger: LedgerFile = None,
+    charged: Annotated[bool, typer.Option("--all", help="Also runs that are over and were charged.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the runs, validations and truths that left a confidential directory: since when, their state and charge.
 
-    **Example:** `das runs list`
+    **Example:** `das runs list --all`
     """
     from flows.execution.settings import state_home
-    from flows.execution.systems import load_settings
-    from flows.reports.curator import run_directories
+    from flows.reports.standing import standings
 
-    told = []
-    for run in run_directories(state or state_home()):
-        settings = load_settings(run)
-        kind, place = (settings.SYSTEM, settings.out) if settings else (None, None)
-        told.append({"run": run.id, "kind": kind, "path": run.path, "out": place})
+    home = state or state_home()
+    found = standings(home, ledger or home / "ledger.sqlite")
+    told = [each.told() for each in found if charged or each.directory]
     show(told, lambda: _table(told), as_json=as_json)
 
 
@@ -32,9 +35,8 @@ def _table(told: list[dict[str, Any]]) -> RenderableType:
 
     if not told:
         return "no run has left a confidential directory"
-    table = Table(
-        "run", "kind", "resumes into", "directory", title="Confidential run directories", title_justify="left"
-    )
+    columns = ("run", "kind", "began", "state", "stage", "charge")
+    table = Table(*columns, "resumes into", title="Runs (das runs show ID)", title_justify="left")
     for row in told:
-        table.add_row(row["run"], row["kind"] or "", row["out"] or "", str(row["path"]))
+        table.add_row(*(row[name] or "" for name in columns), row["out"] or "")
     return table

@@ -1,0 +1,139 @@
+"""How the runs of a state folder stand: what each is, how far it came, what it was charged, and how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flows.execution.settings import RunSettings
+from flows.execution.systems import load_settings
+from flows.reports.curator import load_findings, run_directories
+from privacy.accounting.ledger import Ledger, LedgerError, Row, shown
+from tasks.inputs.findings import Finding, has_errors
+from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
+from tasks.lifecycle.manifest import is_whole
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import staging
+
+LOCKS = Path("/proc/locks")
+VALIDATED = ("prepared/validated", "prepared/tabulated")  # of whatever system
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A run, by its confidential directory, by its row in the ledger, or by both."""
+
+    run: str
+    directory: RunDirectory | None
+    settings: RunSettings | None
+    row: Row | None
+    account_unit: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The system, or what else left a directory; empty where only the ledger knows the run."""
+        if self.settings:
+            return self.settings.SYSTEM
+        if self.directory is None:
+            return ""
+        return "truth" if is_truth(self.directory) else "validation"
+
+    @property
+    def began(self) -> str:
+        """When the run began, to the second, UTC; by its row where its directory is gone."""
+        if self.directory is None:
+            return self.row.reserved if self.row else ""
+        file = self.directory / self.settings.FILE if self.settings else self.directory.path
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What validation found, with values; confidential."""
+        return load_findings(self.directory) if self.directory else []
+
+    @property
+    def reserved(self) -> bool:
+        """Whether the run has its secret and may have drawn noise."""
+        return self.row is not None or (self.directory is not None and (self.directory / AUTHORIZATION).exists())
+
+    @property
+    def state(self) -> str:
+        """How the run stands: at work, stopped, refused, or as the ledger says of one that is over."""
+        if self.directory is None or (self.row and self.row.status in ("released", "abandoned")):
+            return self.row.status if self.row else ""
+        if _in_use(self.directory):
+            return "at work"
+        return "refused" if has_errors(self.findings) and not self.reserved else "stopped"
+
+    @property
+    def stage(self) -> str:
+        """The last thing that a run with a directory came to."""
+        if self.directory is None:
+            return ""
+        if self.settings and is_whole(staging(self.directory, Path(self.settings.out), self.settings.folder)):
+            return "release staged"
+        if (self.directory / "noisy").exists():
+            return "noise"
+        if self.reserved:
+            return "reserved"
+        return "validated" if any((self.directory / name).exists() for name in VALIDATED) else "begun"
+
+    @property
+    def charge(self) -> str:
+        """What the run was charged, in its account's currency."""
+        return f"{self.account_unit} {shown(self.row.amount)} of {self.row.account}" if self.row else "nothing"
+
+    @property
+    def go_on(self) -> str:
+        """What to do about the run; empty for one that is over or at work."""
+        discard = f"das runs discard {self.run}"
+        if self.state == "refused":
+            return f"correct the input and start a new run; {discard} removes this one"
+        if self.state != "stopped":
+            return ""
+        return f"{self.settings.resume}, or {discard}" if self.settings else discard
+
+    def told(self) -> dict[str, Any]:
+        """Return what --json says of the run, without its findings."""
+        names = ("run", "kind", "began", "state", "stage", "charge", "go_on")
+        place = {"out": self.settings.out if self.settings else None}
+        path = {"path": self.directory.path if self.directory else None}
+        return {name: getattr(self, name) or None for name in names} | place | path
+
+
+def standing(directory: RunDirectory, ledger: Path) -> Standing:
+    """Return how a run stands, by its id. It may have a directory, a row in its ledger, or neither."""
+    there = directory if directory.path.is_dir() else None
+    settings = load_settings(directory) if there else None
+    book = Ledger(Path(settings.ledger) if settings else ledger)
+    try:
+        row = book.row(directory.id)
+        units = {account.name: "rho" if account.definition == "zcdp" else "epsilon" for account in book.accounts()}
+    except LedgerError:
+        row, units = None, {}
+    return Standing(directory.id, there, settings, row, units[row.account] if row else "")
+
+
+def standings(state: Path, ledger: Path) -> Iterator[Standing]:
+    """Yield how every run stands that has a directory or is charged in the ledger, the oldest first."""
+    found = {directory.id: standing(directory, ledger) for directory in run_directories(state)}
+    try:
+        book = Ledger(ledger)
+        rows = [row.run for account in book.accounts() for row in book.rows(account.name)]
+    except LedgerError:
+        rows = []
+    for run in rows:
+        found.setdefault(run, standing(RunDirectory(state / "runs" / run), ledger))
+    yield from sorted(found.values(), key=lambda each: each.began)
+
+
+def _in_use(run: RunDirectory) -> bool:
+    """Whether a process holds the run's lock; seen without taking it, which could refuse a run that begins just now."""
+    if not (run / "lock").exists() or not LOCKS.exists():
+        return False
+    inode = str((run / "lock").stat().st_ino)
+    held = (line.split() for line in LOCKS.read_text().splitlines() if " FLOCK " in line)
+    return any(inode == place.rpartition(":")[2] for fields in held for place in fields[5:6])
