@@ -49,6 +49,11 @@ def with_local_paths(command: Command) -> Command:
     return called  # type: ignore[return-value]
 
 
+def _state(path: Path | None) -> Path | None:
+    """Refuse a URL for the state folder, and have what goes wrong from now on kept there."""
+    return given_state(folder(path))
+
+
 def _memory_limit(limit: str) -> str:
     """Refuse a limit that could not be kept, before a run is made."""
     if limit != "auto":
@@ -65,7 +70,7 @@ State = Annotated[
     typer.Option(
         help="Folder of the confidential run directories.",
         show_default="$XDG_STATE_HOME/das-flows",
-        callback=given_state,
+        callback=_state,
     ),
 ]
 LedgerFile = Annotated[

@@ -69,7 +69,7 @@ class FlowCommand(Generic[S]):
         show(self.document(told), lambda: self.summary(told), as_json=options.as_json)
         if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
             worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
-            raise worst("\n".join(str(problem) for problem in problems))
+            raise worst("\n".join(dict.fromkeys(map(str, problems))))
 
     def _outcome(self, settings: S, *, as_json: bool) -> Outcome[S]:
         """Run one; how it fails is kept, so that the next one still runs."""

@@ -21,6 +21,7 @@ from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.execution.guardian import guard_children
 from tasks.lifecycle.code import code_digest
 from tasks.lifecycle.errors import Failed, Refused
 
@@ -106,7 +107,8 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         )
     check_memory_limit(settings.memory_limit)
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    with dask.config.set(QUIET | KEEP_MEMORY | ({} if settings.dashboard else NO_PAGES)):
+    own = {"temporary-directory": str(scratch)}  # the scheduler's folder as well as the workers'
+    with dask.config.set(QUIET | KEEP_MEMORY | own | ({} if settings.dashboard else NO_PAGES)):
         try:
             with _ignoring_interrupts():
                 client = _connect(settings, scratch)
@@ -202,6 +204,7 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         client.wait_for_workers(1)  # as long as its queue takes
         return client
     workers, bytes_each = fit(settings)
+    guard_children()
     cluster = LocalCluster(
         n_workers=workers,
         threads_per_worker=settings.threads_per_worker,
