@@ -16,7 +16,6 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from flows.execution.guardian import guard_children
 from tasks.lifecycle.errors import Refused
 
 WIDE = 200  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
@@ -57,9 +56,7 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
     """Leave at once with exit code 3 at Ctrl-C or a plain kill; `message` says how to go on, `tidy` removes files.
 
     A run may be killed at any moment, while tidying up would talk to workers and servers that the same Ctrl-C ended.
-    What is started in the meantime the guardian ends.
     """
-    guardian = guard_children()
 
     def leave(_number: int, _frame: object) -> None:
         import psutil
@@ -67,8 +64,7 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
         err.print(f"\n[bold red]stopped:[/] {escape(message)}", soft_wrap=True)
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
-                if child.pid != guardian:
-                    child.kill()
+                child.kill()
         if tidy:
             tidy()
         os._exit(3)
