@@ -103,7 +103,9 @@ class RunSettings(BaseModel, ABC):
     @property
     def resume(self) -> str:
         """The command that resumes the run."""
-        return f"{self.COMMAND} --resume {self.run_id} --state {self.state}"
+        ledger = Path(self.ledger)
+        elsewhere = f" --ledger {ledger}" if ledger != Path(self.state) / "ledger.sqlite" else ""
+        return f"{self.COMMAND} --resume {self.run_id} --state {self.state}{elsewhere}"
 
     def named(self, run_id: str) -> Self:
         """Return the settings of a run with its id: the one it has, else the one given."""

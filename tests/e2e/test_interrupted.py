@@ -146,6 +146,7 @@ def test_a_run_that_is_stopped_in_any_stage_goes_on(runs: tuple[str, Runs], numb
         assert seen == [home.region] * (stage == "commit" and at % 2 == 1), "a release is whole or absent"
         assert len(home.ledger.rows(ACCOUNT)) <= 1
         resume = [*words[: 1 if words[0] == "run" else 2], "--resume", home.run_id, "--state", home.folder / "state"]
+        resume += ["--ledger", home.ledger.path]
         code, told, _ = home.das(resume, SECRET)
         assert code == 0, (stage, told)
         assert digest(home.folder / "out" / home.region) == home.expected, stage

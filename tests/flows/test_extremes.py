@@ -75,3 +75,11 @@ def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
             keep_settings(run, other)
     keep_settings(run, detailed)
     assert DetailedDhcaSettings.load(run) == detailed
+
+
+def test_the_command_that_goes_on_names_a_ledger_that_lies_elsewhere(tmp_path: Path) -> None:
+    """A run that is stopped once it is released has no directory any more: only its ledger tells that it is done."""
+    common = {"data": "data", "out": "out", "state": str(tmp_path), "run_id": "run"}
+    usual, other = tmp_path / "ledger.sqlite", tmp_path / "other.sqlite"
+    assert TopDownSettings(ledger=str(usual), **common).resume == f"das tda run --resume run --state {tmp_path}"
+    assert TopDownSettings(ledger=str(other), **common).resume.endswith(f" --ledger {other}")
