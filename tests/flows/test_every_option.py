@@ -61,6 +61,7 @@ GOOD = {
     "truth": "EX/params EX/data OUT --workers 1",
     "accuracy": "EX/params EX/data OUT --runs 1 --workers 1",
     "show": "EX/data",  # no release: what would be served is not
+    "check": "EX/data",
     "synth": "EX/blocks.csv EX/params OUT",
     "spine": "EX/data/GRF-C.txt OUT --county 99999",
     "compare": "EX/params/config.json",
