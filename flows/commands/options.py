@@ -61,6 +61,11 @@ def with_local_paths(command: Command) -> Command:
     return called  # type: ignore[return-value]
 
 
+def _state(path: Path | None) -> Path | None:
+    """Refuse a URL for the state folder, and have what goes wrong from now on kept there."""
+    return given_state(folder(path))
+
+
 def _memory_limit(limit: str) -> str:
     """Refuse a limit that cannot be met, before a run is made."""
     if limit != "auto":
@@ -77,7 +82,7 @@ StateDirectory = Annotated[
     typer.Option(
         help="Folder of the confidential run directories.",
         show_default="$XDG_STATE_HOME/das-flows",
-        callback=given_state,
+        callback=_state,
     ),
 ]
 LedgerFile = Annotated[

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from http.client import HTTPConnection, HTTPException
+from secrets import token_hex
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -37,11 +38,12 @@ class TemporaryServer:
         with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
             self._port = int(listening.getsockname()[1])
             self.url = f"http://127.0.0.1:{self._port}/api"
+            self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
             self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
             self._process = subprocess.Popen(
                 [sys.executable, "-P", __file__, str(listening.fileno()), str(os.getpid())],
                 pass_fds=[listening.fileno()],
-                env=os.environ | NOT_NEEDED | EPHEMERAL,
+                env=os.environ | NOT_NEEDED | EPHEMERAL | {"PREFECT_SERVER_API_AUTH_STRING": self.password},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._said,
@@ -103,7 +105,7 @@ def use_server() -> None:
         return
     _server = _server or TemporaryServer()
     _server.wait()
-    os.environ["PREFECT_API_URL"] = _server.url
+    os.environ |= {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}
     refresh_global_settings_context()
 
 

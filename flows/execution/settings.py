@@ -17,7 +17,7 @@ from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import whole
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import ALL_SETTINGS, RunDirectory
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
@@ -106,7 +106,9 @@ class RunSettings(BaseModel, ABC):
     @property
     def resume(self) -> str:
         """The command that resumes the run."""
-        return f"{self.COMMAND} --resume {self.run_id} --state {self.state}"
+        ledger = Path(self.ledger)
+        elsewhere = f" --ledger {ledger}" if ledger != Path(self.state) / "ledger.sqlite" else ""
+        return f"{self.COMMAND} --resume {self.run_id} --state {self.state}{elsewhere}"
 
     def named(self, run_id: str) -> Self:
         """Return the settings of a run with its id: the one it has, else the one given."""
@@ -130,7 +132,15 @@ class RunSettings(BaseModel, ABC):
 
 
 def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
-    """Write the settings that a run is resumed with. Raises Refused where it has a secret and began with others."""
+    """Write the settings that a run is resumed with.
+
+    Raises
+    ------
+    Refused
+        where the directory is that of a run of another system, or the run has a secret and began with other settings.
+    """
+    if any((run / name).exists() for name in ALL_SETTINGS if name != settings.FILE):
+        raise Refused(f"{run.id} is a run of another system: give another run id")
     earlier = settings.load(run)
     names = type(settings).model_fields.keys() - settings.MAY_CHANGE
     differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))

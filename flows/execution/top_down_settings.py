@@ -86,7 +86,7 @@ class TopDownSettings(RunSettings):
             "persons": (self.persons_allocation, self.persons_budget),
             "units": (self.units_allocation, self.units_budget),
         }
-        allocations = {name: read_allocation(*own[name], settings[name]) for name in products}
+        allocations = {name: read_allocation(*own[name], settings[name], f"--{name}-budget") for name in products}
         for name, allocation in allocations.items():
             if tuple(allocation.levels) != settings[name].levels:
                 levels = ", ".join(settings[name].levels)

@@ -26,7 +26,8 @@ def unforeseen(error: Exception) -> Failed:
 
     if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
-    if type(error).__module__.startswith("httpx") or str(error).startswith("Failed to reach API"):
+    of_the_web = any(kind.__module__.startswith("httpx") for kind in type(error).__mro__)
+    if of_the_web or str(error).startswith("Failed to reach API"):
         return Failed("the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up")
     folder = (_state or state_home()) / "errors"
     try:

@@ -230,11 +230,11 @@ class TwoSidedGeometric(SymmetricLaw):
         return gap / (gap + 4 * x * t.sin_pi() ** 2)
 
     def tail_of_sum(self, cells: int, y: int) -> arb:
-        """Return Chernoff's bound at u = 1 / (2 scale)."""
-        # exp(-uy) E exp(uS) at u = 1/(2 scale), where E exp(uX) = (1-x)^2 / ((1-x e^u)(1-x e^-u))
-        half, whole = self._power(Fraction(1, 2)), self._power(1)
-        moment = (1 - whole) ** 2 / ((1 - half) * (1 - half * whole))
-        return 2 * self._power(Fraction(y, 2)) * moment**cells
+        """Return Chernoff's bound at u = r / scale, with the r that is best for a Gaussian, or 1/2 if that is less."""
+        # exp(-uy) E exp(uS) for any 0 < r < 1, where E exp(uX) = (1-x)^2 / ((1-x e^u)(1-x e^-u)), here as sinh
+        r = min(Fraction(1, 2), Fraction(y) / (2 * cells * self.scale))
+        whole, less, more = (ball(part / (2 * self.scale)).sinh() for part in (Fraction(1), 1 - r, 1 + r))
+        return 2 * self._power(r * y) * (whole**2 / (less * more)) ** cells
 
 
 Law: TypeAlias = DiscreteGaussian | TwoSidedGeometric

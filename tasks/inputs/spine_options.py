@@ -62,13 +62,18 @@ def read_columns(source: str | None) -> Columns | None:
         if unknown := sorted(set(given) - known):
             raise Refused(f"{source}: unknown field(s) {', '.join(unknown)}; there are {', '.join(sorted(known))}")
         return TypeAdapter(Columns).validate_python(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise Refused(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except OSError as error:
         raise Refused(f"{source} cannot be read: {why(error)}") from error
     except (ValueError, RecursionError) as error:
         raise Refused(f"{source} is not a column mapping: {error}") from error
 
 
-def read_allocation(source: str | None, budget: str | None, settings: SpineSettings) -> Allocation:
+def read_allocation(
+    source: str | None, budget: str | None, settings: SpineSettings, option: str = "--budget"
+) -> Allocation:
     """Return the allocation of the settings' production run, or that of a JSON file.
 
     With another budget where one is given.
@@ -102,7 +107,7 @@ def read_allocation(source: str | None, budget: str | None, settings: SpineSetti
     except KeyError as error:
         raise Refused(f"{source}: the key {error} is missing") from error
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{source or f'--budget {budget}'}: {error}") from error
+        raise Refused(f"{source or f'{option} {budget}'}: {error}") from error
     except (TypeError, AttributeError):
         raise Refused(f"{source} is not an allocation: an object of exact fractions as text, by level") from None
 

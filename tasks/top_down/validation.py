@@ -19,9 +19,9 @@ from spine.geography import Geography, IntArray, gq_pattern
 from spine.top_down.histogram import TYPES
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.chunks import open_table
-from tasks.inputs.files import digest_file, exists, read_bytes, unchanged
+from tasks.inputs.files import digest_file, exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
-from tasks.inputs.synthetic_mark import Mark, parse_mark
+from tasks.inputs.synthetic_mark import Mark, read_mark_file
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -53,7 +53,7 @@ def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Char
         found = [Finding(_name(path.rstrip("/")), MISSING) for path in missing]
         write_findings(run / "findings.json", found)
         raise Refused(f"the input does not pass validation{in_public(found, ())}")
-    if _read_mark(tables.mark) is None and not is_truth(run):
+    if read_mark_file(tables.mark) is None and not is_truth(run):
         check_open(charging)
 
 
@@ -76,7 +76,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
     save_object(run / "prepared/tables", tables)
     records = [path for product in design.products if (path := tables.records(product))]
     with unchanged([tables.quarters, tables.totals, tables.mark, *records]):
-        mark = _read_mark(tables.mark)
+        mark = read_mark_file(tables.mark)
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             foresee(run, charging, request(run, design, charging, blocks.states))
@@ -256,13 +256,6 @@ def _name(path: str) -> str:
 def _input_digest(records: Mapping[ProductName, str], public: dict[str, str]) -> str:
     lines = [f"{name} {digest}\n" for name, digest in sorted([*records.items(), *public.items()])]
     return sha256("".join(lines).encode()).hexdigest()
-
-
-def _read_mark(path: str) -> Mark | None:
-    try:
-        return parse_mark(read_bytes(path).decode("utf-8", "replace"))
-    except FileNotFoundError:
-        return None
 
 
 def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Validated:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from flows.cli import app, main
 from tasks.lifecycle.errors import Refused
 
-SECONDS = 30  # after which a command hangs
+SECONDS = 30  # of processor time, or ten times as many of waiting, after which a command hangs
 WORK = {"--runs", "--replicates", "--rows", "--persons"}
 TEXTS = (
     *("", " ", "-1", "0", "1", "1/0", "nan", "inf", "1e-9", "1e-90", "1e6", "1e400", "0." + "9" * 90, "9" * 30),
@@ -61,6 +61,7 @@ GOOD = {
     "truth": "EX/params EX/data OUT --workers 1",
     "accuracy": "EX/params EX/data OUT --runs 1 --workers 1",
     "show": "EX/data",  # no release: what would be served is not
+    "check": "EX/data",
     "synth": "EX/blocks.csv EX/params OUT",
     "spine": "EX/data/GRF-C.txt OUT --county 99999",
     "compare": "EX/params/config.json",
@@ -162,13 +163,17 @@ def hanging(words: Words) -> Iterator[None]:
     def end(*_: object) -> None:
         raise AssertionError(f"das {words} hangs")
 
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(SECONDS)
+    alarms = (signal.SIGALRM, signal.SIGPROF)
+    before = [signal.signal(alarm, end) for alarm in alarms]
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.alarm(10 * SECONDS)  # a busy machine alone makes a command slow
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for alarm, handler in zip(alarms, before, strict=True):
+            signal.signal(alarm, handler)
 
 
 def with_value(command: str, parameter: Any, value: str) -> Words:

@@ -629,7 +629,19 @@ def test_what_nobody_foresaw_is_kept_under_the_given_state(
             assert (home / "errors").stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("error", [RuntimeError("Failed to reach API at http://x/api/"), httpx.ConnectError("no")])
+BUSY = httpx.Response(503, request=httpx.Request("POST", "http://x/api/task_runs/"))
+PrefectHTTPStatusError = type("PrefectHTTPStatusError", (httpx.HTTPStatusError,), {"__module__": "prefect.exceptions"})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Failed to reach API at http://x/api/"),
+        httpx.ConnectError("no"),
+        PrefectHTTPStatusError("503", request=BUSY.request, response=BUSY),
+    ],
+    ids=["unreachable", "refuses", "busy"],
+)
 def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
     from flows.execution.unforeseen import unforeseen
 

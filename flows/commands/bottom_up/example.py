@@ -14,7 +14,7 @@ from tasks.lifecycle.errors import Refused
 def example(
     folder: Annotated[Path, typer.Argument(help="Where the files go; a new or empty folder.")],
     rows: Annotated[int, typer.Option(min=1, help="Records of the table.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="Seed of the synthetic table.")] = 1960,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic table.")] = 1960,
     as_json: Json = False,
 ) -> None:
     """Make a synthetic table of counties by sex by group quarters by age, with its domain and published state totals.

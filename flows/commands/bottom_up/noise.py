@@ -36,10 +36,11 @@ def noise(
     for value in budgets(epsilon):
         mechanism = BottomUp(value)
         law = moments(float(value))
-        of_sums = [
-            {"cells": m, "absolute": absolute_sum(float(value), m), "margin": margin_of_error(mechanism.law, m)}
-            for m in sizes
-        ]
+        with refusing():
+            of_sums = [
+                {"cells": m, "absolute": absolute_sum(float(value), m), "margin": margin_of_error(mechanism.law, m)}
+                for m in sizes
+            ]
         told.append({"epsilon": value, **vars(law), "margins": of_sums})
         if sampling_rate is not None:
             with refusing():

@@ -16,6 +16,7 @@ from flows.reports.show.names import Names
 from flows.reports.show.release import read_manifest
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST
 
 Opener = Callable[[Path, Mapping[str, Any], Names, Path | None, Scope], Shown]
 KINDS: dict[str, Opener] = {
@@ -32,4 +33,7 @@ def open_release(
     opener = KINDS.get(manifest["release"])
     if opener is None:
         raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
-    return opener(folder, manifest, names or {}, params, scope or Scope())
+    try:
+        return opener(folder, manifest, names or {}, params, scope or Scope())
+    except (KeyError, TypeError, AttributeError, ValueError) as error:  # a manifest may be anybody's
+        raise Refused(f"{folder / MANIFEST} is not what a release of its kind has: {error}") from None

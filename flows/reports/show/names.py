@@ -10,7 +10,9 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from flows.reports.show.geography import PUERTO_RICO, Region
@@ -31,7 +33,7 @@ def read_names(paths: Iterable[Path]) -> Names:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         of_path: Names = {}
         for file in files:
-            of_path |= dict(_of_file(file))
+            of_path |= {region: _printable(name) for region, name in _of_file(file)}
         if not of_path:
             raise Refused(
                 f"{path} holds no names: give a ??geo2020.pl (or its zip), a Gazetteer file, or a {KEPT} that das kept"
@@ -52,28 +54,43 @@ def write_names(release: Path, names: Names) -> Path:
     return path
 
 
+def _printable(name: str) -> str:
+    """A name without what would steer a terminal."""
+    return "".join(letter for letter in name if letter.isprintable())
+
+
 def _of_file(path: Path) -> Iterator[tuple[Region, str]]:
     try:
+        if not path.is_file():  # a pipe would never end
+            return
         if path.suffix.lower() == ".zip":
             with zipfile.ZipFile(path) as archive:
                 for name in archive.namelist():
-                    yield from _of_text(name, archive.read(name))
-        elif path.is_file():
-            yield from _of_text(path.name, path.read_bytes())
-    except (OSError, zipfile.BadZipFile) as error:
+                    if reader := _reader(name):
+                        yield from reader(_text(archive.read(name)))
+        elif reader := _reader(path.name):
+            yield from reader(_text(path.read_bytes()))
+    # a damaged archive, a password, a way of packing that is not known here; a field longer than any name
+    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, csv.Error) as error:
         raise Refused(f"{path} cannot be read: {error}") from None
 
 
-def _of_text(name: str, content: bytes) -> Iterator[tuple[Region, str]]:
+def _reader(name: str) -> Callable[[str], Iterator[tuple[Region, str]]] | None:
+    """What reads a file of this name; None for one that holds no names."""
     lower = Path(name).name.lower()
     if lower.endswith("geo2020.pl"):
-        yield from _of_header(_text(content))
-    elif lower.endswith(".txt") and "gaz" in lower:
-        yield from _of_gazetteer(lower, _text(content))
-    elif lower == KEPT:
-        rows = csv.DictReader(io.StringIO(_text(content)), delimiter="|")
-        if rows.fieldnames == KEPT_COLUMNS:
-            yield from ((Region(row["REGION_TYPE"], row["REGION_ID"]), row["NAME"]) for row in rows)
+        return _of_header
+    if lower.endswith(".txt") and "gaz" in lower:
+        return partial(_of_gazetteer, lower)
+    return _of_kept if lower == KEPT else None
+
+
+def _of_kept(text: str) -> Iterator[tuple[Region, str]]:
+    rows = csv.DictReader(io.StringIO(text), delimiter="|")
+    if rows.fieldnames == KEPT_COLUMNS:
+        for row in rows:
+            if len(row) == len(KEPT_COLUMNS) and None not in row.values():
+                yield Region(row["REGION_TYPE"], row["REGION_ID"]), row["NAME"]
 
 
 def _text(content: bytes) -> str:
@@ -102,9 +119,10 @@ def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
     if region_type is None or not {"GEOID", "NAME"} <= set(columns):
         return
     for row in rows:
-        code = row[columns["GEOID"]].strip()
-        region = _typed(region_type, code[:4] if region_type == "AIANNH" else code)
-        yield region, row[columns["NAME"]].strip()
+        code, name = row[columns["GEOID"]], row[columns["NAME"]]
+        if code is not None and name is not None:  # of a row that is cut short
+            code = code.strip()
+            yield _typed(region_type, code[:4] if region_type == "AIANNH" else code), name.strip()
 
 
 def _typed(region_type: str, code: str) -> Region:

@@ -423,8 +423,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
     try:
         manifest = json.loads(path.read_text())
-        if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not manifest["files"]:
+        if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not dict(manifest["files"]):
             raise ValueError
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         raise Refused(f"{path} is not the manifest of a release") from None
     return manifest

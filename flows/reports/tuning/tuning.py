@@ -23,6 +23,7 @@ from privacy.analyses.tuning import (
 )
 from privacy.noise.laws import Definition, DiscreteGaussian
 from privacy.noise.margins import suppression_threshold
+from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Level
 from tasks.inputs.level_budgets import paper_name
 
@@ -80,6 +81,8 @@ def answers(plan: Plan) -> dict[str, Any]:
 
 def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     laws = level_laws(plan.definition, budget, plan.gamma)
+    for drawn in (laws.total_only, laws.stage_1, laws.stage_2):
+        check_law(drawn)  # what no run could draw is refused, as there; sums over it would take minutes
     level_margins = margins(laws)
     told = {
         "stability": budget.stability,

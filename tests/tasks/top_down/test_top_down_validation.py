@@ -127,3 +127,14 @@ def test_data_changed_under_its_mark_is_refused(tmp_path: Path) -> None:
     run.create()
     with pytest.raises(Refused, match=r"persons.txt is not the file that SYNTHETIC.json declares synthetic"):
         validate(run, HERE, tables(data), design(), None)
+
+
+def test_a_mark_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """Nobody can say then whether the data is synthetic; that it is not would be charged."""
+    data = country(tmp_path)
+    (data / "SYNTHETIC.json").unlink()
+    (data / "SYNTHETIC.json").mkdir()
+    run = TopDownRun(tmp_path / "runs" / "one")
+    run.create()
+    with pytest.raises(Refused, match=r"SYNTHETIC.json cannot be read"):
+        validate(run, HERE, tables(data), design(), None)
