@@ -78,7 +78,7 @@ _group("ledger", "Open budget accounts and show what was charged to them.", open
 _group("runs", "List and discard the confidential directories of runs.", list=list_runs, discard=discard)
 _group(
     "attribute-loss",
-    "Per-attribute privacy semantics: the loss of a change of some attributes of one person.",
+    "Per-attribute privacy semantics: the loss when some attributes of one person change.",
     s_dhc=s_dhc,
     dhc_a=dhc_a,
 )

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flows.commands.inputs import checked_parameters
-from flows.commands.options import RunOptions, folder, with_run_options
+from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STAGES = ("tasks.detailed_dhca.population_groups", "tasks.detailed_dhca.release", "tasks.spine.state")
 
 
-@with_run_options
+@with_options
 def run(
     context: typer.Context,
     params: Annotated[str | None, typer.Argument(help="Parameters directory (path or URL).")] = None,
@@ -34,7 +34,8 @@ def run(
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
     coterminous_list: Annotated[str | None, typer.Option(help="Further sets: SET|REGION_TYPE|REGION_ID.")] = None,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Release estimates from both noisy answers as well: smaller errors.")
+        bool,
+        typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
     ] = False,
     spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
     blocks_each: Annotated[int | None, typer.Option(min=1, help="Blocks in a partition; no effect on results.")] = None,

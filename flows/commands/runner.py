@@ -57,9 +57,9 @@ class FlowCommand(Generic[S]):
             _say_left_behind(options)
             todo = begin()
             _keep(todo, options)
-        elif (one := resumed(context, options, self.system)) is not None:
+        elif (again := resumed(context, options, self.system)) is not None:
             _say_left_behind(options)
-            todo = [one]
+            todo = [again]
         else:
             return
         outcomes = self._outcomes(todo, as_json=options.as_json)
@@ -180,14 +180,14 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     from flows.reports.curator import findings_table, load_findings
     from tasks.inputs.findings import has_errors
 
-    found = load_findings(settings.directory)
-    if not has_errors(found):
+    findings = load_findings(settings.directory)
+    if not has_errors(findings):
         return []
     if not as_json:
-        out.print(findings_table(found))
+        out.print(findings_table(findings))
     err.print(f"The values are in the curator's report: {settings.directory / 'findings.json'}")
-    return found
+    return findings
 
 
 def _go_on(settings: RunSettings) -> str:
-    return f"nothing is lost, go on with: {settings.resume}"
+    return f"nothing is lost; continue with: {settings.resume}"

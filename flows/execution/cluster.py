@@ -131,7 +131,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         raise Refused("a tls:// scheduler needs certificates: give --tls-ca, --tls-cert and --tls-key")
     if settings.scheduler and not _is_closed(settings.scheduler):
         raise Refused(
-            "a scheduler on another machine needs TLS, for whoever reaches its port runs code there: use tls://"
+            "a scheduler on another machine needs TLS, since anyone who reaches its port can run code there: use tls://"
         )
     check_memory_limit(settings.memory_limit)
     if _one:
@@ -193,7 +193,7 @@ def check_memory_limit(limit: str) -> None:
         raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
     if not enough:
         least = format_bytes(COORDINATOR + WORKER)
-        raise Refused(f"--memory-limit {limit} is too little: a run with one worker needs {least}")
+        raise Refused(f"--memory-limit {limit} is too small: a run with one worker needs {least}")
 
 
 @contextmanager
@@ -265,4 +265,4 @@ def _check_code(client: Client) -> None:
     """
     digests = client.run(code_digest, on_error="return").values()  # a digest, or the error of a worker without
     if any(digest != code_digest() for digest in digests):
-        raise Failed("cluster: a worker lacks das-flows or runs other code: install the same das-flows on all")
+        raise Failed("cluster: a worker lacks das-flows or runs different code: install the same das-flows everywhere")

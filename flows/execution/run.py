@@ -115,7 +115,9 @@ def carry_out(settings: S, stages: Callable[[Run[S]], Path | None]) -> str | Non
             place = stages(Run(settings, run, Workers(client, report)))
         if place is None:
             if (run / AUTHORIZATION).exists():
-                raise Refused(f"run {run.id} was reserved, and its inputs now have nothing to release for its region")
+                raise Refused(
+                    f"run {run.id} was reserved, but its inputs no longer have anything to release for its region"
+                )
             end_run(run)
             return None
     logger.info("released: %s", place)

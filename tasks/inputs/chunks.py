@@ -81,8 +81,8 @@ def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple
         return None, [Finding(name, "is not a Parquet file")]
     if not header:
         return None, [Finding(name, f"{name} is empty. This fails validation as records are expected.")]
-    found = check_header(name, header, columns, more=True, show=False)
-    return (None if found else TableFile(path, tuple(header), tuple(columns), delimiter)), found
+    findings = check_header(name, header, columns, more=True, show=False)
+    return (None if findings else TableFile(path, tuple(header), tuple(columns), delimiter)), findings
 
 
 def read_chunk(file: TableFile, number: int) -> Chunk:
@@ -93,9 +93,9 @@ def read_chunk(file: TableFile, number: int) -> Chunk:
 def _text(file: TableFile, number: int) -> Chunk:
     lines = read_lines(file.path, number, CHUNK_BYTES)
     body = lines.body if lines.body.strip() else b""
-    table, found = parse_rows(file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter)
+    table, findings = parse_rows(file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter)
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
-    return Chunk(table if table is None or len(table) else None, lines.count, lines.digest, place, found)
+    return Chunk(table if table is None or len(table) else None, lines.count, lines.digest, place, findings)
 
 
 def _row_group(file: TableFile, number: int) -> Chunk:

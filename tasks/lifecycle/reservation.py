@@ -83,7 +83,7 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
         if row is None and (run / AUTHORIZATION).exists():
             raise Refused(
                 f"run {run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may have been "
-                "drawn: put back the ledger that has the row, or start a new run, which is a new spend"
+                "drawn: put back the ledger that has the row, or start a new run, which spends budget again"
             )
         if row is None:
             row = ledger.reserve(request, lambda: make_secret(run))
@@ -97,8 +97,8 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:
     """Refuse a run that is not the one its row was reserved for."""
-    if row.state == "abandoned":
-        raise Refused(f"run {run.id} was abandoned; a new run is a new spend")
+    if row.status == "abandoned":
+        raise Refused(f"run {run.id} was abandoned; a new run spends budget again")
     differs = [
         name
         for name in ("account", "input_digest", "configuration_digest", "noise_scheme")
@@ -106,10 +106,10 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
     ]
     if differs:
         changed = ", ".join(name.replace("_digest", "").replace("_", " ") for name in differs)
-        raise Refused(f"run {run.id} was reserved with another {changed}; a new run is a new spend")
+        raise Refused(f"run {run.id} was reserved with another {changed}; a new run spends budget again")
     if read_secret_digest(run) != row.secret_digest:
         raise Refused(
-            f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run is a new spend"
+            f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run spends budget again"
         )
 
 

@@ -269,7 +269,7 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert (office.folder / "out" / own / region / "manifest.json").is_file()
         row = office.ledger.row(own)
         assert row is not None
-        assert row.state == "released"
+        assert row.status == "released"
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[region]
 
 
