@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,10 +79,10 @@ def command() -> FlowCommand[DetailedDhcaSettings]:
     return FlowCommand(DetailedDhcaSettings, _flow, _tell, lambda told: told, _summary)
 
 
-def _flow(settings: DetailedDhcaSettings) -> str | None:
+def _flow() -> Callable[[DetailedDhcaSettings], str | None]:
     from flows.detailed_dhca import detailed_dhca
 
-    return detailed_dhca(settings)
+    return detailed_dhca
 
 
 def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:

@@ -9,6 +9,7 @@ stage that is retried repeats the same noise, so retries are safe.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from flows.execution.settings import RunSettings, keep_settings
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
 from tasks.lifecycle.commit import check_out, commit, end_run, finish_released
 from tasks.lifecycle.confidential import guard
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
@@ -86,6 +87,17 @@ class Run(Generic[S]):
         return self.submit(
             "commit", commit, *after, out=self.out, region=settings.folder, charging=settings.charging, charged=charged
         )
+
+
+def start_workers(settings: RunSettings) -> None:
+    """Start workers on this machine while Prefect's server starts, for a flow within OneCluster.
+
+    What is wrong with them the flow will say.
+    """
+    cluster = settings.cluster
+    if not (cluster.scheduler or cluster.cluster_class):
+        with suppress(Refused, Failed), open_cluster(cluster, settings.directory / "dask"):
+            pass
 
 
 def carry_out(settings: S, stages: Callable[[Run[S]], Path | None]) -> str | None:
