@@ -76,13 +76,13 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
-        if load_object(run / SOURCE) != _open(table, domain):
+        if load_object(run / SOURCE) != open_source(table, domain):
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
         done: Tabulated = load_object(run / TABULATED)
         return done
     remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, _mark_path(table)]):
-        tabulated = _tabulate(run, workers, _open(table, domain))
+        tabulated = _tabulate(run, workers, open_source(table, domain))
     save_object(run / TABULATED, tabulated)
     return tabulated
 
@@ -97,7 +97,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     if has_errors(findings):
         raise Refused(f"the table does not pass validation; the findings are in the curator's report of {run.id}")
     digest = digest_file(source.path) if source.parquet else combine(bytes.fromhex(each["digest"]) for each in reports)
-    mark = _read_mark(source.path)
+    mark = read_table_mark(source.path)
     if mark is not None:
         mark.check({source.name: digest})
     return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), digest, mark is not None, partitions)
@@ -113,7 +113,8 @@ def _findings(reports: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         line += report["lines"]
 
 
-def _open(table: str, domain: Domain) -> Source:
+def open_source(table: str, domain: Domain) -> Source:
+    """Return the table of a run, by its header. Raises Refused where it cannot be read or lacks a declared column."""
     try:
         if table.endswith(".parquet"):
             with open_file(table) as stream:
@@ -150,7 +151,8 @@ def _mark_path(table: str) -> str:
     return f"{folder}{slash}{MARK_FILE}"
 
 
-def _read_mark(table: str) -> Mark | None:
+def read_table_mark(table: str) -> Mark | None:
+    """Return the mark that lies beside a table, None where there is none. Raises Refused when it is damaged."""
     return read_mark_file(_mark_path(table))
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.files import locate, locate_file, open_file, read_bytes, read_lines, why
-from tasks.inputs.findings import Finding
+from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, GRF_FILE
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.synthetic_mark import PERSON_FILES
@@ -85,7 +85,7 @@ def read_person_header(data: str) -> tuple[str, list[str], list[Finding]]:
         name = path.rsplit("/", 1)[-1]
         header = _header(path)
     except FileNotFoundError:
-        return "", [], [Finding(name, "the file does not exist")]
+        return "", [], [Finding(name, MISSING)]
     except OSError as error:
         told = NOT_PARQUET if error.errno is None else f"the file cannot be read: {why(error)}"  # None: Arrow's own
         return "", [], [Finding(name, told)]

@@ -16,14 +16,16 @@ from tasks.detailed_dhca.person_file import (
     digest_persons,
     empty,
     find_person_file,
+    missing_data,
     read_person_header,
 )
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
-from tasks.inputs.findings import Finding, gather, has_errors, write_findings
+from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
+from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
 from tasks.inputs.synthetic_mark import MARK_FILE, PERSON_FILES, read_data_mark
 from tasks.lifecycle.digests import combine
@@ -117,9 +119,26 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     return validated
 
 
+def check_public(run: DetailedRun, params: str, data: str, region: Jurisdiction) -> None:
+    """Refuse faulty parameters and data files that are not there: what takes no worker to find, before there are any.
+
+    A validated run is past this. Raises Refused as `validate` does.
+    """
+    if run.validated_path.exists():
+        return
+    parameters, findings = read_parameters(params)
+    if parameters is None:
+        _refuse(run, findings + check_data_alone(data))
+    if region in parameters.configuration.regions and missing_data(data):
+        _refuse(run, findings + check_data_alone(data))
+
+
 def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:
-    write_findings(run / "findings.json", gather(findings))
-    raise Refused(f"the input does not pass validation; the findings are in the curator's report of {run.id}")
+    """Refuse a run; what is faulty in public files, or is not there at all, is named."""
+    gathered = gather(findings)
+    write_findings(run / "findings.json", gathered)
+    named = in_public(gathered, (*PARAMETER_FILES, GRF_FILE))
+    raise Refused(f"the input does not pass validation{named}; the findings are in the curator's report of {run.id}")
 
 
 def check_data_alone(data: str) -> list[Finding]:

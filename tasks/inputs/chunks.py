@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.files import digest_file, locate, read_bytes, read_lines
-from tasks.inputs.findings import Finding
+from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 
@@ -74,7 +74,7 @@ def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple
             start = read_bytes(path, 0, 65536)
             header = split_header(start.partition(b"\n")[0], delimiter) if start else []
     except FileNotFoundError:
-        return None, [Finding(name, "the file does not exist")]
+        return None, [Finding(name, MISSING)]
     except OSError as error:
         return None, [Finding(name, f"the file cannot be read: {error.strerror or type(error).__name__}")]
     except pa.ArrowException:

@@ -45,6 +45,12 @@ def locate(path: str) -> tuple[Any, str]:
     return located
 
 
+def exists(path: str) -> bool:
+    """Return whether there is something at a path or URL. Raises Refused as `locate` does."""
+    filesystem, name = locate(path)
+    return bool(filesystem.exists(name))
+
+
 def locate_file(path: str) -> tuple[Any, str]:
     """Return the file system and path of an input, as `locate`. Raises OSError where the path names no file."""
     if "::" in path:  # a file in an archive

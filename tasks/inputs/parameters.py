@@ -12,7 +12,7 @@ from privacy.noise.laws import law
 from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Configuration, budget_key, parse_configuration
 from tasks.inputs.files import digest_file, read_bytes, unchanged, why
-from tasks.inputs.findings import Finding, has_errors
+from tasks.inputs.findings import MISSING, Finding, has_errors
 from tasks.inputs.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 
 
@@ -43,7 +43,7 @@ def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
             read_bytes(f"{params.rstrip('/')}/config.json").decode("utf-8-sig")
         )
     except FileNotFoundError:
-        configuration, findings = None, [Finding("config.json", "the file does not exist")]
+        configuration, findings = None, [Finding("config.json", MISSING)]
     except OSError as error:
         configuration, findings = None, [Finding("config.json", f"the file cannot be read: {why(error)}")]
     except UnicodeDecodeError:

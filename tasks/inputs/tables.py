@@ -15,7 +15,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from tasks.inputs.files import LONGEST_LINE, count_newlines, read_bytes, why
-from tasks.inputs.findings import Finding, kept, shown
+from tasks.inputs.findings import MISSING, Finding, kept, shown
 
 DELIMITER = "|"
 PARSE_BYTES = 4 * LONGEST_LINE  # text that the parser takes at a time
@@ -197,7 +197,7 @@ def read_table(
         begin = start.find(b"\n") + 1 or len(start)
         body = read_bytes(path, begin)
     except FileNotFoundError:
-        return None, [Finding(file, "the file does not exist")]
+        return None, [Finding(file, MISSING)]
     except OSError as error:
         return None, [Finding(file, f"the file cannot be read: {why(error)}")]
     header = split_header(start[:begin], delimiter)

@@ -22,6 +22,8 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.run_directory import RunDirectory
 
+NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
+
 
 @dataclass(frozen=True)
 class Charging:
@@ -54,6 +56,26 @@ def foresee(run: RunDirectory, charging: Charging, request: Request) -> None:
         raise Refused(str(error)) from None
 
 
+def check_open(charging: Charging) -> None:
+    """Refuse a run whose account is not named or not open, as long as it is not known what it will ask for.
+
+    Raises
+    ------
+    Refused, Failed
+        as `authorize` does.
+    """
+    if not charging.account:
+        raise Refused(NO_ACCOUNT)
+    try:
+        if charging.account not in [account.name for account in Ledger(charging.ledger).accounts()]:
+            name = charging.account
+            raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+
+
 def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthetic: bool) -> None:
     """Charge a request and make the run's secret, or find both as they are; synthetic data is charged nothing.
 
@@ -73,7 +95,7 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
 def check_named(request: Request) -> None:
     """Refuse a request that names no account."""
     if not request.account:
-        raise Refused("this data needs an account: give --account NAME (das ledger open NAME opens one)")
+        raise Refused(NO_ACCOUNT)
 
 
 def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:

@@ -19,13 +19,13 @@ from spine.geography import Geography, IntArray, gq_pattern
 from spine.top_down.histogram import TYPES
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.chunks import open_table
-from tasks.inputs.files import digest_file, read_bytes, unchanged
-from tasks.inputs.findings import Finding, gather, has_errors, write_findings
+from tasks.inputs.files import digest_file, exists, read_bytes, unchanged
+from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.synthetic_mark import Mark, parse_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, foresee
+from tasks.lifecycle.reservation import Charging, check_open, foresee
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared import read_quarters, read_totals
 from tasks.top_down.design import Design, ProductName
@@ -38,6 +38,23 @@ from tasks.top_down.tables import Tables, public_digests
 def check_input(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> None:
     """Check the whole input as a run does, without an account. Raises Refused as `validate` does."""
     validate(run, workers, tables, design, None)
+
+
+def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Charging) -> None:
+    """Refuse files that are not there and an account that is not open: what takes no worker and no geography to find.
+
+    A validated run is past this, and marked data needs no account. Raises Refused as `validate` does.
+    """
+    if (run / "prepared/validated").exists():
+        return
+    records = [str(tables.records(product)) for product in design.products]
+    missing = [path for path in (*records, tables.quarters, tables.totals, tables.geography) if not exists(path)]
+    if missing:
+        found = [Finding(_name(path.rstrip("/")), MISSING) for path in missing]
+        write_findings(run / "findings.json", found)
+        raise Refused(f"the input does not pass validation{in_public(found, ())}")
+    if _read_mark(tables.mark) is None and not is_truth(run):
+        check_open(charging)
 
 
 def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, charging: Charging | None) -> Validated:
@@ -192,7 +209,7 @@ def _count(
     """Count the records of a product chunk by chunk; the digest of their file, and findings by line of it."""
     path = tables.records(product)
     if path is None:
-        return "", [Finding(f"{product}.txt", "the file does not exist")]
+        return "", [Finding(f"{product}.txt", MISSING)]
     file, findings = open_table(path, COLUMNS[product])
     if file is None:
         return "", findings
