@@ -1,0 +1,74 @@
+"""Measure how long a small run takes beside the imports that it cannot do without, in turn.
+
+    python benchmarks/small_run.py [--times 5]
+
+Runs `das run` over the bundled example (8,000 persons, US and Puerto Rico) with a temporary Prefect server, and each time
+before it `python -c "import prefect, distributed, pyarrow, scipy.sparse, pandas"`. Prints the seconds and processor-seconds
+of both, children included, and their ratio: what a machine and its other work do to one they do to the other. The last
+line is JSON, with the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tasks.synth.synthesize import Options, synthesize_example
+
+IMPORTS = [sys.executable, "-c", "import prefect, distributed, pyarrow, scipy.sparse, pandas"]
+DAS = [sys.executable, "-c", "from das_flows import main\nif __name__ == '__main__': main()"]
+
+
+def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Run a command; return its seconds and its processor-seconds. Raises CalledProcessError."""
+    start, before = time.perf_counter(), _spent()
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    return time.perf_counter() - start, _spent() - before
+
+
+def _spent() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    """Measure both in turn, once to warm up and then as often as told."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=5)
+    times = parser.parse_args().times
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        synthesize_example(folder, Options())
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"PREFECT_HOME": str(folder / "prefect"), "XDG_STATE_HOME": str(folder / "state")}
+        environment.pop("PREFECT_API_URL", None)
+        out = folder / "out"
+        run = [*DAS, "run", str(folder / "params"), str(folder / "data"), str(out)]
+        ratios = []
+        for number in range(times + 1):
+            imports, imports_work = seconds(IMPORTS, environment)
+            total, work = seconds(run, environment)
+            shutil.rmtree(out)
+            if number:  # the first makes Prefect's database and Python's caches
+                ratios.append((total / imports, work / imports_work))
+            print(
+                f"{'run' if number else 'warm-up'}: {total:.1f} s, imports {imports:.1f} s, ratio {total / imports:.1f}; "
+                f"processors {work:.1f} s, imports {imports_work:.1f} s, ratio {work / imports_work:.1f}; "
+                f"load {os.getloadavg()[0]:.1f}",
+                flush=True,
+            )
+    wall, processors = (statistics.median(column) for column in zip(*ratios, strict=True))
+    print(json.dumps({"ratio": round(wall, 2), "ratio_of_processor_seconds": round(processors, 2), "times": times}))
+
+
+if __name__ == "__main__":
+    main()
