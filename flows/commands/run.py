@@ -103,16 +103,18 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
         raise Refused(f"{release} is not empty: choose an empty or a new folder")
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
     err.print(spend_table({region: region_spend(configuration, region) for region in configuration.regions}))
+    ids = {region: f"{base}-{region}" for region in configuration.regions}
     return [
         DetailedDhcaSettings.new(
-            **options.settings(f"{base}-{region}"),
+            **options.settings(run_id),
             params=params,
             data=data,
             out=str(release),
             region=region,
+            later=later,
             **chosen,
         )
-        for region in configuration.regions
+        for (region, run_id), later in zip(ids.items(), [*list(ids.values())[1:], None], strict=True)
     ]
 
 
