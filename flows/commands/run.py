@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,10 +79,10 @@ def command() -> FlowCommand[DetailedDhcaSettings]:
     return FlowCommand(DetailedDhcaSettings, _flow, _tell, lambda told: told, _summary)
 
 
-def _flow(settings: DetailedDhcaSettings) -> str | None:
+def _flow() -> Callable[[DetailedDhcaSettings], str | None]:
     from flows.detailed_dhca import detailed_dhca
 
-    return detailed_dhca(settings)
+    return detailed_dhca
 
 
 def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:
@@ -103,16 +103,18 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
         raise Refused(f"{release} is not empty: choose an empty or a new folder")
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
     err.print(spend_table({region: region_spend(configuration, region) for region in configuration.regions}))
+    ids = {region: f"{base}-{region}" for region in configuration.regions}
     return [
         DetailedDhcaSettings.new(
-            **options.settings(f"{base}-{region}"),
+            **options.settings(run_id),
             params=params,
             data=data,
             out=str(release),
             region=region,
+            later=later,
             **chosen,
         )
-        for region in configuration.regions
+        for (region, run_id), later in zip(ids.items(), [*list(ids.values())[1:], None], strict=True)
     ]
 
 

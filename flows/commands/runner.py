@@ -31,14 +31,14 @@ else:
 class FlowCommand(Generic[S]):
     """What a command adds to the run of its flow.
 
-    flow: runs the flow and returns the path of the release, None where there was nothing to release.
+    flow: imports the flow, which returns the path of the release, None where there was nothing to release.
     tell: what --json says of a run besides what it says of every run, from its release's manifest, empty without one.
     document: what --json prints of the runs.
     summary: what a person is shown of them.
     """
 
     system: type[S]
-    flow: Callable[[S], str | None]
+    flow: Callable[[], Callable[[S], str | None]]
     tell: Callable[[S, Mapping[str, Any]], dict[str, Any]]
     document: Callable[[list[dict[str, Any]]], Any]
     summary: Callable[[list[dict[str, Any]]], RenderableType]
@@ -84,11 +84,14 @@ class FlowCommand(Generic[S]):
         """Run one run, and keep its failure so that the next one still runs."""
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         from flows.execution.progress import bars
+        from flows.execution.run import start_workers
 
         try:
             with bars(f"Run {settings.run_id}"):
+                flow = self.flow()  # imports prefect, while its server starts
+                start_workers(settings)
                 use_server()
-                return Outcome(settings, release=self.flow(settings))
+                return Outcome(settings, release=flow(settings))
         except Refused as refused:
             return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
         except Failed as failed:

@@ -87,7 +87,7 @@ class OneCluster:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._opened: tuple[ClusterSettings, Client] | None = None
-        self._stop = ExitStack()
+        self._stack = ExitStack()
 
     def __enter__(self) -> None:
         global _one
@@ -96,14 +96,19 @@ class OneCluster:
     def __exit__(self, *_: object) -> None:
         global _one
         _one = None
-        self._stop.close()
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop the cluster, if there is one."""
+        self._opened = None
+        self._stack.close()
 
     def client(self, settings: ClusterSettings) -> Client:
         """Return a client of the cluster, or of a new one where the last was lost or is not what the settings name."""
         if self._opened and self._opened[0] == settings and _has_workers(self._opened[1]):
             return self._opened[1]
-        self._stop.close()
-        client = self._stop.enter_context(_start(settings, self._scratch))
+        self.stop()
+        client = self._stack.enter_context(_start(settings, self._scratch))
         self._opened = settings, client
         return client
 
@@ -135,7 +140,11 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         )
     check_memory_limit(settings.memory_limit)
     if _one:
-        yield _one.client(settings)
+        try:
+            yield _one.client(settings)
+        except BaseException:  # what is still at work for a run that failed must not go on
+            _one.stop()
+            raise
     else:
         with _start(settings, scratch) as client:
             yield client

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.together import Later
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file
 from tasks.inputs.parameters import configuration_digest, digest_parameters
@@ -19,7 +20,7 @@ class DetailedDhcaSettings(RunSettings):
     SYSTEM = "detailed-dhca"
     COMMAND = "das run"
     FILE = SETTINGS
-    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each"}
+    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "later"}
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
@@ -29,11 +30,22 @@ class DetailedDhcaSettings(RunSettings):
     estimates: bool = Field(default=False, description="Release estimates from both noisy answers beside the counts.")
     spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
+    later: str | None = Field(default=None, description="Run of the other region whose persons are read with these.")
 
     @property
     def directory(self) -> DetailedRun:
         """The confidential directory of the run, which must have its id."""
         return DetailedRun(self.runs / str(self.run_id))
+
+    @property
+    def later_run(self) -> Later | None:
+        """The run over the other region that comes after this one, where it reads the same input."""
+        if self.later is None:
+            return None
+        run = DetailedRun(self.runs / self.later)
+        settings = self.load(run)
+        same = settings and (settings.params, settings.data) == (self.params, self.data)
+        return Later(run, settings.region) if settings and same and settings.region != self.region else None
 
     @property
     def folder(self) -> str:

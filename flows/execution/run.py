@@ -10,6 +10,7 @@ calls and waits for them. A stage that is retried repeats the same noise, so ret
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -147,6 +148,17 @@ class Run(Generic[S]):
         return self.submit(
             "commit", commit, *after, out=self.out, region=settings.folder, charging=settings.charging, charged=charged
         )
+
+
+def start_workers(settings: RunSettings) -> None:
+    """Start workers on this machine while Prefect's server starts, for a flow within OneCluster.
+
+    What is wrong with them the flow will say.
+    """
+    cluster = settings.cluster
+    if not (cluster.scheduler or cluster.cluster_class):
+        with suppress(Refused, Failed), open_cluster(cluster, settings.directory / "dask"):
+            pass
 
 
 def carry_out(

@@ -141,7 +141,7 @@ def _read_text(file: PersonFile, number: int) -> Chunk:
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
     if _begins_outside(file, body) and body.isascii():  # then its states alone may tell that nobody here counts
         states, findings = parse_rows(file.name, body, file.header, ["TABBLKST"], dictionary=True)
-        if states is not None and _all_outside(file, states["TABBLKST"]):
+        if states is not None and all_outside(file, states["TABBLKST"]):
             return Chunk(None, lines.count, lines.digest, place, findings, outside=len(states))
     table, findings = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
     return Chunk(table, lines.count, lines.digest, place, findings)
@@ -154,7 +154,7 @@ def _begins_outside(file: PersonFile, body: bytes) -> bool:
     ]
 
 
-def _all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
+def all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
     """True where every person of a chunk is outside the state filter, by a well-formed state."""
     bad = malformed("TABBLKST")
     return not any(value in file.states or bad(value) for value in states.unique().to_pylist())
@@ -165,7 +165,7 @@ def _read_row_group(file: PersonFile, number: int) -> Chunk:
     with open_file(file.path) as stream:
         groups = pq.ParquetFile(stream)
         states, findings = read_row_group(groups, number, file.name, ["TABBLKST"])
-        if states is not None and _all_outside(file, states["TABBLKST"]):
+        if states is not None and all_outside(file, states["TABBLKST"]):
             return Chunk(None, len(states), "", place, [], outside=len(states))
         table, findings = read_row_group(groups, number, file.name, COLUMNS) if states is not None else (None, findings)
         return Chunk(table, groups.metadata.row_group(number).num_rows, "", place, findings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.person_file import COLUMNS, PATTERNS, RACE_COLUMNS, PersonFile, malformed, read_chunk
+from tasks.detailed_dhca.person_file import (
+    COLUMNS,
+    PATTERNS,
+    RACE_COLUMNS,
+    Chunk,
+    PersonFile,
+    all_outside,
+    malformed,
+    read_chunk,
+)
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.findings import Finding, kept
 from tasks.inputs.geography import BLOCK_COLUMNS, block_numbers
 from tasks.inputs.tables import Column
-from tasks.lifecycle.files import once, save_arrays, whole
+from tasks.lifecycle.files import save_arrays, whole
 
 AGE23_BINS = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85)  # first ages
 CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
@@ -42,37 +51,49 @@ class ChunkReport:
     findings: list[Finding]
 
 
-def encode_chunk(run: DetailedRun, number: int) -> None:
+def encode_chunk(run: DetailedRun, number: int, *others: DetailedRun) -> None:
     """Check and encode one chunk of the person records: persons/NUMBER and its report.
 
     The arrays are sorted by block row: `block` int32, `combination` int32 (row in `combinations`), `cell` uint8, and
-    `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN).
+    `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN). `others` are runs over other regions, for which
+    the chunk is read at the same time.
     """
-    report = run / f"persons/{number:05d}.json"
-    once(report, lambda: _encode(run, number, report))
+    if not _report_path(run, number).exists():
+        runs = [run, *(other for other in others if not _report_path(other, number).exists())]
+        files = [each.person_file for each in runs]
+        chunk = read_chunk(replace(files[0], states=tuple(state for file in files for state in file.states)), number)
+        for each, file in zip(runs, files, strict=True):
+            _encode(each, number, file, chunk)
+
+
+def _report_path(run: DetailedRun, number: int) -> Path:
+    return run / f"persons/{number:05d}.json"
 
 
 def read_report(run: DetailedRun, number: int) -> ChunkReport:
     """Return the report of an encoded chunk."""
-    fields = json.loads((run / f"persons/{number:05d}.json").read_text())
+    fields = json.loads(_report_path(run, number).read_text())
     findings = [Finding(**{**item, "values": tuple(item["values"])}) for item in fields.pop("findings")]
     return ChunkReport(findings=findings, **fields)
 
 
-def _encode(run: DetailedRun, number: int, report: Path) -> None:
-    file: PersonFile = run.person_file
-    chunk = read_chunk(file, number)
+def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk) -> None:
+    """Check and encode the persons of one region in a chunk; last of all comes its report."""
+    findings = list(chunk.findings)
     rows = left_out = chunk.outside
     if chunk.table is not None and len(chunk.table):
         rows = len(chunk.table)
-        columns = {name: Column(chunk.table[name]) for name in COLUMNS}
-        blocks = run.geography.blocks if file.blocks_known else np.zeros(0, np.int64)
-        encoded, left_out, faults = check_and_encode(file, columns, blocks)
-        chunk.findings.extend(_at(finding, chunk.place) for finding in faults)
-        save_arrays(run / f"persons/{number:05d}", encoded)
-    told = ChunkReport(chunk.lines, rows, left_out, chunk.digest, chunk.findings)
-    with whole(report) as temporary:
-        temporary.write_text(json.dumps(asdict(told)))
+        if all_outside(file, chunk.table["TABBLKST"]):
+            left_out = rows
+        else:
+            columns = {name: Column(chunk.table[name]) for name in COLUMNS}
+            blocks = run.geography.blocks if file.blocks_known else np.zeros(0, np.int64)
+            encoded, left_out, faults = check_and_encode(file, columns, blocks)
+            findings.extend(_at(finding, chunk.place) for finding in faults)
+            save_arrays(run / f"persons/{number:05d}", encoded)
+    report = ChunkReport(chunk.lines, rows, left_out, chunk.digest, findings)
+    with whole(_report_path(run, number)) as temporary:
+        temporary.write_text(json.dumps(asdict(report)))
 
 
 def _at(finding: Finding, place: Callable[[int], int]) -> Finding:

@@ -21,23 +21,27 @@ from tasks.detailed_dhca.person_file import (
 )
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
+from tasks.detailed_dhca.together import Later, data_files, found_before, held, note_prepared
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
 from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
-from tasks.inputs.synthetic_mark import MARK_FILE, PERSON_FILES, read_data_mark
+from tasks.inputs.synthetic_mark import read_data_mark
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 
 
-def validate(run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction) -> Validated | None:
+def validate(
+    run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, later: Later | None = None
+) -> Validated | None:
     """Validate the input of one region and encode its persons into the run directory.
 
-    Returns None where config.json switches the region off or it has no block: such a run is skipped.
+    Returns None where config.json switches the region off or it has no block: such a run is skipped. `later` is a run
+    over another region of the same files, whose persons are encoded in the same reading.
 
     Raises
     ------
@@ -47,26 +51,45 @@ def validate(run: DetailedRun, workers: Workers, params: str, data: str, region:
     """
     if (run.validated_path).exists():
         return _validated_before(run, workers, params, data)
-    for name in ("prepared", "persons"):  # of a try that came to no end: the files may have been corrected since
-        remove(run / name)
     parameters, findings = read_parameters(params)
+    known = found_before(run, parameters, data) if parameters else None
+    if known is None:  # of a try that came to no end: the files may have been corrected since
+        _clear(run)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
     if region not in parameters.configuration.regions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
-    with unchanged(f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *PERSON_FILES, MARK_FILE)):
-        validated = _validate_data(run, workers, parameters, findings, data, region)
+    with unchanged(data_files(data)), held(later) as found:
+        validated = _validate_data(run, workers, parameters, findings, data, region, known, found)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
 
 
+def _clear(run: DetailedRun) -> None:
+    for name in ("prepared", "persons"):
+        remove(run / name)
+
+
 def _validate_data(
-    run: DetailedRun, workers: Workers, parameters: Parameters, findings: list[Finding], data: str, region: Jurisdiction
+    run: DetailedRun,
+    workers: Workers,
+    parameters: Parameters,
+    findings: list[Finding],
+    data: str,
+    region: Jurisdiction,
+    known: list[Finding] | None,
+    later: Later | None,
 ) -> Validated | None:
-    """Check and encode the data files, and digest them; `found` are the findings in the parameters."""
-    geography, faults = read_geography(data, region, parameters.configuration.states(region))
+    """Check and encode the data files, and digest them.
+
+    `findings` are those in the parameters; `known` are those in the geography, where another run has prepared it.
+    """
+    if known is None:
+        geography, faults = read_geography(data, region, parameters.configuration.states(region))
+    else:
+        geography, faults = run.geography, known
     findings = findings + faults
     person_file, faults = _person_file(data, region, parameters)
     findings += faults
@@ -75,9 +98,11 @@ def _validate_data(
         return None
     if person_file is None:
         _refuse(run, findings)
-    _save(run, parameters, geography, person_file)
+    if known is None:
+        _save(run, parameters, geography, person_file)
     chunks = chunk_count(person_file)
-    workers.map("validate", run, encode_chunk, [(number,) for number in range(chunks)])
+    others = (later.run,) if later and _prepare(later, parameters, data) else ()
+    workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
     person_digest, faults = _collect(run, workers, person_file, chunks, region)
     findings += faults
     if geography is None or has_errors(findings):
@@ -95,6 +120,21 @@ def _validate_data(
         synthetic=mark is not None,
         blocks=len(geography.blocks),
     )
+
+
+def _prepare(later: Later, parameters: Parameters, data: str) -> bool:
+    """Prepare a later run for its persons; False where there is nothing to encode, or something to refuse it for."""
+    run, region = later.run, later.region
+    if region not in parameters.configuration.regions:
+        return False
+    geography, findings = read_geography(data, region, parameters.configuration.states(region))
+    person_file, _ = _person_file(data, region, parameters)
+    if geography is None or person_file is None or not len(geography.blocks):
+        return False
+    _clear(run)
+    _save(run, parameters, geography, person_file)
+    note_prepared(run, parameters, data, findings)
+    return True
 
 
 def _input_digest(persons: str, geography: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,10 +79,10 @@ def run(
     FlowCommand(BottomUpSettings, _flow, _tell, lambda told: told[0], _summary).run(context, options, begin)
 
 
-def _flow(settings: BottomUpSettings) -> str | None:
+def _flow() -> Callable[[BottomUpSettings], str | None]:
     from flows.bottom_up import bottom_up
 
-    return bottom_up(settings)
+    return bottom_up
 
 
 def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:

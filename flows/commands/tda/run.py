@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,10 +119,10 @@ def spend_table(design: Design) -> Table:
     return table
 
 
-def _flow(settings: TopDownSettings) -> str | None:
+def _flow() -> Callable[[TopDownSettings], str | None]:
     from flows.top_down import top_down
 
-    return top_down(settings)
+    return top_down
 
 
 def _tell(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:

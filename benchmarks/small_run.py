@@ -1,0 +1,82 @@
+"""Measure how long a small run takes beside the imports that it cannot do without, in turn.
+
+    python benchmarks/small_run.py [--times 5]
+
+Runs `das run` over the bundled example (8,000 persons, US and Puerto Rico) with a temporary Prefect server, and before
+it, each time, `python -c "import prefect, distributed, pyarrow, scipy.sparse, pandas"`. Prints the seconds of both, and
+the processor-seconds of all their processes, and the ratios: what else the machine does tells on both. The last line is
+JSON, with the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tasks.synth.synthesize import Options, synthesize_example
+
+IMPORTS = [sys.executable, "-c", "import prefect, distributed, pyarrow, scipy.sparse, pandas"]
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2): what a command leaves behind becomes a child of this process
+DAS = [sys.executable, "-c", "from das_flows import main\nif __name__ == '__main__': main()"]
+
+
+def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Run a command; return its seconds and its processor-seconds. Raises CalledProcessError."""
+    start, before = time.perf_counter(), _spent()
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    took = time.perf_counter() - start
+    with suppress(ChildProcessError):  # what ends by itself after the command is counted as well
+        while True:
+            os.wait()
+    return took, _spent() - before
+
+
+def _spent() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    """Measure both in turn, once to warm up and then as often as told."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=5)
+    times = parser.parse_args().times
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        synthesize_example(folder, Options())
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"PREFECT_HOME": str(folder / "prefect"), "XDG_STATE_HOME": str(folder / "state")}
+        environment.pop("PREFECT_API_URL", None)
+        out = folder / "out"
+        run = [*DAS, "run", str(folder / "params"), str(folder / "data"), str(out)]
+        ratios = []
+        for number in range(times + 1):
+            imports, imports_work = seconds(IMPORTS, environment)
+            total, work = seconds(run, environment)
+            shutil.rmtree(out)
+            if number:  # the first makes Prefect's database and Python's caches
+                ratios.append((total / imports, work / imports_work))
+            print(
+                f"{total:.1f} s, imports {imports:.1f} s, ratio {total / imports:.1f}; "
+                f"processors {work:.1f} s, imports {imports_work:.1f} s, ratio {work / imports_work:.1f}; "
+                f"load {os.getloadavg()[0]:.1f}{'' if number else ' (not counted: to warm up)'}",
+                flush=True,
+            )
+    wall, processors = (statistics.median(column) for column in zip(*ratios, strict=True))
+    print(json.dumps({"ratio": round(wall, 2), "ratio_of_processor_seconds": round(processors, 2), "times": times}))
+
+
+if __name__ == "__main__":
+    main()
