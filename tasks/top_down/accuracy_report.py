@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import jinja2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from tasks.lifecycle.pages import environment, style
 from tasks.lifecycle.pictures import STYLE, svg
 from tasks.top_down.accuracy import LEVELS
 
@@ -33,9 +33,8 @@ def write_report(out: Path, errors: pd.DataFrame, kinds: Sequence[str], about: d
                 "chart": chart(of, kinds) if quantity in SHOWN[product] else "",
             }
         )
-    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    html = page.from_string(Path(__file__).with_name("accuracy.html").read_text())
-    (out / "error.html").write_text(html.render(tables=tables, kinds=kinds, about=about))
+    page = environment("tasks.top_down", ".").get_template("accuracy.html")
+    (out / "error.html").write_text(page.render(style=style(), tables=tables, kinds=kinds, about=about))
 
 
 def _rows(table: pd.DataFrame, key: str, kinds: Sequence[str], titles: dict[str, str]) -> list[dict[str, object]]:

@@ -146,6 +146,7 @@ def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     found: dict[str, list[Solve]] = {}
     for state, solve in _solves(run, product):
         found.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
+    found = {level: found[level] for level in run.design.allocations[product].levels if level in found}
     return {
         level: {
             "parents": len(solves),

@@ -173,6 +173,9 @@ def test_das_tda_from_synthetic_records_to_truth(
     assert das("tda", "validate", made, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"valid": True, "findings": [], "reports": []}
     (made / MARK_FILE).unlink()
+    assert das("synth", "--mark", made, "--yes", "--json") == 0
+    assert set(json.loads(capsys.readouterr().out)["digests"]) == {path.name for path in made.iterdir()} - {MARK_FILE}
+    (made / MARK_FILE).unlink()
     assert das("tda", "truth", made, tmp_path / "truth") == 1
     assert "curator" in capsys.readouterr().err
     assert not list((tmp_path / "truth").glob("*"))
