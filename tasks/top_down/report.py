@@ -65,7 +65,9 @@ def size_chart(run: TopDownRun) -> str:
     """How many released geounits of each level hold how many records, by powers of two."""
     with plt.rc_context(STYLE):
         products = run.design.products
-        figure, axes = plt.subplots(1, len(products), figsize=(4.5 * len(products), 3), squeeze=False, layout="constrained")
+        figure, axes = plt.subplots(
+            1, len(products), figsize=(4.5 * len(products), 3), squeeze=False, layout="constrained"
+        )
         for axis, product in zip(axes[0], products, strict=True):
             levels = run.spine(product, run.validated.states[0]).levels
             for colour, level in zip(COLOURS, levels[1:], strict=False):

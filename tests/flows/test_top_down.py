@@ -147,6 +147,8 @@ def test_a_worker_killed_in_any_stage_changes_no_byte(tmp_path: Path, data: Path
     from flows.execution.cluster import ClusterSettings, open_cluster
     from tasks.lifecycle.workers import Workers
 
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed/kernels").symlink_to(Path(os.environ["NUMBA_CACHE_DIR"]).parent)  # compiled once for all
     with open_cluster(ClusterSettings(workers=2), tmp_path / "dask") as client:
 
         def watch(named: str, done: int, total: int) -> None:
