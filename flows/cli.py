@@ -16,6 +16,7 @@ from flows.commands.bottom_up.curve import curve
 from flows.commands.bottom_up.example import example
 from flows.commands.bottom_up.noise import noise
 from flows.commands.bottom_up.run import run as run_bottom_up
+from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
 from flows.commands.ledger.open import open_account
@@ -62,7 +63,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (demo, validate, run, show, truth, accuracy, synth, spine, compare, tune):
+for _command in (demo, validate, run, show, check, truth, accuracy, synth, spine, compare, tune):
     app.command()(with_local_paths(_command))
 
 
@@ -78,7 +79,7 @@ _group("ledger", "Open budget accounts and show what was charged to them.", open
 _group("runs", "List and discard the confidential directories of runs.", list=list_runs, discard=discard)
 _group(
     "attribute-loss",
-    "Per-attribute privacy semantics: the loss of a change of some attributes of one person.",
+    "Per-attribute privacy semantics: the loss when some attributes of one person change.",
     s_dhc=s_dhc,
     dhc_a=dhc_a,
 )

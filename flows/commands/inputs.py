@@ -23,9 +23,9 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
     from tasks.inputs.findings import gather
     from tasks.inputs.parameters import read_parameters
 
-    parameters, found = read_parameters(params)
+    parameters, findings = read_parameters(params)
     if parameters is None:
-        show_findings(gather(found + check_data_alone(data)), as_json=as_json)
+        show_findings(gather(findings + check_data_alone(data)), as_json=as_json)
         raise Refused("the parameters do not pass validation")
     return parameters
 
@@ -35,12 +35,12 @@ def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
     from flows.reports.curator import load_findings
     from tasks.inputs.findings import has_errors
 
-    if has_errors(found := load_findings(run)):
-        show_findings(found, as_json=as_json)
+    if has_errors(findings := load_findings(run)):
+        show_findings(findings, as_json=as_json)
 
 
-def show_findings(found: Sequence[Finding], *, as_json: bool) -> None:
+def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     """Print findings without their values, as a table or a document of JSON."""
     from flows.reports.curator import findings_data, findings_table
 
-    show({"findings": findings_data(found)}, lambda: findings_table(found), as_json=as_json)
+    show({"findings": findings_data(findings)}, lambda: findings_table(findings), as_json=as_json)

@@ -25,7 +25,7 @@ class Product(StrEnum):
     dhc_units = "dhc-units"
 
 
-class Region(StrEnum):
+class Jurisdiction(StrEnum):
     """US, or Puerto Rico."""
 
     us = "us"
@@ -50,7 +50,7 @@ def spine(
     settings: Annotated[Product, typer.Option(help="The production run whose levels, OSEs and budget to take.")] = (
         Product.pl94_persons
     ),
-    region: Annotated[Region, typer.Option(help="US or Puerto Rico.")] = Region.us,
+    region: Annotated[Jurisdiction, typer.Option(help="US or Puerto Rico.")] = Jurisdiction.us,
     variant: Annotated[Variant, typer.Option(help="Where paper and production program differ.")] = Variant.production,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")

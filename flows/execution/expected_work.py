@@ -8,7 +8,7 @@ from flows.execution.progress import Expected
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.top_down.run import TopDownRun
 
@@ -25,7 +25,7 @@ SPINE = 6.0  # blocks, in two passes over the states
 PERSON_BYTES = 79  # a line of text
 
 
-def expected_work(run: DetailedRun, region: Region, spine: bool, estimates: bool) -> Expected | None:
+def expected_work(run: DetailedRun, region: Jurisdiction, spine: bool, estimates: bool) -> Expected | None:
     """Return the core-seconds that each stage is expected to take, and its pieces.
 
     None before the geography is read.

@@ -35,5 +35,5 @@ def unforeseen(error: Exception) -> Failed:
         with open(handle, "w") as copy:
             copy.write("".join(traceback.format_exception(error)))
     except OSError:
-        return Failed(f"an unforeseen {type(error).__name__}, of which no copy could be kept in {folder}")
-    return Failed(f"an unforeseen {type(error).__name__}; the curator's copy of it is {path}")
+        return Failed(f"an unexpected {type(error).__name__}, of which no copy could be kept in {folder}")
+    return Failed(f"an unexpected {type(error).__name__}; the curator's copy is {path}")

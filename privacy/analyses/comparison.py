@@ -56,9 +56,9 @@ class Analysis:
 def analyses(definition: Definition, levels: Sequence[LevelBudget], gamma: Fraction, delta: Fraction) -> list[Analysis]:
     """Return every analysis of one mechanism; those by privacy-loss distributions within the range of floats."""
     if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not at {delta}")
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
     if not 0 < gamma < 1:
-        raise ValueError(f"gamma must lie strictly between 0 and 1, not at {gamma}")
+        raise ValueError(f"gamma must lie strictly between 0 and 1, not {gamma}")
     if not levels:
         raise ValueError("no population group level has a budget")
     rows = _geometric(levels, gamma, delta) if definition == "puredp" else _gaussian(levels, delta)

@@ -34,7 +34,7 @@ def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -
 @lru_cache(maxsize=65536)
 def _margin(parts: Parts, alpha: Fraction) -> int:
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, not at {alpha}")
+        raise ValueError(f"alpha must lie strictly between 0 and 1, not {alpha}")
     ((law, cells), *others) = parts
     if cells < 1:
         raise ValueError(f"a sum has at least one cell, not {cells}")

@@ -64,15 +64,15 @@ def estimate_roots(plan: Plan, measure: Measure, known: tuple[Information, ...] 
         state, declared = invariants.state_of, invariants.state_totals
     else:
         state, declared = np.zeros(number, np.int64), invariants.state_totals.sum(keepdims=True)
-    found, solves = [], []
+    estimates, solves = [], []
     for s in range(len(declared)):
         parts = np.flatnonzero(state == s)
         for part, total in zip(parts, _part_totals(plan, parts, int(declared[s]), answers), strict=True):
             estimate, solve = _root(plan, int(part), int(total), s, answers)
-            found.append(estimate)
+            estimates.append(estimate)
             solves += solve
     order = np.argsort(np.concatenate([np.flatnonzero(state == s) for s in range(len(declared))]))
-    return joined([found[at] for at in order]), solves
+    return joined([estimates[at] for at in order]), solves
 
 
 def _answers(
@@ -120,7 +120,7 @@ def estimate_children(
     plan.refuse_unmeasured(parents.level, parents.first, parents.last)
     if plan.product is UNITS:
         return _children_units(plan, parents, measure, known), []
-    found: list[Estimates] = []
+    estimates: list[Estimates] = []
     solves: list[Solve] = []
     for first_parent, last_parent in plan.runs(parents.level, parents.first, parents.last):
         first_child = plan.first_child[parents.level]
@@ -130,16 +130,16 @@ def estimate_children(
             begin, end = int(first_child[parent]), int(first_child[parent + 1])
             cells, counts = parents.of(parent)
             if end - begin == 1:
-                found.append(_estimates(level, begin, counts[:, None], cells))
+                estimates.append(_estimates(level, begin, counts[:, None], cells))
             elif not len(cells):
-                found.append(_estimates(level, begin, np.zeros((0, end - begin), np.int64), cells))
+                estimates.append(_estimates(level, begin, np.zeros((0, end - begin), np.int64), cells))
             else:
                 if answers is None:
                     answers = _answers(plan, measure, known, level, first, last)
                 x, solve = _parent(plan, level, parent, begin, cells, counts, answers.only(begin, end))
-                found.append(_estimates(level, begin, x, cells))
+                estimates.append(_estimates(level, begin, x, cells))
                 solves.append(solve)
-    return joined(found), solves
+    return joined(estimates), solves
 
 
 def estimate_below(
@@ -149,13 +149,13 @@ def estimate_below(
     if plan.estimator == "gls" and not known and parents.level + 1 < len(plan.spine.levels):
         first, last = plan.first_child[parents.level][[parents.first, parents.last]].tolist()
         known = up_pass(plan, measure, parents.level + 1, first, last)
-    found: list[Estimates] = []
+    estimates: list[Estimates] = []
     solves: list[Solve] = []
     while parents.level + 1 < len(plan.spine.levels):
         parents, of_level = estimate_children(plan, parents, measure, known)
-        found.append(parents)
+        estimates.append(parents)
         solves += of_level
-    return found, solves
+    return estimates, solves
 
 
 def _parent(

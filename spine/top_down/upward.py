@@ -43,10 +43,10 @@ def up_pass_above(plan: Plan, measure: Measure, told: Information) -> tuple[Info
 
     So a state's pass goes on from its counties' (`information_joined`), and the nation's from its states' parts.
     """
-    found = [told]
-    while found[0].level > 0:
-        found.insert(0, above(plan, measure, found[0], 0, len(plan.spine.starts[found[0].level - 1])))
-    return tuple(found)
+    passed = [told]
+    while passed[0].level > 0:
+        passed.insert(0, above(plan, measure, passed[0], 0, len(plan.spine.starts[passed[0].level - 1])))
+    return tuple(passed)
 
 
 def above(plan: Plan, measure: Measure, children: Information, first: int, last: int) -> Information:

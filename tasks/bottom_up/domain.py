@@ -209,7 +209,9 @@ def _check_writable(domain: Domain) -> None:
     """Refuse names that a release's tables and files could not have, or not apart, and levels that no text can hold."""
     names = (*domain.factors, *domain.groups)
     if wrong := [name for name in names if not re.fullmatch(NAME, name)]:
-        raise ValueError(f"{wrong[0][:40]!r} is no name for a factor: up to 64 letters, digits and _, a letter first")
+        raise ValueError(
+            f"{wrong[0][:40]!r} is not a valid name for a factor: use up to 64 letters, digits and _, a letter first"
+        )
     folded = [name.casefold() for name in names]
     if taken := [name for name in names if name.casefold() in TAKEN or folded.count(name.casefold()) > 1]:
         raise ValueError(
@@ -233,7 +235,7 @@ def check_margins(domain: Domain, margins: Sequence[Sequence[str]]) -> None:
     for margin in margins:
         domain.grouping(margin)
         if len(set(margin)) < len(margin) or margins.count(margin) > 1:
-            raise ValueError(f"margin {','.join(margin)} stands twice, or a name in it")
+            raise ValueError(f"margin {','.join(margin)} appears twice, or a name in it")
         if len(",".join(margin)) > LONGEST_MARGIN:
             raise ValueError(f"margin {','.join(margin)[:40]}… is longer than {LONGEST_MARGIN} characters")
 
@@ -302,7 +304,7 @@ def read_totals(path: Path, domain: Domain) -> Totals:
                 raise ValueError(f"line {line} does not have {len(rows[0])} columns")
             number = grouping.number([level for place, level in enumerate(row) if place != at])
             if number in published:
-                raise ValueError(f"line {line} gives a group for the second time")
+                raise ValueError(f"line {line} repeats a group")
             if row[at].strip():
                 published[number] = _steps(row[at], domain.grid, line)
     except OSError as error:

@@ -55,8 +55,8 @@ def encode_chunk(run: DetailedRun, number: int) -> None:
 def read_report(run: DetailedRun, number: int) -> ChunkReport:
     """The report of an encoded chunk."""
     fields = json.loads((run / f"persons/{number:05d}.json").read_text())
-    found = [Finding(**{**item, "values": tuple(item["values"])}) for item in fields.pop("findings")]
-    return ChunkReport(findings=found, **fields)
+    findings = [Finding(**{**item, "values": tuple(item["values"])}) for item in fields.pop("findings")]
+    return ChunkReport(findings=findings, **fields)
 
 
 def _encode(run: DetailedRun, number: int, report: Path) -> None:
@@ -94,14 +94,14 @@ def check_and_encode(
     if left_out:
         for column in columns.values():
             column.numbers = column.numbers[rows]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     good = np.ones(len(rows), bool)
 
     def fault(rule: str, name: str, bad: NDArray[np.bool_]) -> None:
         if bad.any():
             column = columns[name]
             values = sorted({column.values[number] for number in np.unique(column.numbers[bad])})
-            found.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), kept(values)))
+            findings.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), kept(values)))
             np.logical_and(good, ~bad, out=good)
 
     for name in PATTERNS:
@@ -136,8 +136,8 @@ def check_and_encode(
     }
     encoded["combination"], combinations = distinct_columns(codes)
     if not good.all():
-        return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, found
-    return _sorted_by_block(encoded, combinations), left_out, found
+        return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, findings
+    return _sorted_by_block(encoded, combinations), left_out, findings
 
 
 def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.uint16]) -> dict[str, NDArray[Any]]:

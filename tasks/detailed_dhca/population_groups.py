@@ -20,7 +20,7 @@ from scipy import sparse
 from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
 from tasks.detailed_dhca.persons import CELLS, encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import REGION_TYPES, Level, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object, stamp
 from tasks.lifecycle.workers import Workers
@@ -37,7 +37,9 @@ class Partition:
     regions: dict[str, tuple[int, int]]
 
 
-def count_population_groups(run: DetailedRun, workers: Workers, region: Region, blocks_each: int | None = None) -> None:
+def count_population_groups(
+    run: DetailedRun, workers: Workers, region: Jurisdiction, blocks_each: int | None = None
+) -> None:
     """Count the population groups of all levels, one partition of the blocks a piece."""
     geography = run.geography
     if blocks_each is None:
@@ -47,7 +49,7 @@ def count_population_groups(run: DetailedRun, workers: Workers, region: Region, 
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 
 
-def _save_partitions(run: DetailedRun, geography: Geography, region: Region, blocks_each: int) -> None:
+def _save_partitions(run: DetailedRun, geography: Geography, region: Jurisdiction, blocks_each: int) -> None:
     levels = run.parameters.configuration.levels(region)
     region_types = [name for name in REGION_TYPES[region] if any(level.region_type == name for level in levels)]
     partitions = [
@@ -163,9 +165,9 @@ class ExactCounts:
         """Persons of the chosen groups by sex and the age bins of a detail: len(chosen) x (2 x bins)."""
         slot = np.full(self.groups, -1, np.int64)
         slot[chosen] = np.arange(len(chosen))
-        of = slot[self.group]
-        inside = of >= 0
-        cells = _add_up(of[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
+        slots = slot[self.group]
+        inside = slots >= 0
+        cells = _add_up(slots[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
         bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a run of age23 bins
         by_sex = cells.reshape(len(chosen), 2, CELLS // 2)
         return np.add.reduceat(by_sex, bins, axis=2).reshape(len(chosen), 2 * len(bins))

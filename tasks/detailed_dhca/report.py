@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS, Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.pages import end_of_axis, environment, style
 
 REPORT = "report.html"
@@ -35,7 +35,7 @@ LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     """Write OUT/report.html from the manifest's content, and from the tables that lie in OUT."""
-    region: Region = "pr" if manifest["region"] == "PR" else "us"
+    region: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
     levels = run.parameters.configuration.levels(region)
     truth = "NOT_PRIVATE" in manifest
     rows = [

@@ -13,8 +13,8 @@ from privacy.accounting.states import STATES_PR, STATES_US
 from privacy.noise.laws import Definition
 from tasks.inputs.findings import Finding
 
-Region = Literal["us", "pr"]
-REGION_TYPES: dict[Region, tuple[str, ...]] = {
+Jurisdiction = Literal["us", "pr"]
+REGION_TYPES: dict[Jurisdiction, tuple[str, ...]] = {
     "us": ("USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH"),
     "pr": ("PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"),
 }
@@ -34,7 +34,7 @@ class Level(NamedTuple):
         return self.region_type in NATION_STATE
 
     @property
-    def region(self) -> Region:
+    def region(self) -> Jurisdiction:
         """The region that tabulates it: US and Puerto Rico have no region type in common."""
         return "pr" if self.region_type.startswith("PR-") else "us"
 
@@ -148,20 +148,20 @@ class Configuration(BaseModel):
             raise ValueError(f"holds invalid state codes {invalid}")
         return tuple(sorted(value))
 
-    def levels(self, region: Region) -> tuple[Level, ...]:
+    def levels(self, region: Jurisdiction) -> tuple[Level, ...]:
         """The population group levels that a region tabulates: those with a budget above 0."""
         return tuple(
             level for level in ALL_LEVELS if level.region_type in REGION_TYPES[region] and self.budgets[level] != 0
         )
 
-    def states(self, region: Region) -> tuple[str, ...]:
+    def states(self, region: Jurisdiction) -> tuple[str, ...]:
         """The state filter of a region."""
         return self.state_filter_us if region == "us" else STATES_PR
 
     @property
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[Jurisdiction, ...]:
         """The regions that run, US first."""
-        runs: dict[Region, bool] = {"us": self.run_us, "pr": self.run_pr}
+        runs: dict[Jurisdiction, bool] = {"us": self.run_us, "pr": self.run_pr}
         return tuple(region for region in runs if runs[region])
 
     @property
@@ -179,7 +179,7 @@ class Configuration(BaseModel):
         """
         budget = self.budgets[level]
         if budget == "Infinity":
-            raise ValueError(f"the budget of {level} is infinite: that is for `das truth` only")
+            raise ValueError(f"the budget of {level} is infinite: only `das truth` takes infinite budgets")
         return budget
 
 

@@ -39,10 +39,16 @@ LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would
 def locate(path: str) -> tuple[Any, str]:
     """Return the file system of a path or URL, and the path on it. Raises Refused where no library here serves it."""
     try:
-        found: tuple[Any, str] = fsspec.url_to_fs(path)
+        located: tuple[Any, str] = fsspec.url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise Refused(f"{path}: {error}") from None
-    return found
+    return located
+
+
+def exists(path: str) -> bool:
+    """Return whether there is something at a path or URL. Raises Refused as `locate` does."""
+    filesystem, name = locate(path)
+    return bool(filesystem.exists(name))
 
 
 def locate_file(path: str) -> tuple[Any, str]:
@@ -87,12 +93,12 @@ def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int
     if (begin or stop is not None) and (stop is None or len(data) != stop - begin):
         size = filesystem.size(name)
         if size is None:
-            raise Refused(f"{path}: its server does not tell its size")
+            raise Refused(f"{path}: its server does not report its size")
         wanted = max(0, (size if stop is None else min(stop, size)) - begin)
         if len(data) > wanted:
-            raise Refused(f"{path}: more came than the part that was asked for; its server must serve byte ranges")
+            raise Refused(f"{path}: its server sent more bytes than were requested; it must support byte ranges")
         if len(data) < wanted:
-            raise Refused(f"{path}: fewer bytes came than the file has; it was cut short")
+            raise Refused(f"{path}: its server sent fewer bytes than the file has")
     return data
 
 

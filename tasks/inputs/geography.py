@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import REGION_TYPES, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
@@ -68,33 +68,33 @@ def block_numbers(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     return number
 
 
-def read_geography(data: str, region: Region, states: tuple[str, ...]) -> tuple[Geography | None, list[Finding]]:
+def read_geography(data: str, region: Jurisdiction, states: tuple[str, ...]) -> tuple[Geography | None, list[Finding]]:
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
     A region without a block gives a geography without blocks.
     """
-    table, found = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
+    table, findings = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
     if table is None:
-        return None, found
-    found += _malformed(table, "TABBLKST", 2)
+        return None, findings
+    findings += _malformed(table, "TABBLKST", 2)
     table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
     for column, width in zip(COLUMNS, WIDTHS, strict=True):
-        found += _malformed(table, column, width)
-    if has_errors(found):
-        return None, found
+        findings += _malformed(table, column, width)
+    if has_errors(findings):
+        return None, findings
     columns = {name: Column(table[name]) for name in COLUMNS}
     numbers = {name: column.where(_integer, np.int64) for name, column in columns.items()}
     blocks = block_numbers(numbers)[: len(table)]
     order = np.argsort(blocks, kind="stable")
     repeated = np.zeros(len(blocks), bool)
     repeated[order[1:]] = np.diff(blocks[order]) == 0
-    found += check_mask(GRF_FILE, table, "TABBLK", "blocks that stand twice", repeated)
-    if has_errors(found):
-        return None, found
+    findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
+    if has_errors(findings):
+        return None, findings
     present = set(np.array(columns["TABBLKST"].values)[np.unique(columns["TABBLKST"].numbers)].tolist())
     if present and (absent := sorted(set(states) - present)):
-        rule = f"states without a block, which a run is charged to all the same: {absent}"
-        found.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
+        rule = f"states without a block; a run is charged to them all the same: {absent}"
+        findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
     encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[region]}
     return (
         Geography(
@@ -102,7 +102,7 @@ def read_geography(data: str, region: Region, states: tuple[str, ...]) -> tuple[
             region_ids={region_type: names for region_type, (names, _) in encoded.items()},
             region_of={region_type: regions for region_type, (_, regions) in encoded.items()},
         ),
-        found,
+        findings,
     )
 
 

@@ -94,7 +94,10 @@ class Granularity:
         """What the maps say of one level, for its stability."""
         alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
         reach = max(
-            (len(np.unique(combination[(alone == one) & (combination >= 0)])) for one in np.unique(alone[alone >= 0])),
+            (
+                len(np.unique(combination[(alone == race) & (combination >= 0)]))
+                for race in np.unique(alone[alone >= 0])
+            ),
             default=0,
         )
         return IterationCounts(
@@ -135,7 +138,7 @@ class Iterations:
 def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
     """Read and check the four parameter files; None where a finding is an error."""
     tables: dict[str, pa.Table] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for file, columns in (
         (CODES_FILE, ("RACE_ETH_CODE", "RACE_ETH_NAME")),
         (RACE_FILE, RACE_COLUMNS),
@@ -143,18 +146,18 @@ def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
         (MAPPING_FILE, MAPPING_COLUMNS),
     ):
         table, faults = read_table(f"{params.rstrip('/')}/{file}", file, columns)
-        found += faults
+        findings += faults
         if table is not None:
             tables[file] = table
-            found += _check_values(file, table)
-    if len(tables) < 4 or has_errors(found):
-        return None, found
-    found += _check_across(tables)
-    if has_errors(found):
-        return None, found
+            findings += _check_values(file, table)
+    if len(tables) < 4 or has_errors(findings):
+        return None, findings
+    findings += _check_across(tables)
+    if has_errors(findings):
+        return None, findings
     iterations = _build(tables)
-    found += list(_differing_hierarchies(iterations))
-    return iterations, found
+    findings += list(_differing_hierarchies(iterations))
+    return iterations, findings
 
 
 def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:
@@ -175,7 +178,7 @@ def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:
         _, first = np.unique(values, return_index=True)
         repeated = np.ones(len(values), bool)
         repeated[first] = False
-        yield from check_mask(file, table, key, "codes that stand twice", repeated)
+        yield from check_mask(file, table, key, "codes that appear twice", repeated)
     if "LEVEL" in table.column_names:
         level, detailed, coarse = (table[name] for name in ("LEVEL", "DETAILED_ONLY", "COARSE_ONLY"))
         both = pc.and_(pc.equal(detailed, "True"), pc.equal(coarse, "True"))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from tasks.inputs.findings import Finding
 
-NOT_PARQUET = "is not a Parquet file, or a damaged one"
+NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
 def read_row_group(

@@ -75,7 +75,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
         raise _row_lost(run, ledger)
     there = is_released(run, out, region)
     if there and not is_whole(place):
-        raise Refused(f"{place} is not as run {run.id} made it: move it away and resume the run")
+        raise Refused(f"{place} is not what run {run.id} made: move it away and resume the run")
     if not there and not is_whole(staged):
         raise Failed("commit: the staged release is incomplete; resume the run to write it again")
     digest = release_digest(place if there else staged)
@@ -83,7 +83,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
         drop_unnamed(staged)
         fsync_tree(staged)
         fsync_up(out)
-    if row and row.state != "released":
+    if row and row.status != "released":
         ledger.seal(run.id, digest)
     if not there:
         move_into_place(staged, place)
@@ -110,7 +110,7 @@ def move_into_place(staged: Path, place: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        raise Failed(f"commit: {place} holds something of another origin; move it away and resume") from None
+        raise Failed(f"commit: {place} holds something that this run did not make; move it away and resume") from None
     fsync(place.parent)
 
 
@@ -156,9 +156,9 @@ def finish_released(
     there, staged = is_released(run, out, region), staging(run, out, region)
     if there and row is None and "SYNTHETIC" not in read_manifest(out / region):
         raise _row_lost(run, ledger)
-    if row is not None and row.state in ("sealed", "released"):
+    if row is not None and row.status in ("sealed", "released"):
         there = there and release_digest(out / region) == row.release_digest
-        if not there and row.state == "released":
+        if not there and row.status == "released":
             raise Refused(f"run {run.id} was released, but its release is not at {out / region}: put it back there")
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:
@@ -167,5 +167,5 @@ def finish_released(
     if there:  # finish a run whose release has reached its place, whatever is asked for now
         commit(run, out, region, charging, charged=row is not None)
     if configuration() != made_with:
-        raise Refused(f"run {run.id} gave its release with another configuration; a new run is a new spend")
+        raise Refused(f"run {run.id} was released with another configuration; a new run spends budget again")
     return out / region if there else commit(run, out, region, charging, charged=True)

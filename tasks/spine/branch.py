@@ -13,7 +13,7 @@ from typing import Any
 import fsspec
 
 from spine.settings import settings_for
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import read_bytes
 from tasks.inputs.geography import GRF_FILE
 from tasks.inputs.tables import split_header
@@ -25,7 +25,7 @@ from tasks.spine.optimize import on_client, optimize_spine, spine_columns_missin
 PRODUCT = "pl94-persons"
 
 
-def build_spine(workers: Workers, data: str, region: Region, states: tuple[str, ...], folder: Path) -> str:
+def build_spine(workers: Workers, data: str, region: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
     """Write the optimized spine of a run's blocks to FOLDER; returns the line that the manifest says of it.
 
     Public: reads GRF-C and nothing else.

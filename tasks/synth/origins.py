@@ -181,6 +181,6 @@ def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarra
     The code that is no race, or else the first that is not Hispanic.
     """
     if is_hispanic.all():
-        raise Refused("every code of the list is Hispanic: none is left for persons who are not")
+        raise Refused("every code of the list is Hispanic: none is left for persons who are not Hispanic")
     candidates = ~is_hispanic & ~is_race
     return np.asarray(names[candidates if candidates.any() else ~is_hispanic][:1])

@@ -119,7 +119,7 @@ def synthesize_nation(
     """
     tally = tallies()
     if unknown := sorted(set(states) - set(tally)):
-        raise Refused(f"{unknown[0]} is no state: 01 to 56 as the Census Bureau numbers them, or 72")
+        raise Refused(f"{unknown[0]} is not a state code: 01 to 56 as the Census Bureau numbers them, or 72")
     populations = np.array([state.persons for state in tally.values()])
     people = apportion(populations, persons or int(populations.sum())).tolist()
     people_of = dict(zip(tally, people, strict=True))
@@ -149,7 +149,7 @@ def find_shares(
             if follows(params, counts):
                 return path, counts
             if named:
-                raise Refused(f"{path} counts no race iteration of {params}: it is of another list")
+                raise Refused(f"{path} counts no race iteration of {params}: it belongs to another list")
     return None, None
 
 

@@ -86,12 +86,12 @@ def measure_accuracy(
     validated = validate(run, workers, tables, design, None)
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
     if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
-        raise Refused("the data is not marked synthetic: errors are reported of synthetic data only")
+        raise Refused("the data is not marked synthetic: errors are reported for synthetic data only")
     build_spines(run, workers)
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)
     sum_histograms(run, workers)
-    found = []
+    measured = []
     for seed in seeds:
         remove(run / "noisy")
         (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())
@@ -99,8 +99,8 @@ def measure_accuracy(
         save_authorization(run, given)
         estimate(run, workers)
         errors = workers.map("compare", run, compare_state, each)
-        found += [one.assign(seed=seed) for one in errors]
-    table = pd.concat(found, ignore_index=True)
+        measured += [of_spine.assign(seed=seed) for of_spine in errors]
+    table = pd.concat(measured, ignore_index=True)
     keys = ["seed", "product", "level", "quantity", "size"]
     summed: pd.DataFrame = table.groupby(keys, as_index=False, sort=False)[["n", "absolute", "signed", "squared"]].sum()
     return summed
@@ -109,20 +109,20 @@ def measure_accuracy(
 def compare_state(run: TopDownRun, product: ProductName, state: str) -> pd.DataFrame:
     """Sums of errors over a state's entities, by level, quantity and class of the true size. Of synthetic data."""
     exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
-    found = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
+    estimates = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
     blocks, rows = run.state(state), []
     of_level = list(_entities(run.design, product, blocks))
     for quantity in quantities(product):
-        truth, estimated = _by_block(exact, quantity), _by_block(found, quantity)
+        truth, estimated = _by_block(exact, quantity), _by_block(estimates, quantity)
         for level, entity, number in of_level:
             if not (entity >= 0).any():
                 continue  # the state has no such entity
             true, error = (_summed(values, entity, number).ravel() for values in (truth, estimated - truth))
             size = np.searchsorted(SIZES, true, side="right") - 1
-            for of in (ALL, *np.unique(size).tolist()):
-                part = error if of == ALL else error[size == of]
+            for size_class in (ALL, *np.unique(size).tolist()):
+                part = error if size_class == ALL else error[size == size_class]
                 sums = (len(part), np.abs(part).sum(), part.sum(), (part**2).sum())
-                rows.append((product, level, quantity.name, of, *map(int, sums)))
+                rows.append((product, level, quantity.name, size_class, *map(int, sums)))
     return pd.DataFrame(rows, columns=["product", "level", "quantity", "size", "n", "absolute", "signed", "squared"])
 
 
@@ -143,9 +143,9 @@ def _entities(design: Design, product: ProductName, blocks: Blocks) -> Iterator[
     yield "block", np.arange(number), number
 
 
-def _by_block(found: Histograms, quantity: Quantity) -> IntArray:
-    sums = np.zeros((len(found), quantity.columns.shape[1]), np.int64)
-    np.add.at(sums, found.row, quantity.columns[found.cell] * found.count[:, None])
+def _by_block(histograms: Histograms, quantity: Quantity) -> IntArray:
+    sums = np.zeros((len(histograms), quantity.columns.shape[1]), np.int64)
+    np.add.at(sums, histograms.row, quantity.columns[histograms.cell] * histograms.count[:, None])
     return sums
 
 
@@ -173,11 +173,11 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         groups = each.groupby(keys, sort=False)
         means = groups[["mae", "bias", "rmse"]].mean().assign(n=groups["n"].max(), sd=groups["mae"].std(ddof=1))
         rows.append(means.reset_index().assign(spine=kind))
-    found = pd.concat(rows, ignore_index=True)
+    measured = pd.concat(rows, ignore_index=True)
     ends = (*SIZES[1:], None)
     names = {ALL: "all"} | {
         at: str(first) if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
         for at, (first, end) in enumerate(zip(SIZES, ends, strict=True))
     }
-    found["size"] = found["size"].map(names)
-    return found[["product", "level", "quantity", "size", "spine", "n", "mae", "sd", "bias", "rmse"]]
+    measured["size"] = measured["size"].map(names)
+    return measured[["product", "level", "quantity", "size", "spine", "n", "mae", "sd", "bias", "rmse"]]

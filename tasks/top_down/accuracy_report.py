@@ -23,14 +23,14 @@ def write_report(out: Path, errors: pd.DataFrame, kinds: Sequence[str], about: d
     whole = errors[errors["size"] == "all"]
     tables = []
     for product, quantity in errors[["product", "quantity"]].drop_duplicates().itertuples(index=False):
-        of = whole[(whole["product"] == product) & (whole["quantity"] == quantity)]
+        selected = whole[(whole["product"] == product) & (whole["quantity"] == quantity)]
         sizes = errors[(errors["product"] == product) & (errors["quantity"] == quantity) & (errors["level"] == "block")]
         tables.append(
             {
                 "title": f"{product}: {quantity}",
-                "rows": _rows(of, "level", kinds, LEVELS),
+                "rows": _rows(selected, "level", kinds, LEVELS),
                 "blocks": _rows(sizes, "size", kinds, {}),
-                "chart": chart(of, kinds) if quantity in SHOWN[product] else "",
+                "chart": chart(selected, kinds) if quantity in SHOWN[product] else "",
             }
         )
     page = environment("tasks.top_down", ".").get_template("accuracy.html")
@@ -40,8 +40,8 @@ def write_report(out: Path, errors: pd.DataFrame, kinds: Sequence[str], about: d
 def _rows(table: pd.DataFrame, key: str, kinds: Sequence[str], titles: dict[str, str]) -> list[dict[str, object]]:
     """A row a level or class of size: how many there are, and by spine the mean absolute error and the bias."""
     rows = []
-    for name, of in table.groupby(key, sort=False):
-        by_spine = of.set_index("spine")
+    for name, group in table.groupby(key, sort=False):
+        by_spine = group.set_index("spine")
         figures = [(float(by_spine["mae"].loc[kind]), float(by_spine["bias"].loc[kind])) for kind in kinds]
         rows.append({"name": titles.get(str(name), str(name)), "n": int(by_spine["n"].iloc[0]), "figures": figures})
     return rows
@@ -53,10 +53,10 @@ def chart(table: pd.DataFrame, kinds: Sequence[str]) -> str:
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2))
         for place, kind in enumerate(kinds):
-            of = table[table["spine"] == kind].set_index("level").loc[levels]
+            selected = table[table["spine"] == kind].set_index("level").loc[levels]
             at = np.arange(len(levels))[::-1] + 0.25 * ((len(kinds) - 1) / 2 - place)
-            spread = of["sd"].fillna(0)
-            axis.barh(at, of["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor="#8b93a1", label=kind)
+            spread = selected["sd"].fillna(0)
+            axis.barh(at, selected["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor="#8b93a1", label=kind)
         axis.set_yticks(np.arange(len(levels))[::-1], [LEVELS[level] for level in levels])
         axis.set(xlabel="mean absolute error")
         axis.legend()

@@ -13,7 +13,7 @@ from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
 from spine.noise import parameter, record_cost
-from spine.settings import Region, SpineSettings
+from spine.settings import Jurisdiction, SpineSettings
 
 Kind = Literal["conventional", "aian", "optimized"]
 KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
@@ -34,7 +34,7 @@ class Design:
     block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
     """
 
-    region: Region
+    region: Jurisdiction
     kind: Kind
     products: tuple[ProductName, ...]
     settings: Mapping[ProductName, SpineSettings]
@@ -109,8 +109,8 @@ def _exact(allocation: Allocation) -> dict[str, object]:
 
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     """The noise of a query group in a geounit with this share (paper, Theorem 3)."""
-    found = parameter(allocation, share, alpha)
-    return DiscreteGaussian(found) if allocation.mechanism == "zcdp" else TwoSidedGeometric(found)
+    noise_parameter = parameter(allocation, share, alpha)
+    return DiscreteGaussian(noise_parameter) if allocation.mechanism == "zcdp" else TwoSidedGeometric(noise_parameter)
 
 
 def asked_digest(design: Design, files: Mapping[str, str]) -> str:

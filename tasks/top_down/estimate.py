@@ -46,12 +46,12 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
     products, states = run.design.products, run.validated.states
     each = [(product, state) for product in products for state in states]
     if is_truth(run):
-        levels = [(*of, level) for of in each for level in run.spine(*of).levels]
+        levels = [(*pair, level) for pair in each for level in run.spine(*pair).levels]
         levels += [(product, US, US) for product in products] * run.validated.nation
         workers.map("estimate states", run, take_exact, levels)
         return
     if run.design.estimator == "gls":
-        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), "County", "Block", BLOCKS_EACH)]
+        pieces = [(*pair, *piece) for pair in each for piece in runs(run.spine(*pair), "County", "Block", BLOCKS_EACH)]
         workers.map("pass up", run, pass_up, pieces)
     if run.validated.nation:
         workers.map("estimate states", run, estimate_nation, [(product,) for product in products])
@@ -60,7 +60,7 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
         ("estimate tracts", estimate_tracts, "County", "Tract", TRACTS_EACH),
         ("estimate blocks", estimate_blocks, "Tract", "Block", BLOCKS_EACH),
     ):
-        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), above, below, most)]
+        pieces = [(*pair, *piece) for pair in each for piece in runs(run.spine(*pair), above, below, most)]
         workers.map(wave, run, function, pieces)
 
 
@@ -69,8 +69,8 @@ def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) ->
     if read_drawing(run) is not None:
         raise Failed("estimate: only a truth takes exact counts")
     exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
-    found = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
-    save_histograms(run.estimates_folder(product, state, level) / FIRST, found)
+    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
 
 
 def runs(spine: Spine, above: str, below: str, most: int) -> list[tuple[int, int]]:
@@ -139,13 +139,13 @@ def _estimate_down(
     def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
         parents = load_estimates(run, product, state, above, first, last)
         known = saved_below(run, product, state, parents)
-        found: list[Estimates] = []
+        estimates: list[Estimates] = []
         solves: list[Solve] = []
         while plan.spine.levels[parents.level] != below:
             parents, more = engine.estimate_children(plan, parents, measure, known)
-            found.append(parents)
+            estimates.append(parents)
             solves += more
-        return found, solves
+        return estimates, solves
 
     _once(run, product, state, below, first, make)
 
@@ -172,8 +172,8 @@ def _make(
 ) -> None:
     measuring = open_measuring(run, product, state)
     plan = measuring.plan
-    found, solves = make(plan, measuring)
-    for estimates in found:
+    of_levels, solves = make(plan, measuring)
+    for estimates in of_levels:
         folder = run.estimates_folder(product, state, plan.spine.levels[estimates.level])
         save_histograms(folder / f"{estimates.first:07d}", estimates)
     save_object(solves_at, solves)

@@ -109,8 +109,8 @@ def _offsets(surveys: list[Survey]) -> dict[str, tuple[int, ...]]:
 
 def offsets(run: TopDownRun, product: str, state: str) -> tuple[int, ...]:
     """The numbers of a state's first geounits of each level in the whole run: the addresses of their noise."""
-    found: tuple[int, ...] = load_object(offsets_path(run, product))[state]
-    return found
+    of_state: tuple[int, ...] = load_object(offsets_path(run, product))[state]
+    return of_state
 
 
 def surveys(run: TopDownRun, product: str) -> list[Survey]:
@@ -159,15 +159,15 @@ def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[int
 
 def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
     """The nation over the states' parts, which stand where a spine has its blocks."""
-    found = surveys(run, product)
-    parts = np.concatenate([survey.shares for survey in found])
-    codes = np.concatenate([np.full(len(survey.shares), int(survey.state)) for survey in found])
-    (denominator,) = {survey.denominator for survey in found}  # one allocation's
+    surveyed = surveys(run, product)
+    parts = np.concatenate([survey.shares for survey in surveyed])
+    codes = np.concatenate([np.full(len(survey.shares), int(survey.state)) for survey in surveyed])
+    (denominator,) = {survey.denominator for survey in surveyed}  # one allocation's
     root = np.array([int(run.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
-    totals = run.state(found[0].state).totals
+    totals = run.state(surveyed[0].state).totals
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
-    return spine, invariants(spine, np.concatenate([survey.quarters for survey in found]), totals, codes)
+    return spine, invariants(spine, np.concatenate([survey.quarters for survey in surveyed]), totals, codes)
 
 
 def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:

@@ -106,9 +106,9 @@ def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
 
 
 def _geounits(run: TopDownRun, product: ProductName) -> dict[str, int]:
-    found = surveys(run, product)
-    levels = run.spine(product, found[0].state).levels
-    counts = np.sum([survey.geounits for survey in found], axis=0).tolist()
+    surveyed = surveys(run, product)
+    levels = run.spine(product, surveyed[0].state).levels
+    counts = np.sum([survey.geounits for survey in surveyed], axis=0).tolist()
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 
@@ -143,10 +143,10 @@ def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]
 
 def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     """By level of the children: how many parents were solved, with how many iterations, and by what."""
-    found: dict[str, list[Solve]] = {}
+    by_level: dict[str, list[Solve]] = {}
     for state, solve in _solves(run, product):
-        found.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
-    found = {level: found[level] for level in run.design.allocations[product].levels if level in found}
+        by_level.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
+    by_level = {level: by_level[level] for level in run.design.allocations[product].levels if level in by_level}
     return {
         level: {
             "parents": len(solves),
@@ -155,7 +155,7 @@ def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
             "rounding": dict(sorted(Counter(str(s.rounding) for s in solves).items())),
             "largest_violation": max(float(s.violation) for s in solves),
         }
-        for level, solves in found.items()
+        for level, solves in by_level.items()
     }
 
 

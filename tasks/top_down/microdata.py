@@ -107,7 +107,7 @@ def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArra
 
 
 def _person_columns(cell: IntArray) -> dict[str, Any]:
-    axes = {axis: of[cell] for axis, of in PERSONS.coordinates.items()}
+    axes = {axis: coordinate[cell] for axis, coordinate in PERSONS.coordinates.items()}
     quarters = axes["hhgq"]
     return {
         "EPNUM": _same(len(cell), "999999999"),

@@ -58,11 +58,13 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
     """Write the microdata and histograms of a state."""
     plan, codes = plan_of(run, product, state), codes_of(run, product, state)
     for number, level in enumerate(plan.spine.levels):
-        found = load_estimates(run, product, state, level)
+        estimates = load_estimates(run, product, state, level)
         name = f"{level}/{state}.parquet"
-        _write_histograms(staged, f"histograms/{product}/{name}", (codes[number], found.row, found.cell, found.count))
+        _write_histograms(
+            staged, f"histograms/{product}/{name}", (codes[number], estimates.row, estimates.cell, estimates.count)
+        )
         _write_quarters(staged, f"invariants/{product}/{name}", codes[number], plan.invariants.quarters[number])
-    blocks = by_geocode(run, product, state, found)
+    blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
     for level, row in _tabulated(run, state, blocks):
         _write_histograms(staged, f"histograms/{product}/tabulation/{level}/{state}.parquet", row)
@@ -73,8 +75,8 @@ def _tabulated(run: TopDownRun, state: str, blocks: Estimates) -> Iterator[tuple
     geocode = run.state(state).geography.geocode
     for level, width in TABULATED.items():
         code, at = np.unique(geocode // 10 ** (16 - width), return_inverse=True)
-        found = from_entries(Estimates, 0, 0, at[blocks.row], blocks.cell, blocks.count, len(code))
-        yield level, (digits(code, width), found.row, found.cell, found.count)
+        tabulated = from_entries(Estimates, 0, 0, at[blocks.row], blocks.cell, blocks.count, len(code))
+        yield level, (digits(code, width), tabulated.row, tabulated.cell, tabulated.count)
 
 
 def _write_histograms(staged: Path, name: str, row: Row) -> None:

@@ -84,20 +84,20 @@ class TopDownRun(RunDirectory):
     @property
     def design(self) -> Design:
         """What the run is to do."""
-        found: Design = self._load("prepared/design")
-        return found
+        design: Design = self._load("prepared/design")
+        return design
 
     @property
     def tables(self) -> Tables:
         """Where its inputs lie."""
-        found: Tables = self._load("prepared/tables")
-        return found
+        tables: Tables = self._load("prepared/tables")
+        return tables
 
     @property
     def validated(self) -> Validated:
         """What validation says of the input, last of all."""
-        found: Validated = self._load("prepared/validated")
-        return found
+        validated: Validated = self._load("prepared/validated")
+        return validated
 
     @property
     def state_folder(self) -> Path:
@@ -154,26 +154,26 @@ def save_blocks(run: TopDownRun, blocks: Blocks) -> None:
 @lru_cache(maxsize=2)
 def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
     """The blocks of a state that were saved."""
-    found: Blocks = read_object(path)
-    return found
+    blocks: Blocks = read_object(path)
+    return blocks
 
 
 @lru_cache(maxsize=8)
 def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
     """A spine that was saved; its derived arrays are kept with it."""
-    found: Spine = read_object(path)
-    return found
+    spine: Spine = read_object(path)
+    return spine
 
 
-def save_histograms(folder: Path, found: Histograms) -> None:
+def save_histograms(folder: Path, histograms: Histograms) -> None:
     """Write histograms of a run of geounits, narrow: counts are below 2^31, cells below 2^16."""
     save_arrays(
         folder,
         {
-            "at": np.array([found.level, found.first]),
-            "starts": found.starts,
-            "cell": found.cell.astype(np.uint16),
-            "count": found.count.astype(np.int32),
+            "at": np.array([histograms.level, histograms.first]),
+            "starts": histograms.starts,
+            "cell": histograms.cell.astype(np.uint16),
+            "count": histograms.count.astype(np.int32),
         },
     )
 

@@ -122,7 +122,7 @@ def test_a_configuration_with_both_regions(das, tmp_path):
     figures = {row["analysis"]: row["figures"]["configuration"] for row in us["analyses"] if row["mechanism"] == "zcdp"}
     assert figures["rho"]["bounded"] == pytest.approx(4.268)
     _, text, _ = das(path)
-    assert "US and Puerto Rico together, a person being in one of them: 2.134 unbounded, 4.268 bounded" in text
+    assert "US and Puerto Rico together, since a person is in one of them: 2.134 unbounded, 4.268 bounded" in text
 
 
 def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):

@@ -351,9 +351,9 @@ def test_the_terminal_has_the_same_views(released, counts):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--region", "Atlantis"], "no region answers to 'Atlantis'; --names gives"),
-        (["--iteration", "Klingon"], "no iteration answers to 'Klingon'"),
-        (["--region", "county", "--iteration", "1002"], "several regions answer to 'county': COUNTY/01001"),
+        (["--region", "Atlantis"], "no region matches 'Atlantis'; --names gives"),
+        (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
+        (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001"),
         (["--part", "Narnia"], "neither a state"),
         (["--keep-names"], "--keep-names keeps what --names gives"),
     ],
@@ -364,10 +364,10 @@ def test_names_that_nobody_has_are_refused(released, words, said):
 
 
 def test_folders_that_are_no_release_are_refused(tmp_path, released):
-    with pytest.raises(Refused, match="is no release: it has no manifest"):
+    with pytest.raises(Refused, match="is not a release: it has no manifest"):
         das(tmp_path, "--json")
     shutil.copytree(released, tmp_path / "out/us")
-    with pytest.raises(Refused, match="holds releases, it is none itself; show one of them: us"):
+    with pytest.raises(Refused, match="holds releases but is not one itself; show one of them: us"):
         das(tmp_path / "out", "--json")
     (tmp_path / "manifest.json").write_text('{"release": 1}')
     with pytest.raises(Refused, match="is not the manifest of a release"):

@@ -90,13 +90,13 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
     input_digest = run.validated.input_digest
     (reserved,) = ledger.rows(ACCOUNT)
     spent = sum(run.design.cost(product, nation=False) for product in PRODUCTS)
-    assert (reserved.state, reserved.amount, reserved.states) == ("reserved", spent, ("23", "46"))
+    assert (reserved.status, reserved.amount, reserved.states) == ("reserved", spent, ("23", "46"))
     with pytest.raises(Refused, match="began with another rounding"):
         flow.top_down(settings.model_copy(update={"rounding": "l1"}))
     place = Path(str(flow.top_down(settings)))
     assert place == tmp_path / "out/us"
     (row,) = ledger.rows(ACCOUNT)
-    assert row.state == "released"
+    assert row.status == "released"
     assert not run.path.exists()
     released = digest(place)
     assert Path(str(flow.top_down(settings))) == place  # the release that is there

@@ -76,16 +76,16 @@ def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]
     told = list(up_pass(plan, measure, 0, 0, len(plan.spine.starts[0])))
     last = len(plan.spine.levels) - 1
     told.append(up_pass(plan, measure, last, 0, plan.spine.blocks)[0])
-    found = [blue_roots(plan, told[0])]
+    by_level = [blue_roots(plan, told[0])]
     for information in told[1:]:
-        found.append(blue_children(plan, found[-1], information))
-    return told, found
+        by_level.append(blue_children(plan, by_level[-1], information))
+    return told, by_level
 
 
 def test_the_two_passes_are_the_dense_solution() -> None:
     """Estimates, and variances of totals and cells, of every geounit: the normal equations, 1,500 unknowns a part."""
     plan, measure, _ = six_blocks(1)
-    _, found = passes(plan, measure)
+    _, by_level = passes(plan, measure)
     allowed = plan.invariants.allowed(2)
     unknown = np.flatnonzero(allowed[:, PERSONS.types].ravel())
     block, cell = unknown // 2016, unknown % 2016
@@ -103,7 +103,7 @@ def test_the_two_passes_are_the_dense_solution() -> None:
     along, x = inverse @ ones, inverse @ linear
     x += along * (plan.invariants.state_totals.sum() - x.sum()) / along.sum()
     inverse -= np.outer(along, along) / along.sum()
-    for level, blue in enumerate(found):
+    for level, blue in enumerate(by_level):
         geounit = plan.spine.geounit_of_block(level)[block]
         expected = np.zeros((len(plan.spine.starts[level]), 2016))
         np.add.at(expected, (geounit, cell), x)
@@ -119,14 +119,14 @@ def test_the_two_passes_are_the_dense_solution() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_children_sum_to_their_parent_and_only_children_are_theirs(seed: int) -> None:
     plan, measure, _ = six_blocks(seed)
-    _, found = passes(plan, measure)
-    assert found[0].totals()[0].sum() == pytest.approx(plan.invariants.state_totals.sum(), abs=1e-9)
+    _, by_level = passes(plan, measure)
+    assert by_level[0].totals()[0].sum() == pytest.approx(plan.invariants.state_totals.sum(), abs=1e-9)
     for level in (1, 2):
-        sums = np.zeros_like(found[level - 1].x)
-        np.add.at(sums, plan.spine.parents[level], found[level].x)
-        np.testing.assert_allclose(sums, found[level - 1].x, atol=1e-9)
+        sums = np.zeros_like(by_level[level - 1].x)
+        np.add.at(sums, plan.spine.parents[level], by_level[level].x)
+        np.testing.assert_allclose(sums, by_level[level - 1].x, atol=1e-9)
     assert plan.spine.shares[2][2] == 0
-    np.testing.assert_array_equal(found[2].x[2], found[1].x[1])
+    np.testing.assert_array_equal(by_level[2].x[2], by_level[1].x[1])
 
 
 def test_without_zeros_variances_are_those_of_the_spine() -> None:
@@ -137,9 +137,9 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
     full = replace(plan.invariants, quarters=tuple(np.ones((len(s), 8), np.int64) for s in spine.starts))
     plan = replace(plan, spine=spine, invariants=full)
     told = [*up_pass(plan, measure, 0, 0, 1), up_pass(plan, measure, 2, 0, 6)[0]]
-    found = [Blue(0, 0, *tree.estimates(told[0], full.allowed(0)))]
+    by_level = [Blue(0, 0, *tree.estimates(told[0], full.allowed(0)))]
     for information in told[1:]:
-        found.append(blue_children(plan, found[-1], information))
+        by_level.append(blue_children(plan, by_level[-1], information))
     alloc = replace(plan.allocation, levels=dict.fromkeys(spine.levels, Fraction(1, 3)))
     total = [np.zeros(len(starts)) for starts in spine.starts]
     for part in marginal_parts("total", PERSONS.workload, alloc):
@@ -147,15 +147,15 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
         *above, blocks = downward(spine, up, root_of(spine, up).outside(up.variance[0]))
         for level, variance in enumerate([*above, blocks[spine.parents[-1], up.kind_of_block]]):
             total[level] += np.einsum("ik,uij,jk->u", part.cell, variance, part.cell)
-    for blue, expected in zip(found, total, strict=True):
+    for blue, expected in zip(by_level, total, strict=True):
         np.testing.assert_allclose(blue.totals()[1] ** 2, expected, rtol=1e-9)
 
 
 @pytest.fixture(scope="module")
 def parents() -> list[tuple[Plan, int, descend.Division]]:
     """Parents of a small state as the descent divides them, above the blocks."""
-    found = small_state(2, parts=2)
-    plan = plan_of(found, estimator="gls")
+    case = small_state(2, parts=2)
+    plan = plan_of(case, estimator="gls")
     divisions = []
 
     def keep(division: descend.Division):  # type: ignore[no-untyped-def]
@@ -164,7 +164,7 @@ def parents() -> list[tuple[Plan, int, descend.Division]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(descend, "divide", keep)
-        everything(plan, measuring(plan, found.persons, 2))
+        everything(plan, measuring(plan, case.persons, 2))
     return [given for given in divisions if given[2].told is not None]
 
 
@@ -192,10 +192,10 @@ def test_the_majorizer_is_above_the_hessian(parents: list[tuple[Plan, int, desce
 
 def test_with_nothing_below_the_kernel_is_the_program_s(parents: list[tuple[Plan, int, descend.Division]]) -> None:
     """The children's own answers as information, in one pass without bands: the same minimum as by query groups."""
-    found = small_state(2)
-    plan = plan_of(found)
-    measure = measuring(plan, found.persons, 4)
-    truth = summed(found.persons, plan.spine)
+    case = small_state(2)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 4)
+    truth = summed(case.persons, plan.spine)
     for level, parent in ((1, 0), (2, 0), (3, 1)):
         first, last = plan.first_child[level - 1][[parent, parent + 1]].tolist()
         cells, counts = truth[level - 1].of(parent)
@@ -218,16 +218,16 @@ def test_with_nothing_below_the_kernel_is_the_program_s(parents: list[tuple[Plan
 @pytest.mark.parametrize("product", [PERSONS, UNITS])
 def test_invariants_sums_and_independence_of_the_partition(seed: int, product: object) -> None:
     """As a flow does it: counties apart, then the state from theirs, then below each county; runs of other sizes."""
-    found = small_state(11 + seed, 1 + seed)
+    case = small_state(11 + seed, 1 + seed)
     if product is UNITS:
-        found = units_of(found)
+        case = units_of(case)
     alloc = allocation(product.name, "us")  # type: ignore[attr-defined]
-    plan = plan_of(found, alloc, product=product, estimator="gls")  # type: ignore[arg-type]
-    measure = measuring(plan, found.persons, seed)
+    plan = plan_of(case, alloc, product=product, estimator="gls")  # type: ignore[arg-type]
+    measure = measuring(plan, case.persons, seed)
     whole, solves = everything(plan, measure)
     assert not any(solve.failed for solve in solves)
     if product is PERSONS:
-        check(plan, whole, found.persons)
+        check(plan, whole, case.persons)
     small = replace(plan, rows=1)
     parts = [up_pass(small, measure, 1, c, c + 1)[0] for c in range(len(plan.spine.starts[1]))]
     known = up_pass_above(small, measure, information_joined(parts))
@@ -238,20 +238,20 @@ def test_invariants_sums_and_independence_of_the_partition(seed: int, product: o
     assert same(whole, again)
 
 
-def units_of(found: State) -> State:
+def units_of(case: State) -> State:
     """Occupied and vacant units of a state's blocks."""
-    hu = found.quarters[:, 0]
+    hu = case.quarters[:, 0]
     occupied = np.random.default_rng(1).binomial(hu, 0.9)
     row, cell = np.repeat(np.arange(len(hu)), 2), np.tile([0, 1], len(hu))
     count = np.column_stack([hu - occupied, occupied]).ravel()
-    return replace(found, persons=from_entries(TrueHistograms, 4, 0, row, cell, count, len(hu)))
+    return replace(case, persons=from_entries(TrueHistograms, 4, 0, row, cell, count, len(hu)))
 
 
 def test_without_noise_the_truth_comes_back() -> None:
-    found = small_state(3, 2)
-    plan = plan_of(found, estimator="gls")
-    estimates, _ = everything(plan, measuring(plan, found.persons, None))
-    for one, other in zip(estimates, summed(found.persons, plan.spine), strict=True):
+    case = small_state(3, 2)
+    plan = plan_of(case, estimator="gls")
+    estimates, _ = everything(plan, measuring(plan, case.persons, None))
+    for one, other in zip(estimates, summed(case.persons, plan.spine), strict=True):
         np.testing.assert_array_equal(one.cell, other.cell)
         np.testing.assert_array_equal(one.count, other.count)
 
@@ -262,8 +262,8 @@ def test_standard_errors_hold() -> None:
     persons = from_entries(TrueHistograms, 2, 0, *np.nonzero(truth), truth[np.nonzero(truth)], 6)
     errors: list[list[np.ndarray]] = [[] for _ in plan.spine.levels]
     for seed in range(40):
-        _, found = passes(plan, measuring(plan, persons, 100 + seed))
-        for level, blue in enumerate(found):
+        _, by_level = passes(plan, measuring(plan, persons, 100 + seed))
+        for level, blue in enumerate(by_level):
             total, spread = blue.totals()
             exact = np.add.reduceat(truth.sum(axis=1), plan.spine.starts[level])
             errors[level].append((total - exact) / spread)
@@ -279,17 +279,17 @@ def test_under_a_nation_every_state_has_its_declared_total() -> None:
     plan = replace(plan, estimator="gls")
     exact, _ = everything(plan, measuring(plan, persons, None))
     np.testing.assert_array_equal(exact[1].dense(2016), persons.dense(2016))
-    found, solves = everything(plan, measuring(plan, persons, 1))
-    check(plan, found, persons)
-    totals = np.bincount(plan.invariants.state_of, found[1].totals())
+    estimates, solves = everything(plan, measuring(plan, persons, 1))
+    check(plan, estimates, persons)
+    totals = np.bincount(plan.invariants.state_of, estimates[1].totals())
     np.testing.assert_array_equal(totals, plan.invariants.state_totals)
     assert not any(solve.failed for solve in solves)
 
 
 def test_pure_differential_privacy_and_puerto_rico() -> None:
-    found = small_state(8)
+    case = small_state(8)
     for alloc in (pure(Fraction(20)), allocation("pl94-persons", "pr")):
-        spine = found.spine.with_shares({level: alloc.levels[level] for level in LEVELS})
-        plan = plan_of(replace(found, spine=spine), alloc, estimator="gls")
-        estimates, _ = everything(plan, measuring(plan, found.persons, 8))
-        check(plan, estimates, found.persons)
+        spine = case.spine.with_shares({level: alloc.levels[level] for level in LEVELS})
+        plan = plan_of(replace(case, spine=spine), alloc, estimator="gls")
+        estimates, _ = everything(plan, measuring(plan, case.persons, 8))
+        check(plan, estimates, case.persons)

@@ -27,7 +27,7 @@ def s_dhc(
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
     exceptions: Annotated[
-        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives another.")
+        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives a different one.")
     ] = False,
     delta: Delta = None,
     form: FormatOption = Format.table,
@@ -58,14 +58,14 @@ def s_dhc(
     on_page = budgets == "deck" and method == "deck" and not attributes and delta is None
     losses = [
         Loss(
-            person=one.name,
+            person=member.name,
             label=label,
             attributes=members,
-            tables=loss_by_table(one, members, tables, cast("Method", method)),
-            printed=RESULTS[one.name, label] if on_page and one in PEOPLE else None,
-            reading=READINGS.get((one.name, label), "") if on_page and one in PEOPLE else "",
+            tables=loss_by_table(member, members, tables, cast("Method", method)),
+            printed=RESULTS[member.name, label] if on_page and member in PEOPLE else None,
+            reading=READINGS.get((member.name, label), "") if on_page and member in PEOPLE else "",
         )
-        for one in persons
+        for member in persons
         for label, members in columns.items()
     ]
     notes = _page_notes(losses, unit)

@@ -33,7 +33,7 @@ ERRORS = ("l1", "l2", "a1", "a2", "a1_half")
 def curve(
     table: TableArgument = None,
     domain: DomainArgument = None,
-    counts: Annotated[str | None, typer.Option(help="Counts instead of a table, `120,40,15,...`.")] = None,
+    counts: Annotated[str | None, typer.Option(help="Counts instead of a table: `120,40,15,...`.")] = None,
     epsilon: Epsilons = None,
     replicates: Annotated[int, typer.Option(min=2, help="Simulated releases at each epsilon.")] = 20,
     calibrate: Totals = None,

@@ -32,7 +32,7 @@ def simulate_counts(text: str) -> Simulation:
     except ValueError:
         raise Refused(f"--counts are whole numbers separated by commas, not {text[:100]!r}") from None
     if min(counts) < 0:
-        raise Refused("--counts are true counts and not negative")
+        raise Refused("--counts are true counts and cannot be negative")
     if max(counts) > LARGEST_COUNT:
         raise Refused(f"--counts are at most {LARGEST_COUNT:,}, not {max(counts)}")
     return Simulation(np.array(counts, np.int64))
@@ -81,7 +81,8 @@ def _exact(
             digests = {"input_digest": tabulated.input_digest, "records_digest": tabulated.records_digest}
             if not (exempt(run.id, ledger, marked=tabulated.synthetic, **digests) or curator):
                 raise Refused(
-                    "the table is not marked synthetic, and its accuracy curve is not private: --i-am-the-curator"
+                    "the table is not marked synthetic, and its accuracy curve is not private: "
+                    "only its curator may see it (--i-am-the-curator)"
                 )
             return exact_counts(run, 0, domain.histogram.cells)
         except Refused:

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import State
+from flows.commands.options import StateDirectory
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
 
 def discard(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
-    state: State = None,
+    state: StateDirectory = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="the run's own")
     ] = None,

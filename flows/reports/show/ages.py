@@ -26,8 +26,8 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
         else:
             by_age.setdefault((cell.start, cell.end), {})[cell.sex] = cell
     ages = [
-        AgeRow(age_label(*age), *age, of[1].count, of[1].margin, of[2].count, of[2].margin)
-        for age, of in sorted(by_age.items())
+        AgeRow(age_label(*age), *age, sexes[1].count, sexes[1].margin, sexes[2].count, sexes[2].margin)
+        for age, sexes in sorted(by_age.items())
     ]
     return Pyramid(
         ages=ages,
@@ -44,23 +44,23 @@ def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequ
     if not of_a or not of_b:
         return []
     ages = _ages(min(a.shape, b.shape, key=SHAPES.index))
-    return _common_axis([pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))])
+    return _common_axis([pyramid(_summed(group, cells, ages)) for group, cells in ((a, of_a), (b, of_b))])
 
 
 def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
     """A table in coarser ages: each sum of cells with the margin of the sum."""
-    found = [cell for cell in cells if cell.start is None]
+    whole = [cell for cell in cells if cell.start is None]
     for start, end in ages:
         for sex in SEXES:
             count, number = _between(cells, sex, start, end)
-            found.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
-    return found
+            whole.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
+    return whole
 
 
 def _ages(shape: str) -> list[tuple[int, int]]:
     """The age ranges of a table's shape."""
     starts = STARTS[shape]
-    return list(zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True))
+    return list(zip(starts, [*(start - 1 for start in starts[1:]), LAST_AGE], strict=True))
 
 
 def _common_axis(pyramids: Sequence[Pyramid]) -> list[Pyramid]:

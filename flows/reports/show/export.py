@@ -107,7 +107,7 @@ def _tables(release: Release, folder: Path) -> dict[str, Any]:
     used = [facts.laws["total"] for facts in release.levels.values()] + [group.noise.law for group in groups]
     laws = list(dict.fromkeys(law for law in used if law))
     sources = {source: number for number, source in enumerate(dict.fromkeys(group.noise.source for group in groups))}
-    by_group = {key: of for level in release.levels for key, of in release.all_cells(level).items()}
+    by_group = {key: values for level in release.levels for key, values in release.all_cells(level).items()}
     first: list[int] = []
     flat: list[Cell] = []
     for group in groups:
@@ -127,7 +127,7 @@ def _tables(release: Release, folder: Path) -> dict[str, Any]:
         "FIRST": first,
         "ROWS": [len(by_group.get((group.region, group.code), [])) for group in groups],
     }
-    estimates = {key: of for level in release.levels for key, of in release.estimates(level).items()}
+    estimates = {key: values for level in release.levels for key, values in release.estimates(level).items()}
     both = [estimates.get((group.region, group.code), (None, None)) for group in groups]
     columns = {name: pa.array([one[number] for one in both], pa.int32()) for number, name in enumerate(ESTIMATES)}
     _write(folder / "groups.parquet", {**texts, **_int32(numbers), **columns}, GROUPS_AT_ONCE)

@@ -23,8 +23,8 @@ def one_region(release: Release, text: str) -> Region:
         return region
     return _only(
         regions_named(release, text),
-        f"no region answers to {text!r}" + ("" if release.names else "; --names gives regions their names"),
-        f"several regions answer to {text!r}",
+        f"no region matches {text!r}" + ("" if release.names else "; --names gives regions their names"),
+        f"several regions match {text!r}",
         lambda region: f"{region.key} {release.name(region)}",
     )
 
@@ -33,19 +33,19 @@ def one_iteration(release: Release, text: str) -> str:
     """The only iteration that a text means, by its code or name. Raises NotThere where there is none, or several."""
     return _only(
         iterations_named(release, text),
-        f"no iteration answers to {text!r}",
-        f"several iterations answer to {text!r}",
+        f"no iteration matches {text!r}",
+        f"several iterations match {text!r}",
         lambda code: f"{code} {release.iterations[code].name}",
     )
 
 
-def _only(found: Sequence[Found], none: str, several: str, name: Callable[[Found], str]) -> Found:
-    if len(found) == 1:
-        return found[0]
-    if not found:
+def _only(matching: Sequence[Found], none: str, several: str, name: Callable[[Found], str]) -> Found:
+    if len(matching) == 1:
+        return matching[0]
+    if not matching:
         raise NotThere(none)
-    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-    raise NotThere(f"{several}: {'; '.join(map(name, found[:FEW]))}{more}")
+    more = f" and {len(matching) - FEW} more" if len(matching) > FEW else ""
+    raise NotThere(f"{several}: {'; '.join(map(name, matching[:FEW]))}{more}")
 
 
 def regions_named(release: Release, text: str) -> list[Region]:
@@ -61,10 +61,10 @@ def regions_named(release: Release, text: str) -> list[Region]:
     if not wanted:
         return []
     starts = [f" {word}" for word in wanted]
-    found = [region for region, text in index.texts.items() if all(start in text for start in starts)]
-    own = [region for region in found if matches(wanted, release.name(region))]
+    matching = [region for region, text in index.texts.items() if all(start in text for start in starts)]
+    own = [region for region in matching if matches(wanted, release.name(region))]
     exact = [region for region in own if words_of(release.name(region)) == wanted]
-    return sorted(exact or own or found, key=lambda region: (region not in release.regions, _size(region), region))
+    return sorted(exact or own or matching, key=lambda region: (region not in release.regions, _size(region), region))
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def iterations_named(release: Release, text: str) -> list[str]:
     wanted = words_of(text)
     if not wanted:
         return []
-    found = [code for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")]
-    return [code for code in found if words_of(release.iterations[code].name) == wanted] or found
+    matching = [code for code, iteration in release.iterations.items() if matches(wanted, f"{code} {iteration.name}")]
+    return [code for code in matching if words_of(release.iterations[code].name) == wanted] or matching
 
 
 def words_of(text: str) -> list[str]:

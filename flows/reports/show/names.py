@@ -29,14 +29,14 @@ def read_names(paths: Iterable[Path]) -> Names:
     names: Names = {}
     for path in paths:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
-        found: Names = {}
+        of_path: Names = {}
         for file in files:
-            found |= dict(_of_file(file))
-        if not found:
+            of_path |= dict(_of_file(file))
+        if not of_path:
             raise Refused(
                 f"{path} holds no names: give a ??geo2020.pl (or its zip), a Gazetteer file, or a {KEPT} that das kept"
             )
-        names |= found
+        names |= of_path
     return names
 
 
@@ -96,7 +96,7 @@ def _of_header(text: str) -> Iterator[tuple[Region, str]]:
 
 
 def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
-    region_type = next((found for word, found in GAZETTEERS.items() if word in file), None)
+    region_type = next((kind for word, kind in GAZETTEERS.items() if word in file), None)
     rows = csv.DictReader(io.StringIO(text), delimiter="\t")
     columns = {name.strip(): name for name in rows.fieldnames or []}
     if region_type is None or not {"GEOID", "NAME"} <= set(columns):

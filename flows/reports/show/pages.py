@@ -71,7 +71,7 @@ def view_of(release: Release, asked: Mapping[str, str]) -> View:
                 asked.get("region", ""),
                 asked.get("iteration", ""),
             )
-    raise NotThere("this address names no view")
+    raise NotThere("this address is not a view of the page")
 
 
 def address_of(asked: Mapping[str, str]) -> str:
@@ -146,7 +146,7 @@ def table(view: View) -> Table:
         case told.Found():
             return ["KIND", "CODE", "NAME", "WITHIN"], [
                 *([region.kind, region.id, region.name, region.within] for region in view.regions),
-                *(["iteration", one.code, one.name, one.level] for one in view.iterations),
+                *(["iteration", iteration.code, iteration.name, iteration.level] for iteration in view.iterations),
             ]
 
 
@@ -160,8 +160,8 @@ def _group_table(view: told.GroupView) -> Table:
     """A group's total and cells, then the groups around it."""
     columns = ["OF", *GROUP_COLUMNS[:5], "AGE", "SEX", "STATUS", "COUNT", "MOE"]
 
-    def row(of: str, group: GroupTold, age: str, sex: str, count: int | None, margin: int | None) -> list[Any]:
-        return [of, *_group_row(group)[:5], age, sex, group.status, count, margin]
+    def row(role: str, group: GroupTold, age: str, sex: str, count: int | None, margin: int | None) -> list[Any]:
+        return [role, *_group_row(group)[:5], age, sex, group.status, count, margin]
 
     rows = [row("group", view.group, "all ages", "both", view.group.count, view.group.margin)]
     if view.estimate:
@@ -176,5 +176,5 @@ def _group_table(view: told.GroupView) -> Table:
     around = [("within", group) for group in view.parents]
     around += [(inside.kinds, group) for inside in view.children for group in inside.rows]
     around += [("beside", group) for group in (view.siblings.rows if view.siblings else ())]
-    rows += [row(of, group, "all ages", "both", group.count, group.margin) for of, group in around]
+    rows += [row(role, group, "all ages", "both", group.count, group.margin) for role, group in around]
     return columns, rows

@@ -146,15 +146,15 @@ class Release:
         """A file of the release. Raises Refused where it is gone."""
         path = self.folder / name
         if not path.is_file():
-            raise Refused(f"{self.folder} lacks {name}, which its manifest names: it is not whole")
+            raise Refused(f"{self.folder} lacks {name}, which its manifest names: the release is incomplete")
         return path
 
     # -- one group ----------------------------------------------------------------------------------------------------
 
     def group(self, region: Region, code: str) -> Published | None:
         """The published total of a group; None where there is none."""
-        found = self.totals(region_type=region.type, region_id=region.id, code=code)
-        return found[0] if found else None
+        published = self.totals(region_type=region.type, region_id=region.id, code=code)
+        return published[0] if published else None
 
     def cells(self, region: Region, code: str) -> list[Cell]:
         """The rows of a group's T2 table, in the order of the release; none for a group with a total alone."""
@@ -170,13 +170,13 @@ class Release:
 
     def all_cells(self, level: Level) -> dict[tuple[Region, str], list[Cell]]:
         """The T2 tables of a whole level, as far as the scope holds its regions."""
-        found: dict[tuple[Region, str], list[Cell]] = {}
+        by_group: dict[tuple[Region, str], list[Cell]] = {}
         query = f"SELECT REGION_ID, ITERATION_CODE, AGESTART, AGEEND, SEX, COUNT, MOE FROM {_table('t2', level)}"
         for region_id, code, *cell in self.ask(query):
             region = Region(level.region_type, region_id)
             if self.scope.holds(region):
-                found.setdefault((region, code), []).append(_cell(*cell))
-        return found
+                by_group.setdefault((region, code), []).append(_cell(*cell))
+        return by_group
 
     @property
     def estimated(self) -> bool:
@@ -186,8 +186,8 @@ class Release:
     def estimate(self, region: Region, code: str) -> tuple[int, int] | None:
         """The estimate of a group's total and its margin; None where there is none."""
         level = self.level_of(region, code)
-        found = self.estimates(level, "REGION_ID = ? AND ITERATION_CODE = ?", [region.id, code]) if level else {}
-        return next(iter(found.values()), None)
+        estimates = self.estimates(level, "REGION_ID = ? AND ITERATION_CODE = ?", [region.id, code]) if level else {}
+        return next(iter(estimates.values()), None)
 
     def estimates(
         self, level: Level, where: str = "true", given: Iterable[Any] = ()
@@ -218,11 +218,11 @@ class Release:
 
         `order` ends the query, with how many are wanted; for one iteration alone.
         """
-        found: list[Published] = []
+        published: list[Published] = []
         for one, where, given in self._selections(region_type, region_id, prefix, code, level):
             query = f"SELECT REGION_ID, ITERATION_CODE, COUNT, MOE FROM {_table('t1', one)} WHERE {where} {order}"
-            found += self._published(one, self.ask(query, given), where, given)
-        return found
+            published += self._published(one, self.ask(query, given), where, given)
+        return published
 
     def number(self, *, region_type: str, prefix: str, code: str) -> int:
         """How many regions of a type, of those whose id begins so, have a published total of an iteration."""
@@ -266,12 +266,14 @@ class Release:
                     given,
                 )
             }
-        found = []
+        published = []
         for region_id, code, count, margin in rows:
             region = Region(level.region_type, region_id)
             shape = told.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
-            found.append(Published(region, code, count, margin, shape, self._noise(level, region, code, margin, shape)))
-        return found
+            published.append(
+                Published(region, code, count, margin, shape, self._noise(level, region, code, margin, shape))
+            )
+        return published
 
     def _shapes(self, level: Level) -> dict[int, str | None]:
         """The shape that a margin tells at a level; None where it fits two. A coterminous donor's may be another."""
@@ -416,9 +418,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
     if inside:
-        raise Refused(f"{folder} holds releases, it is none itself; show one of them: {', '.join(inside)}")
+        raise Refused(f"{folder} holds releases but is not one itself; show one of them: {', '.join(inside)}")
     if not path.is_file():
-        raise Refused(f"{folder} is no release: it has no {MANIFEST}")
+        raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
     try:
         manifest = json.loads(path.read_text())
         if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not manifest["files"]:

@@ -17,7 +17,7 @@ import pyarrow.csv
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, errors_folder, is_measured
 from tasks.detailed_dhca.domain import TOTAL, TOTAL_ONLY, load_domain
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.files import open_array
 
 NAMES = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)")
@@ -26,7 +26,7 @@ NOT_PRIVATE = "NOT_PRIVATE"
 INDEX = ("REGION_TYPE", "ITERATION_LEVEL", "DETAILED_ONLY", "Population group size")
 
 
-def write_single_run(run: DetailedRun, region: Region, out: Path) -> None:
+def write_single_run(run: DetailedRun, region: Jurisdiction, out: Path) -> None:
     """Write OUT/error_report.csv: the summed errors of every published group of a run."""
     levels = run.parameters.configuration.levels(region)
     tables = (_single_run(run, level) for level in levels)

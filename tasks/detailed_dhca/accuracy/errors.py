@@ -18,7 +18,7 @@ from tasks.detailed_dhca.population_groups import ExactCounts, read_exact_counts
 from tasks.detailed_dhca.published import Estimated, Published, load_kind
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.files import once, open_array, save_arrays
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
@@ -72,7 +72,7 @@ class Accuracy:
     `queries` are those of `levels`, the region's, in the order R.
     """
 
-    region: Region
+    region: Jurisdiction
     runs: int
     coterminous: bool
     levels: tuple[Level, ...]
@@ -92,14 +92,14 @@ def compare(run: DetailedRun, level: Level, *, estimates: bool = False) -> None:
     domain, by size); and for each published group `group`, `detail`, its true total `size`, and `absolute` and
     `squared`, the sums of its measured counts' errors.
     """
-    for of in (COUNT, ESTIMATE) if estimates else (COUNT,):
-        folder = errors_folder(run, level, of)
-        once(folder, partial(_compare, run, level, folder, estimates=of == ESTIMATE))
+    for quantity in (COUNT, ESTIMATE) if estimates else (COUNT,):
+        folder = errors_folder(run, level, quantity)
+        once(folder, partial(_compare, run, level, folder, estimates=quantity == ESTIMATE))
 
 
-def errors_folder(run: DetailedRun, level: Level, of: int = COUNT) -> Path:
+def errors_folder(run: DetailedRun, level: Level, quantity: int = COUNT) -> Path:
     """Where the errors of a level lie."""
-    return run / f"{('errors_of', 'errors_of_estimates')[of]}/{level.slug}"
+    return run / f"{('errors_of', 'errors_of_estimates')[quantity]}/{level.slug}"
 
 
 def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -> None:
@@ -119,8 +119,8 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
         stated = margins.of_totals(part), margins.of_sexes(part), margins.of_cells(part)
         for statistic, chosen, errors in _errors(part, exact, place, clip=clip):
             margin = stated[statistic][chosen]
-            of = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic, margin)
-            tallies.append(tally(np.ravel_multi_index(of, SHAPE), errors))
+            keys = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic, margin)
+            tallies.append(tally(np.ravel_multi_index(keys, SHAPE), errors))
             measured = is_measured(statistic, part.detail[chosen])
             absolute[rows[chosen]] += np.where(measured, np.abs(errors).sum(axis=1), 0)
             squared[rows[chosen]] += np.where(measured, (errors**2).sum(axis=1), 0)
@@ -177,19 +177,19 @@ def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64
 
 def gather(run: DetailedRun, levels: Sequence[Level], *, estimates: bool = False) -> Errors:
     """The errors of all levels of a run."""
-    found = Errors.none()
+    errors = Errors.none()
     for place, level in enumerate(levels):
         folder = errors_folder(run, level)
         published = np.asarray(open_array(folder, "published"))
         detail, size = np.divmod(np.arange(len(published)), len(LARGEST))
         groups = {"level": place, "size": np.arange(len(LARGEST)), "number": open_array(folder, "groups")}
         tables = ({"level": place, "detail": detail, "size": size, "number": published}, groups)
-        counts = [_counts(run, level, place, of) for of in ((COUNT, ESTIMATE) if estimates else (COUNT,))]
-        found = found.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
-    return found
+        counts = [_counts(run, level, place, quantity) for quantity in ((COUNT, ESTIMATE) if estimates else (COUNT,))]
+        errors = errors.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
+    return errors
 
 
-def _counts(run: DetailedRun, level: Level, place: int, of: int) -> pd.DataFrame:
-    key, error, number = open_array(errors_folder(run, level, of), "tally")
+def _counts(run: DetailedRun, level: Level, place: int, quantity: int) -> pd.DataFrame:
+    key, error, number = open_array(errors_folder(run, level, quantity), "tally")
     by = dict(zip(BY, np.unravel_index(key, SHAPE), strict=True))
-    return pd.DataFrame({"of": of, "level": place, **by, "error": error, "number": number})
+    return pd.DataFrame({"of": quantity, "level": place, **by, "error": error, "number": number})

@@ -43,15 +43,15 @@ def layers(path: str) -> dict[str, str]:
     Refused
         where that of the places is not among them.
     """
-    found = {}
+    by_layer = {}
     for layer in LAYERS:
         beside = _LAYER.sub(rf"\g<1>{layer}", path)
         files, name = locate(beside)
         if files.isfile(name):
-            found[layer] = beside
-    if PLACES not in found:
+            by_layer[layer] = beside
+    if PLACES not in by_layer:
         raise Refused(f"{path}: the layer {PLACES[1:]}, which lists every block, is not beside it")
-    return found
+    return by_layer
 
 
 def header(path: str) -> list[str]:
@@ -69,14 +69,14 @@ def read_assignment(path: str) -> pa.Table:
     BadGeography
         where a layer has a block twice, or one that the places' layer lacks.
     """
-    found = layers(path)
-    codes = {LAYERS[layer][1]: _read(file, LAYERS[layer][0]) for layer, file in found.items()}
+    by_layer = layers(path)
+    codes = {LAYERS[layer][1]: _read(file, LAYERS[layer][0]) for layer, file in by_layer.items()}
     blocks = codes["PLACEFP"].index
     if len(bad := np.flatnonzero(~blocks.str.fullmatch("[0-9]{15}"))):
         raise BadGeography(f"row {bad[0] + 1} names no block ({blocks[bad[0]]})")
     for name, layer in codes.items():
         if len(more := layer.index.difference(blocks)):
-            raise BadGeography(f"block {more[0]} has {name} and is not in {found[PLACES]}")
+            raise BadGeography(f"block {more[0]} has {name} and is not in {by_layer[PLACES]}")
     parts = {name: blocks.str[part].to_numpy(object) for name, part in _PARTS.items()}
     return pa.table(parts | {name: layer.reindex(blocks).fillna("").to_numpy(object) for name, layer in codes.items()})
 
@@ -87,7 +87,7 @@ def _read(path: str, column: str) -> pd.Series:
         with open_file(path, compression="infer") as file:
             table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])
     except ValueError as error:
-        raise Refused(f"{path} is no block assignment file with BLOCKID and {column}: {error}") from error
+        raise Refused(f"{path} is not a block assignment file with BLOCKID and {column}: {error}") from error
     codes = table.set_index("BLOCKID")[column]
     if codes.index.has_duplicates:
         raise BadGeography(f"block {codes.index[codes.index.duplicated()][0]} comes twice in {path}")

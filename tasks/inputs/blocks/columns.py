@@ -129,5 +129,5 @@ def by_name(header: Sequence[str], delimiter: str = ",") -> Columns:
         return next((name for name in names if name in header), None)
 
     unified, *others = _DISTRICTS
-    found: dict[str, Any] = {what: named(names) or names[0] for what, names in _NAMES.items()}
-    return Columns(**found, sd=(named(unified) or unified[0], *map(named, others)), delimiter=delimiter)
+    named_columns: dict[str, Any] = {what: named(names) or names[0] for what, names in _NAMES.items()}
+    return Columns(**named_columns, sd=(named(unified) or unified[0], *map(named, others)), delimiter=delimiter)

@@ -61,8 +61,8 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
     for name in (known.state, known.county, known.tract, known.block):
         if name not in names:
             raise Refused(
-                f"{file} has no column {name}, so it is no block table: GRF-C, P.L. 94-171, block assignment files, or "
-                "a CSV with STATE, COUNTY, TRACT and BLOCK; das spine --columns maps other names"
+                f"{file} has no column {name}, so it is not a block table: GRF-C, P.L. 94-171, block assignment files "
+                "or a CSV with STATE, COUNTY, TRACT and BLOCK; das spine --columns maps other names"
             )
     return file
 
@@ -143,4 +143,4 @@ def _name_bad_value(table: pa.Table, columns: Columns, text: set[str | None]) ->
             block = "".join(
                 str(row[c][0].as_py()) for c in (columns.state, columns.county, columns.tract, columns.block)
             )
-            raise BadGeography(f"block {block} has {name} '{column[int(rows[0])].as_py()}', which is no number")
+            raise BadGeography(f"block {block} has {name} '{column[int(rows[0])].as_py()}', which is not a number")

@@ -301,7 +301,7 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
-        (b"44001,1,101\r44001,1,101", "a carriage return stands within a line, which only a newline ends"),
+        (b"44001,1,101\r44001,1,101", "a line holds a carriage return; only a newline ends a line"),
         (b"44001,1", "a row does not have 3 columns"),
         (b"44001,1,101,", "a row does not have 3 columns"),
         (b"44001,1,\xff", "is not UTF-8 text"),
@@ -439,7 +439,7 @@ def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
     assert (run / SECRET).read_bytes() == secret
     assert Ledger(account.ledger).spent("long-form") == dict.fromkeys(DECLARED["states"], Fraction(1, 2))
     (row,) = Ledger(account.ledger).rows("long-form")
-    assert (row.amount, row.state) == (Fraction(1, 2), "reserved")
+    assert (row.amount, row.status) == (Fraction(1, 2), "reserved")
 
 
 def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):

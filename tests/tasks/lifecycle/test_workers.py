@@ -59,7 +59,7 @@ def test_results_come_in_the_order_of_the_arguments(client: Client, run: RunDire
 def test_a_failure_is_stage_and_rule_and_comes_when_all_pieces_have_ended(client: Client, run: RunDirectory) -> None:
     with pytest.raises(Failed) as failed:
         Workers(client).map("a stage", run, piece, [(0, "leak"), (1, "slow"), (2, "slow"), (3, "slow")])
-    assert str(failed.value) == "a stage: a ValueError was raised; the run's errors/ holds it"
+    assert str(failed.value) == "a stage: a ValueError was raised; its text is in the run's errors/"
     assert ALARM not in "".join(traceback.format_exception(failed.value))
     assert [ALARM in path.read_text() for path in (run / "errors").iterdir()] == [True]
     assert {path.name for path in run.path.iterdir()} >= {"1", "2", "3"}

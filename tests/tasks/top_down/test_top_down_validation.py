@@ -62,7 +62,7 @@ FAULTS = [
     ("units.txt", without(2), "blocks with another number of housing units", "TABBLK", None),
     ("quarters.csv", field(1, "many"), "Invalid values found in hu", "hu", 2),
     ("quarters.csv", field(0, "123"), "Invalid values found in tabblk", "tabblk", 2),
-    ("quarters.csv", doubled(2), "rows whose tabblk stands twice", "tabblk", None),
+    ("quarters.csv", doubled(2), "rows whose tabblk appears twice", "tabblk", None),
     ("quarters.csv", without(2), "block has neither a housing unit nor group quarters", "TABBLK", 2),
     ("states.csv", without(2), "states without a declared population: 23", "state", None),
     ("states.csv", field(1, "-1"), "Invalid values found in pop", "pop", 2),
