@@ -195,14 +195,14 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
     home.ledger.seal(home.run.id, release_digest(staged))
     os.rename(staged, home.place)
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not as run"):
+    with pytest.raises(Refused, match="is not what run"):
         home.go()
     assert (home.run / SECRET).exists()
     shutil.rmtree(home.place)
     assert home.go() == home.place
     assert digest(home.place) == expected
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not as run"):
+    with pytest.raises(Refused, match="is not what run"):
         home.go()
 
 
