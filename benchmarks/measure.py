@@ -1,9 +1,10 @@
-"""Run a command and measure it: wall-clock seconds, the peak memory of all its processes together, and its scratch.
+"""Run a command and measure it: seconds, processor seconds, the peak memory of all its processes, and its scratch.
 
     python benchmarks/measure.py [--scratch DIR] das run params data out
 
-Memory is the sum of the proportional set sizes (PSS) of the process tree, sampled; pages that processes share count
-once. Scratch is what the files below DIR hold at their most, sampled less often. The last line is JSON.
+Processor seconds are those of its processes that have ended and were waited for; other users of the machine lengthen
+these little. Memory is the sum of the proportional set sizes (PSS) of the process tree, sampled; pages that processes
+share count once. Scratch is what the files below DIR hold at their most, sampled less often. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import time
 from contextlib import suppress
@@ -24,8 +26,8 @@ SCRATCH_EACH = 8  # samples of memory to one of the disk
 
 
 def measure(command: list[str], scratch: Path | None = None, **options: object) -> dict[str, float | int]:
-    """Run `command` to its end; returns seconds, peak_bytes (summed PSS), peak_scratch_bytes and returncode."""
-    start = time.perf_counter()
+    """Run `command`; returns seconds, processor_seconds, peak_bytes (summed PSS), peak_scratch_bytes, returncode."""
+    start, used = time.perf_counter(), _processor_seconds()
     process = subprocess.Popen(command, **options)  # type: ignore[call-overload]
     peak = peak_scratch = samples = 0
     while process.poll() is None:
@@ -35,8 +37,19 @@ def measure(command: list[str], scratch: Path | None = None, **options: object) 
         samples += 1
         with suppress(subprocess.TimeoutExpired):
             process.wait(INTERVAL)
-    told = {"seconds": time.perf_counter() - start, "peak_bytes": peak, "returncode": process.returncode}
+    told = {
+        "seconds": time.perf_counter() - start,
+        "processor_seconds": _processor_seconds() - used,
+        "peak_bytes": peak,
+        "returncode": process.returncode,
+    }
     return told | ({"peak_scratch_bytes": peak_scratch} if scratch else {})
+
+
+def _processor_seconds() -> float:
+    """Of all processes below this one that have ended."""
+    of = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return of.ru_utime + of.ru_stime
 
 
 def _pss(pid: int) -> int:

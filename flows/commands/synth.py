@@ -77,8 +77,8 @@ def synth(
 
     `das synth OUT` makes the small bundled example, with a geography and a code list of its own.
 
-    `das synth --mark DATA` declares files of your own synthetic: runs on them charge nothing, and anyone may write out
-    their exact counts. It asks before it does so.
+    `das synth --mark DATA` declares files of your own synthetic, of `das run` or of `das tda`: runs on them charge
+    nothing, and anyone may write out their exact counts. It asks before it does so.
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """

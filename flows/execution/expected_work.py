@@ -67,13 +67,14 @@ PASSED_UP, MARGINS = 0.04, 0.1  # a thousand blocks, without the noise
 
 def expected_top_down(run: TopDownRun) -> Expected | None:
     """The core-seconds that each stage is expected to take; None before the blocks are read."""
-    if not (run / "prepared/blocks").exists():
+    folder = run / "prepared/blocks"
+    if not folder.exists():
         return None
-    design, blocks = run.design, run.blocks
-    persons, thousands = sum(blocks.totals.values()) / 1e6, len(blocks.geography) / 1e3
+    design, states = run.design, [run.state(path.name) for path in sorted(folder.iterdir())]
+    persons, thousands = sum(states[0].totals.values()) / 1e6, sum(len(state.geography) for state in states) / 1e3
     drawn = thousands * (DRAWN + WRITTEN) if design.measurements else 0.0
     return {
-        "validate": (CHECKED * (persons + int(blocks.quarters.sum()) / 1e6), 0),
+        "validate": (CHECKED * (persons + sum(int(state.quarters.sum()) for state in states) / 1e6), 0),
         "measure": (drawn, 0),
         **({"pass up": (thousands * (DRAWN + PASSED_UP), 0)} if design.estimator == "gls" else {}),
         "estimate states": (thousands * ESTIMATED * 0.1, 0),

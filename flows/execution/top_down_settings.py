@@ -10,12 +10,12 @@ from flows.execution.settings import Location, RunSettings
 from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
 from tasks.top_down.design import ENGINE, Design, Estimator, Kind, ProductName, asked_digest
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.tables import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE, Tables, public_digests
+from tasks.top_down.tables import Tables, public_digests
 
 FORMS = ("parquet", "txt")
 
@@ -71,7 +71,7 @@ class TopDownSettings(RunSettings):
         return Tables(
             persons=_records(data, "persons") if "persons" in self.products else None,
             units=_records(data, "units") if "units" in self.products else None,
-            geography=self.geography or f"{data}/{GEOGRAPHY}",
+            geography=self.geography or f"{data}/{GRF_FILE}",
             quarters=self.quarters or f"{data}/{QUARTERS_FILE}",
             totals=self.totals or f"{data}/{TOTALS_FILE}",
             mark=f"{data}/{MARK_FILE}",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache, reduce
-from math import isqrt, sqrt
+from math import isqrt
 from operator import mul
 
 from flint import arb
@@ -78,6 +78,14 @@ def suppression_threshold(law: Law, chance: Fraction) -> int:
     return law.quantile(chance)
 
 
+def _reach(law: Law, cells: int, small: arb) -> tuple[int, arb]:
+    """Return a number that a sum of draws passes, on either side, with probability below `small`, and that bound."""
+    reach = isqrt(int(cells * law.variance())) + 1
+    while not (beyond := law.tail_of_sum(cells, reach + 1)) <= small:
+        reach += reach // 8 + 1
+    return reach, beyond
+
+
 class _Sum:
     """S, the sum of independent draws, so many of each law: P(|S| <= m) by Fourier inversion, every error in the ball.
 
@@ -86,7 +94,7 @@ class _Sum:
         sum over |k| <= m of P(S = k mod N) = (1/N) sum_{j=0}^{N-1} phi(j/N) sin((2m+1) pi j/N) / sin(pi j/N).
 
     * Folding: for m <= reach and N = 2 reach + 1 the left side exceeds P(|S| <= m) by at most P(|S| > reach), which
-      Chernoff's inequality bounds; where there are several laws, law by law, each at its share of reach.
+      Chernoff's inequality bounds; where there are several laws, law by law: reach is the sum of what each reaches.
     * Cutting after j = J (and N - J): as sin(pi j/N) >= 2j/N, a pair of terms left out is at most phi / j, and phi
       falls, as each law's does, so that together they are at most phi((J+1)/N) ln(N / (2J)).
 
@@ -97,11 +105,11 @@ class _Sum:
     def __init__(self, parts: Parts, bits: int) -> None:
         small = arb(2) ** -bits
         self.parts = parts
-        self.deviations = [max(sqrt(cells * law.variance()), 1e-9) for law, cells in parts]  # it may be below any float
-        self.reach = isqrt(int(sum(cells * law.variance() for law, cells in parts))) + 1
-        while not (beyond := self._tail(self.reach + 1)) <= small:
-            self.reach += self.reach // 8 + 1
-        self.beyond = beyond
+        self.reach, self.beyond = 0, arb(0)
+        for law, cells in parts:
+            reach, beyond = _reach(law, cells, small / len(parts))
+            self.reach += reach
+            self.beyond += beyond
         self.period = 2 * self.reach + 1
         self.weights: list[arb] = []
         self.cut = arb(0)
@@ -118,16 +126,6 @@ class _Sum:
         """phi(t)."""
         powers = (law.characteristic(t) ** cells for law, cells in self.parts)
         return reduce(mul, powers)
-
-    def _tail(self, y: int) -> arb:
-        """Bound P(|S| >= y): some law's part reaches its share of y, with shares in proportion to the deviations."""
-        shares = [max(1, int(y * deviation / sum(self.deviations))) for deviation in self.deviations]
-        if len(shares) == 1:
-            shares = [y]
-        if sum(shares) > y:
-            return arb(2)
-        tails = (law.tail_of_sum(cells, share) for (law, cells), share in zip(self.parts, shares, strict=True))
-        return sum(tails, arb(0))
 
     def _sine(self, j: int) -> arb:
         return (arb(j) / self.period).sin_pi()

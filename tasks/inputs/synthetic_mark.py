@@ -19,6 +19,8 @@ from tasks.lifecycle.files import whole
 MARK_FILE = "SYNTHETIC.json"
 PERSON_FILES = ("person-records.txt", "person-records.parquet")
 GRF_FILE = "GRF-C.txt"
+RECORD_FILES = ("persons.txt", "persons.parquet", "units.txt", "units.parquet")  # of the TopDown Algorithm
+QUARTERS_FILE, TOTALS_FILE = "quarters.csv", "states.csv"
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def write_mark(
 ) -> Mark:
     """Mark the data files of the directory `data`; the digests are computed unless the writer of the files has them.
 
-    Raises Refused when person records or the geography are missing.
+    Raises Refused as `data_files` does.
     """
     names = data_files(data)
     mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names})
@@ -101,13 +103,22 @@ def save_mark(data: Path, mark: Mark) -> None:
 
 
 def data_files(data: Path) -> list[str]:
-    """Names of the data files in a directory: person records as text or Parquet (or both), and GRF-C.txt.
+    """Names of the data files in a directory.
 
-    Raises Refused when one of the two kinds is missing.
+    Of the TopDown Algorithm where it declares living quarters: records of persons, of units or both, and what is
+    declared of them; a geography may lie elsewhere. Else person records as text or Parquet (or both), and GRF-C.txt.
+
+    Raises Refused when records, declared invariants or the geography are missing.
     """
-    persons = [name for name in PERSON_FILES if (data / name).is_file()]
-    if not persons:
-        raise Refused(f"{data} holds no person records: {' or '.join(PERSON_FILES)} is needed")
-    if not (data / GRF_FILE).is_file():
-        raise Refused(f"{data} holds no {GRF_FILE}")
-    return [*persons, GRF_FILE]
+    top_down = (data / QUARTERS_FILE).is_file()
+    names = RECORD_FILES if top_down else PERSON_FILES
+    records = [name for name in names if (data / name).is_file()]
+    if not records:
+        raise Refused(f"{data} holds no {'' if top_down else 'person '}records: {' or '.join(names)} is needed")
+    others = [QUARTERS_FILE, TOTALS_FILE] if top_down else [GRF_FILE]
+    for name in others:
+        if not (data / name).is_file():
+            raise Refused(f"{data} holds no {name}")
+    if top_down and (data / GRF_FILE).is_file():
+        others.append(GRF_FILE)
+    return [*records, *others]

@@ -124,6 +124,11 @@ def stamp(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _load(path: Path, _stamp: tuple[int, int]) -> Any:
+    return read_object(path)
+
+
+def read_object(path: Path) -> Any:
+    """Read what `save_object` wrote, and keep nothing of it: it is large, or read once."""
     return pickle.loads(path.read_bytes())
 
 

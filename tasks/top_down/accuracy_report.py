@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import jinja2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from tasks.lifecycle.pages import environment, style
 from tasks.lifecycle.pictures import STYLE, svg
 from tasks.top_down.accuracy import LEVELS
 
@@ -48,10 +48,9 @@ def write_report(
         )
     board = board_picture(whole, coverage, kinds, estimators)
     (out / "board.svg").write_text(board)
-    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    html = page.from_string(Path(__file__).with_name("accuracy.html").read_text())
+    page = environment("tasks.top_down", ".").get_template("accuracy.html")
     told = {"tables": tables, "columns": columns, "about": about, "board": board, "coverage": _coverage(coverage)}
-    (out / "error.html").write_text(html.render(told))
+    (out / "error.html").write_text(page.render(style=style(), **told))
 
 
 def _rows(

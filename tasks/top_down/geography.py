@@ -165,8 +165,9 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
     (denominator,) = {survey.denominator for survey in surveyed}  # one allocation's
     root = np.array([int(run.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
+    totals = run.state(surveyed[0].state).totals
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
-    return spine, invariants(spine, np.concatenate([survey.quarters for survey in surveyed]), run.blocks.totals, codes)
+    return spine, invariants(spine, np.concatenate([survey.quarters for survey in surveyed]), totals, codes)
 
 
 def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:

@@ -22,11 +22,12 @@ from spine.top_down.histogram import (
     joined,
     summed,
 )
+from tasks.inputs.chunks import TableFile
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.lifecycle.files import load_object, once, open_array, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import ENGINE, US, ProductName
-from tasks.top_down.records import CELLS, FACILITY, Records, records_name
+from tasks.top_down.records import CELLS, FACILITY, records_name
 from tasks.top_down.run import Blocks, TopDownRun, load_histograms, save_histograms
 
 BLOCKS = "blocks"  # the histograms of a state's blocks by geocode
@@ -42,12 +43,11 @@ def check_state(run: TopDownRun, product: ProductName, state: str) -> None:
 
 
 def _check(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
-    blocks = run.blocks
-    first, last = blocks.rows(state)
-    row, cell, count = _entries(run, product, first, last)
+    blocks = run.state(state)
+    row, cell, count = _entries(run, product, blocks.first, blocks.first + len(blocks.geography))
     findings = _FAULTS[product](run, blocks, state, row, cell, count)
     counted = cell < PRODUCTS[ENGINE[product]].cells  # group quarters among the units are no part of H1
-    histograms = from_entries(TrueHistograms, -1, 0, row[counted], cell[counted], count[counted], last - first)
+    histograms = from_entries(TrueHistograms, -1, 0, row[counted], cell[counted], count[counted], len(blocks.geography))
     save_histograms(run.counts_folder(product, state, BLOCKS), histograms)
     return findings
 
@@ -55,9 +55,9 @@ def _check(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
 def _entries(run: TopDownRun, product: ProductName, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
     """(row, cell, count) of blocks first ... last - 1 over all chunks; a pair may stand in several."""
     width = CELLS[product]
-    records: Records = load_object(run / records_name(product))
+    file: TableFile = load_object(run / records_name(product))
     keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number in range(records.file.chunks):
+    for number in range(file.chunks):
         folder = run.chunk_folder(product, number)
         if folder.exists():  # a chunk without a row has none
             key = open_array(folder, "key")
@@ -71,9 +71,8 @@ def _entries(run: TopDownRun, product: ProductName, first: int, last: int) -> tu
 def _person_faults(
     run: TopDownRun, blocks: Blocks, state: str, row: IntArray, cell: IntArray, count: IntArray
 ) -> list[Finding]:
-    first, last = blocks.rows(state)
-    quarters, geocode = blocks.quarters[first:last], blocks.geography.geocode[first:last]
-    by_type = np.zeros((last - first, TYPES), np.int64)
+    quarters, geocode = blocks.quarters, blocks.geography.geocode
+    by_type = np.zeros((len(geocode), TYPES), np.int64)
     np.add.at(by_type, (row, PERSONS.types[cell]), count)
     file = _file(run, "persons")
     findings = list(
@@ -102,9 +101,8 @@ def _person_faults(
 def _unit_faults(
     run: TopDownRun, blocks: Blocks, state: str, row: IntArray, cell: IntArray, count: IntArray
 ) -> list[Finding]:
-    first, last = blocks.rows(state)
-    quarters, geocode = blocks.quarters[first:last], blocks.geography.geocode[first:last]
-    units = np.zeros((last - first, 2), np.int64)
+    quarters, geocode = blocks.quarters, blocks.geography.geocode
+    units = np.zeros((len(geocode), 2), np.int64)
     np.add.at(units, (row, (cell == FACILITY).astype(np.int64)), count)
     file = _file(run, "units")
     rules = (
@@ -126,8 +124,8 @@ def _by_block(file: str, geocode: IntArray, rule: tuple[str, str], bad: IntArray
 
 
 def _file(run: TopDownRun, product: ProductName) -> str:
-    records: Records = load_object(run / records_name(product))
-    return records.file.name
+    file: TableFile = load_object(run / records_name(product))
+    return file.name
 
 
 def sum_histograms(run: TopDownRun, workers: Workers) -> None:

@@ -152,6 +152,7 @@ def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     by_level: dict[str, list[Solve]] = {}
     for state, solve in _solves(run, product):
         by_level.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
+    by_level = {level: by_level[level] for level in run.design.allocations[product].levels if level in by_level}
     return {
         level: {
             "parents": len(solves),

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, Geography, IntArray
 from spine.top_down.histogram import NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
 from tasks.inputs.chunks import TableFile, read_chunk
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.tables import Column
-from tasks.lifecycle.files import load_object, once, save_arrays, whole
+from tasks.lifecycle.files import load_object, once, open_array, save_arrays, whole
 from tasks.top_down.design import ProductName
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.run import Blocks, TopDownRun
 
 BLOCK = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 WIDTHS = (2, 3, 6, 4)
@@ -42,6 +42,7 @@ DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {
 HOUSEHOLD_PERSON, GROUP_PERSON, HOUSING_UNIT, GROUP_QUARTERS = "3", "5", "2", "4"  # RTYPE
 FACILITY = 2  # the cell after vacant and occupied: group quarters among the units, which H1 does not count
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": 3}
+CODES = "prepared/codes"
 NO_BLOCK = "block is not in the geography"
 NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
@@ -72,8 +73,30 @@ class Report:
 
 
 def records_name(product: ProductName) -> str:
-    """Where the description of a product's records lies in a run directory."""
+    """Where the description of the file of a product's records lies in a run directory."""
     return f"prepared/{product}"
+
+
+def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
+    """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
+    row = np.full(len(codes), -1)
+    row[np.searchsorted(codes, short_codes(blocks.geography))] = np.arange(len(blocks.geography))
+    save_arrays(run / CODES, {"code": codes, "row": row})
+
+
+def load_records(run: TopDownRun, product: ProductName) -> Records:
+    """What the records of a product are held against."""
+    file: TableFile = load_object(run / records_name(product))
+    if not (run / CODES).exists():
+        return Records(file, None, np.zeros(0, np.int64), ())
+    states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
+    return Records(file, open_array(run / CODES, "code"), open_array(run / CODES, "row"), states)
+
+
+def short_codes(geography: Geography) -> IntArray:
+    """The 15-digit codes of blocks, sorted as the blocks are."""
+    codes: IntArray = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
+    return codes
 
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
@@ -90,7 +113,7 @@ def read_report(run: TopDownRun, product: ProductName, number: int) -> Report:
 
 
 def _count(run: TopDownRun, product: ProductName, number: int) -> None:
-    records: Records = load_object(run / records_name(product))
+    records = load_records(run, product)
     folder, chunk = run.chunk_folder(product, number), read_chunk(records.file, number)
     rows = left_out = 0
     findings = list(chunk.findings)

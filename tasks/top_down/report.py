@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import matplotlib.pyplot as plt
 import numpy as np
 
+from tasks.lifecycle.pages import environment, style
 from tasks.lifecycle.pictures import STYLE, svg
 from tasks.top_down.estimate import load_estimates
 from tasks.top_down.run import TopDownRun
@@ -22,12 +22,18 @@ COLOURS = ("#2f86d1", "#d58a1c", "#3aa76d", "#9b6fd0")
 
 def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> None:
     """Write report.html from the manifest's content and the released histograms."""
-    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    html = page.from_string(Path(__file__).with_name("report.html").read_text()).render(
-        manifest=manifest,
-        noise={name: noise_chart(name, told) for name, told in manifest["products"].items() if "noise" in told},
-        sizes=size_chart(run),
-        deviations={name: _deviations(told) for name, told in manifest["products"].items() if "noise" in told},
+    spent = manifest["spent"]
+    html = (
+        environment("tasks.top_down", ".")
+        .get_template("report.html")
+        .render(
+            manifest=manifest,
+            style=style(),
+            charged=[*spent["products"].items(), ("together", spent["bounded"])] if spent else [],
+            noise={name: noise_chart(name, told) for name, told in manifest["products"].items() if "noise" in told},
+            sizes=size_chart(run),
+            deviations={name: _deviations(told) for name, told in manifest["products"].items() if "noise" in told},
+        )
     )
     (staged / "report.html").write_text(html)
 
@@ -45,13 +51,13 @@ def noise_chart(product: str, told: dict[str, Any]) -> str:
     deviations = _deviations(told)
     levels = list(told["geounits"])
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(8, 3))
+        figure, axis = plt.subplots(figsize=(9, 3), layout="constrained")
         for colour, query in zip(COLOURS, [name for name in SHOWN[product] if name in deviations], strict=False):
             at = [number for number, level in enumerate(levels) if level in deviations[query]]
             axis.plot(at, [deviations[query][levels[number]] for number in at], "o-", color=colour, label=query)
         axis.set_xticks(range(len(levels)), [level.replace("_", " ") for level in levels])
         axis.set(yscale="log", ylabel="standard deviation of the noise")
-        axis.legend()
+        axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
         return svg(figure)
 
 
@@ -59,7 +65,9 @@ def size_chart(run: TopDownRun) -> str:
     """How many released geounits of each level hold how many records, by powers of two."""
     with plt.rc_context(STYLE):
         products = run.design.products
-        figure, axes = plt.subplots(1, len(products), figsize=(4.2 * len(products), 3), squeeze=False)
+        figure, axes = plt.subplots(
+            1, len(products), figsize=(4.5 * len(products), 3), squeeze=False, layout="constrained"
+        )
         for axis, product in zip(axes[0], products, strict=True):
             levels = run.spine(product, run.validated.states[0]).levels
             for colour, level in zip(COLOURS, levels[1:], strict=False):

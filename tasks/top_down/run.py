@@ -1,7 +1,9 @@
 """The confidential directory of a TopDown run: where each stage writes, and what later stages read of it.
 
 ```
-prepared/   design, tables, blocks/ (geography and declared invariants of the universe), validated
+prepared/   design, tables, validated
+prepared/codes      all blocks of the geography                                                 public
+prepared/blocks/SS  the state's blocks of the universe and what is declared of them             public
 prepared/spine/PRODUCT/SS    the spine of a state, with its shares                              public
 persons/PRODUCT/NUMBER       records of a chunk, counted by block and cell                      confidential
 counts/PRODUCT/SS/blocks     exact histograms of a state's blocks, by geocode                   confidential
@@ -24,7 +26,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
+from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, stamp, whole
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.design import Design
 from tasks.top_down.tables import Tables
@@ -51,25 +53,28 @@ class Validated:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of a run's universe, sorted by geocode, and what is declared of them; public.
+    """Blocks of a run's universe, sorted by geocode, and what is declared of them; public.
 
     quarters: (blocks, 8) housing units, then facilities of the types 1..7. totals: declared population by state code.
+    first: the number of the first block in the whole universe.
     """
 
     geography: Geography
     quarters: IntArray
     totals: dict[int, int]
+    first: int = 0
 
     @property
     def states(self) -> tuple[str, ...]:
         """The states that have a block, as two-digit codes."""
         return tuple(f"{state:02d}" for state in np.unique(self.geography.state).tolist())
 
-    def rows(self, state: str) -> tuple[int, int]:
-        """The first of a state's blocks, and the one after its last."""
+    def only(self, state: str) -> Blocks:
+        """The blocks of one state."""
         low, high = int(state) * 10**14, (int(state) + 1) * 10**14
         first, last = np.searchsorted(self.geography.geocode, (low, high)).tolist()
-        return first, last
+        rows = np.arange(first, last)
+        return Blocks(self.geography.take(rows), self.quarters[rows], self.totals, self.first + first)
 
 
 @dataclass(frozen=True)
@@ -87,12 +92,6 @@ class TopDownRun(RunDirectory):
         """Where its inputs lie."""
         tables: Tables = self._load("prepared/tables")
         return tables
-
-    @property
-    def blocks(self) -> Blocks:
-        """The blocks of the universe."""
-        blocks: Blocks = self._load("prepared/blocks")
-        return blocks
 
     @property
     def validated(self) -> Validated:
@@ -113,9 +112,8 @@ class TopDownRun(RunDirectory):
 
     def state(self, name: str) -> Blocks:
         """The blocks of one state."""
-        blocks = self.blocks
-        first, last = blocks.rows(name)
-        return Blocks(blocks.geography.take(np.arange(first, last)), blocks.quarters[first:last], blocks.totals)
+        path = self / f"prepared/blocks/{name}"
+        return blocks_at(path, stamp(path))
 
     def spine_path(self, product: str, state: str) -> Path:
         """Where the spine of a state lies."""
@@ -147,14 +145,23 @@ class TopDownRun(RunDirectory):
 
 
 def save_blocks(run: TopDownRun, blocks: Blocks) -> None:
-    """Save the blocks of the universe."""
-    save_object(run / "prepared/blocks", blocks)
+    """Save the universe, state by state: no worker needs the nation's at once."""
+    with whole(run / "prepared/blocks") as folder:
+        for state in blocks.states:
+            save_object(folder / state, blocks.only(state))
+
+
+@lru_cache(maxsize=2)
+def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
+    """The blocks of a state that were saved."""
+    blocks: Blocks = read_object(path)
+    return blocks
 
 
 @lru_cache(maxsize=8)
 def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
     """A spine that was saved; its derived arrays are kept with it."""
-    spine: Spine = load_object(path)
+    spine: Spine = read_object(path)
     return spine
 
 

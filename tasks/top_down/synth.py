@@ -26,14 +26,13 @@ from spine.settings import Jurisdiction, settings_for
 from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.synthetic_mark import Mark, save_mark
+from tasks.inputs.synthetic_mark import GRF_FILE, QUARTERS_FILE, TOTALS_FILE, Mark, save_mark
 from tasks.lifecycle.arrow import text
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.declared import QUARTERS
 from tasks.top_down.records import COLUMNS, DOMAINS
-from tasks.top_down.tables import GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE
 
 Form = Literal["text", "parquet"]
 RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks
@@ -120,7 +119,7 @@ def synthesize(
     out.mkdir(parents=True, exist_ok=True)
     codes = np.unique(geography.state).tolist()
     totals, units = {}, 0
-    _write_geography(out / GEOGRAPHY, geography)
+    _write_geography(out / GRF_FILE, geography)
     with (
         _Records(out, "persons", form) as persons,
         _Records(out, "units", form) as quarters_out,

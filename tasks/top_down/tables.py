@@ -8,8 +8,6 @@ from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
 from tasks.top_down.design import ProductName
 
-GEOGRAPHY, QUARTERS_FILE, TOTALS_FILE = "GRF-C.txt", "quarters.csv", "states.csv"  # of a data folder
-
 
 @dataclass(frozen=True)
 class Tables:

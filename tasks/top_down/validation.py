@@ -18,7 +18,7 @@ from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.top_down.histogram import TYPES
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.chunks import open_table
+from tasks.inputs.chunks import TableFile, open_table
 from tasks.inputs.files import digest_file, exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.synthetic_mark import Mark, read_mark_file
@@ -30,7 +30,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared import read_quarters, read_totals
 from tasks.top_down.design import Design, ProductName
 from tasks.top_down.histograms import check_state
-from tasks.top_down.records import COLUMNS, Records, count_chunk, read_report, records_name
+from tasks.top_down.records import COLUMNS, count_chunk, read_report, records_name, save_codes, short_codes
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.tables import Tables, public_digests
 
@@ -147,12 +147,6 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     return blocks, codes, findings
 
 
-def short_codes(geography: Geography) -> IntArray:
-    """The 15-digit codes of blocks, sorted as the blocks are."""
-    codes: IntArray = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
-    return codes
-
-
 def _read_geography(source: str, design: Design) -> tuple[Geography | None, list[Finding]]:
     """The run's blocks, occupied or not; what makes them unreadable is a finding that names the block."""
     settings = replace(design.settings[design.products[0]], occupied_only=False)
@@ -176,9 +170,10 @@ def _validate_records(
     """Check and count the records, chunk by chunk and then state by state, and digest the input."""
     if blocks is not None:
         save_blocks(run, blocks)
+        save_codes(run, codes, blocks)
     digests: dict[ProductName, str] = {}
     for product in design.products:
-        digest, faults = _count(run, workers, tables, product, blocks, codes)
+        digest, faults = _count(run, workers, tables, product, blocks is not None)
         digests[product] = digest
         findings += faults
     if blocks is not None and not has_errors(findings):
@@ -204,20 +199,19 @@ def _validate_records(
 
 
 def _count(
-    run: TopDownRun, workers: Workers, tables: Tables, product: ProductName, blocks: Blocks | None, codes: IntArray
+    run: TopDownRun, workers: Workers, tables: Tables, product: ProductName, known: bool
 ) -> tuple[str, list[Finding]]:
-    """Count the records of a product chunk by chunk; the digest of their file, and findings by line of it."""
+    """Count the records of a product chunk by chunk; the digest of their file, and findings by line of it.
+
+    known: whether the blocks are, so that records can be held against them.
+    """
     path = tables.records(product)
     if path is None:
         return "", [Finding(f"{product}.txt", MISSING)]
     file, findings = open_table(path, COLUMNS[product])
     if file is None:
         return "", findings
-    row = np.full(len(codes), -1)
-    if blocks is not None:
-        row[np.searchsorted(codes, short_codes(blocks.geography))] = np.arange(len(blocks.geography))
-    states = blocks.states if blocks is not None else ()
-    save_object(run / records_name(product), Records(file, None if blocks is None else codes, row, states))
+    save_object(run / records_name(product), file)
     workers.map("validate", run, count_chunk, [(product, number) for number in range(file.chunks)])
     line, rows, left_out = (0 if file.parquet else 1), 0, 0
     digests = []
@@ -228,7 +222,7 @@ def _count(
         digests.append(report.digest)
     if not rows and not findings:
         findings.append(Finding(file.name, f"{file.name} is empty. This fails validation as records are expected."))
-    if left_out and blocks is not None:
+    if left_out and known:
         findings.append(Finding(file.name, "records of other states, left out", "TABBLKST", left_out, warning=True))
     return file.digest(digests), findings
 
@@ -266,8 +260,8 @@ def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Valida
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
         for product in design.products:
-            counted: Records = load_object(run / records_name(product))
-            records[product] = digest_file(counted.file.path)
+            file: TableFile = load_object(run / records_name(product))
+            records[product] = digest_file(file.path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
             raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated

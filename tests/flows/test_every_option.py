@@ -76,7 +76,6 @@ GOOD = {
     "ledger show": "",
     "runs list": "",
     "runs show": "nobody",
-    "check": "EX/data",  # no release
     "runs discard": "nobody",
     "attribute-loss s-dhc": "",
     "attribute-loss dhc-a": "EX/params",

@@ -150,6 +150,8 @@ def test_a_worker_killed_in_any_stage_changes_no_byte(tmp_path: Path, data: Path
     from flows.execution.cluster import ClusterSettings, open_cluster
     from tasks.lifecycle.workers import Workers
 
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed/kernels").symlink_to(Path(os.environ["NUMBA_CACHE_DIR"]).parent)  # compiled once for all
     with open_cluster(ClusterSettings(workers=2), tmp_path / "dask") as client:
 
         def watch(named: str, done: int, total: int) -> None:
@@ -202,6 +204,9 @@ def test_das_tda_from_synthetic_records_to_truth(
     assert told["states"] == ["23", "46"]
     assert das("tda", "validate", made, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"valid": True, "findings": [], "reports": []}
+    (made / MARK_FILE).unlink()
+    assert das("synth", "--mark", made, "--yes", "--json") == 0
+    assert set(json.loads(capsys.readouterr().out)["digests"]) == {path.name for path in made.iterdir()} - {MARK_FILE}
     (made / MARK_FILE).unlink()
     assert das("tda", "truth", made, tmp_path / "truth") == 1
     assert "curator" in capsys.readouterr().err

@@ -77,6 +77,16 @@ def test_margin_of_several_laws_against_convolution(cells, alpha):
     assert margin_of_sum(dict(reversed(cells.items())) | {LAWS[0]: cells.get(LAWS[0], 0)}, alpha) == margin
 
 
+@pytest.mark.parametrize("narrow", [Fraction(1, 100), Fraction(1, 10**9)], ids=str)
+def test_noise_too_narrow_to_be_seen_widens_no_margin(narrow):
+    for wide, silent in (
+        (DiscreteGaussian(Fraction(9)), DiscreteGaussian(narrow)),
+        (TwoSidedGeometric(Fraction(9)), TwoSidedGeometric(narrow)),
+    ):
+        assert margin_of_sum({wide: 2, silent: 40}) == margin_of_error(wide, 2)
+        assert margin_of_sum({silent: 40}) == margin_of_error(silent) == 0
+
+
 def test_margin_of_one_law_is_that_of_its_cells():
     assert margin_of_sum({}) == margin_of_sum({LAWS[2]: 0}) == 0
     for cells in (1, 2, 46):

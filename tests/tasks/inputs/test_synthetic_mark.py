@@ -61,6 +61,24 @@ def test_a_damaged_mark_is_refused(data: Path, text: str) -> None:
         read_mark(data)
 
 
+def test_a_folder_of_the_top_down_algorithm_is_marked_with_what_it_declares(tmp_path: Path) -> None:
+    for name in ("persons.parquet", "quarters.csv", "states.csv", "notes.txt"):
+        (tmp_path / name).write_bytes(name.encode())
+    assert set(write_mark(tmp_path, generator="a test", version="1", seed=None).digests) == {
+        "persons.parquet",
+        "quarters.csv",
+        "states.csv",
+    }
+    (tmp_path / "GRF-C.txt").write_bytes(b"TABBLKST\n44\n")
+    (tmp_path / "units.txt").write_bytes(b"RTYPE\n2\n")
+    mark = write_mark(tmp_path, generator="a test", version="1", seed=None)
+    assert set(mark.digests) == {"persons.parquet", "units.txt", "quarters.csv", "states.csv", "GRF-C.txt"}
+    verify(mark, tmp_path)
+    (tmp_path / "states.csv").unlink()
+    with pytest.raises(Refused, match=r"holds no states\.csv"):
+        write_mark(tmp_path, generator="a test", version="1", seed=None)
+
+
 @pytest.mark.parametrize("missing", ["person-records.txt", "GRF-C.txt"])
 def test_only_whole_data_can_be_marked(data: Path, missing: str) -> None:
     (data / missing).unlink()

@@ -97,6 +97,18 @@ def test_release_keeps_every_invariant_and_sum(
     assert Fraction(manifest["spent"]["bounded"][unit]) == spent
 
 
+@pytest.mark.parametrize("states", [("46",), ("72",)])
+def test_units_alone_need_no_persons(
+    tmp_path: Path, places: dict[tuple[str, ...], Path], states: tuple[str, ...]
+) -> None:
+    alone = design("pr" if states == ("72",) else "us", ("units",), kind="aian")
+    staged = finish(begin(tmp_path, places[states], alone), tmp_path)
+    assert {path.name for path in staged.glob("mdf/*")} == {f"{states[0]}_units.parquet"}
+    manifest = json.loads((staged / "manifest.json").read_text())
+    assert list(manifest["products"]) == ["units"]
+    assert Fraction(manifest["spent"]["bounded"]["rho"]) == alone.cost("units", nation=False)
+
+
 def _rows(path: Path) -> list[list[str]]:
     return [line.split(",") for line in path.read_text().split()[1:]]
 

@@ -1,0 +1,117 @@
+"""Processor seconds of every stage of `das tda run`, one after the other in one process, kernels loaded before.
+
+    python benchmarks/top_down_stages.py DATA STATE [--only 06]
+
+DATA as `das tda synth` makes it (nothing is charged), STATE a state directory that a run has used: it has the compiled
+kernels. Fit for a busy machine: processor seconds hardly depend on who else uses it. Start-up is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from flows.execution.top_down_settings import TopDownSettings
+from tasks.lifecycle.files import remove
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import staging
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.budget_check import check_budget
+from tasks.top_down.estimate import estimate
+from tasks.top_down.geography import build_spines
+from tasks.top_down.histograms import sum_histograms
+from tasks.top_down.measurements import write_measurements
+from tasks.top_down.release import stage_release
+from tasks.top_down.validation import validate
+
+
+class Here:
+    """Stands for workers: every piece runs in this process, and its processor seconds are added up by stage."""
+
+    count = 1
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.longest: dict[str, float] = {}
+
+    def map(
+        self, stage: str, run: RunDirectory, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
+    ) -> list[Any]:
+        """Call the function for each argument, here."""
+        found = []
+        for each in arguments:
+            start = time.process_time()
+            found.append(function(run, *each))
+            spent = time.process_time() - start
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+            self.longest[stage] = max(self.longest.get(stage, 0.0), spent)
+        return found
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("data")
+    words.add_argument("state", type=Path)
+    words.add_argument("--only", type=int, action="append", default=[])
+    words.add_argument("--estimator", choices=("topdown", "gls"), default="topdown")
+    given = words.parse_args()
+    given.state.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=given.state) as folder:
+        settings = TopDownSettings.new(
+            data=given.data,
+            out=f"{folder}/out",
+            state=str(given.state),
+            ledger=f"{folder}/ledger.sqlite",
+            run_id=f"stages-{Path(folder).name}",
+            states=tuple(given.only),
+            estimator=given.estimator,
+        )
+        try:
+            once(settings)
+        finally:
+            remove(settings.directory.path)
+
+
+def once(settings: TopDownSettings) -> None:
+    """One run; prints JSON."""
+    here, run = Here(), settings.directory
+    run.create()
+    workers = cast(Workers, here)
+    out = Path(settings.out)
+    to = (out, settings.folder, staging(run, out, settings.folder))
+    start = time.process_time()
+    validate(run, workers, settings.tables, settings.design(), settings.charging)
+    build_spines(run, workers)
+    sum_histograms(run, workers)
+    check_budget(run, workers, settings.charging)
+    write_measurements(run, workers, *to)
+    estimate(run, workers)
+    stage_release(run, workers, *to)
+    total = time.process_time() - start
+    told = {
+        "states": run.validated.states,
+        "blocks": sum(len(run.state(state).geography) for state in run.validated.states),
+        "processor_seconds": here.seconds | {"elsewhere": total - sum(here.seconds.values()), "total": total},
+        "longest_piece": here.longest,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "scratch_bytes": held(run.path),
+        "release_bytes": held(to[2]),
+    }
+    json.dump(told, sys.stdout, indent=1)
+    print()
+
+
+def held(folder: Path) -> int:
+    """Bytes of the files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+if __name__ == "__main__":
+    main()
