@@ -29,6 +29,7 @@ from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
+from flows.commands.tda.estimate import estimate as estimate_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
 from flows.commands.tda.truth import truth as truth_tda
@@ -57,7 +58,7 @@ OF_A_PATH = (  # errors that say of a path that was given that it cannot be what
 
 app = typer.Typer(
     name="das",
-    help="Disclosure avoidance for census tables: SafeTab-P, the TopDown spine and their privacy analyses.",
+    help="Disclosure avoidance for census tables: SafeTab-P, the TopDown Algorithm, and their privacy analyses.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -89,6 +90,7 @@ _group(
     validate=validate_tda,
     run=run_tda,
     truth=truth_tda,
+    estimate=estimate_tda,
     accuracy=accuracy_tda,
     synth=synth_tda,
 )

@@ -192,14 +192,14 @@ TABLE_FAULTS = [
             f"{file} has a stray carriage return",
             file,
             lambda data: data[:-3] + b"\r" + data[-3:],
-            "a carriage return stands within a line",
+            "a line holds a carriage return",
             first=lines,
         ),
         _fault(
             f"{file} has the line ends of an old Mac",
             file,
             lambda data: data.replace(b"\n", b"\r"),
-            "a carriage return stands within a line",
+            "a line holds a carriage return",
             first=1,
         ),
     )

@@ -1,4 +1,4 @@
-"""`das accuracy`: what a configuration's errors are, by repeated runs on synthetic data."""
+"""`das accuracy`: measure the errors of a configuration by repeated runs on synthetic data."""
 
 from __future__ import annotations
 

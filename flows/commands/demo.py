@@ -1,4 +1,4 @@
-"""`das demo`: the whole system on a small made-up country, which is what `make run` shows."""
+"""`das demo`: run the whole system on a small made-up country, as `make run` does."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def demo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where data and release go.")] = Path("out"),
     as_json: Json = False,
 ) -> None:
-    """Make a small synthetic country and run the Detailed DHC-A over it, US and Puerto Rico.
+    """Make a small synthetic country and run the whole system over it.
 
-    Without --json the TopDown Algorithm follows, over one of its states; the first time its kernels are compiled.
+    The Detailed DHC-A runs over the US and Puerto Rico. Without --json, the TopDown Algorithm then runs over one state;
+    the first time, its kernels are compiled.
 
     **Example:** `das demo`
     """

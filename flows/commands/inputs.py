@@ -1,4 +1,4 @@
-"""The parameters directory of the Detailed DHC-A, as every command takes it that works with one."""
+"""Read the parameters directory of the Detailed DHC-A and show findings, for every command that needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
     """Return the parameters.
 
-    Raises Refused where they have errors, which are shown with what can be said of the data without them.
+    Raises Refused where they have errors. These are shown, with any findings that the data has without them.
     """
     from tasks.detailed_dhca.validation import check_data_alone
     from tasks.inputs.findings import gather
@@ -31,7 +31,7 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
 
 
 def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
-    """Show what a run was refused for, where its data has errors."""
+    """Show the findings for which a run was refused, if its data has errors."""
     from flows.reports.curator import load_findings
     from tasks.inputs.findings import has_errors
 

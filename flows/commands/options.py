@@ -1,4 +1,4 @@
-"""Options that several commands share, and those that every command has that runs a flow."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def with_local_paths(command: Command) -> Command:
 
 
 def _memory_limit(limit: str) -> str:
-    """Refuse a limit that could not be kept, before a run is made."""
+    """Refuse a limit that cannot be met, before a run is made."""
     if limit != "auto":
         from flows.execution.cluster import check_memory_limit
 
@@ -134,7 +134,7 @@ class LedgerOptions(StateOptions):
 
 @dataclass(frozen=True)
 class WorkOptions(StateOptions):
-    """What a command takes that computes on this machine, in a run directory that it removes."""
+    """The options of a command that computes on this machine, in a run directory that it removes."""
 
     workers: WorkersOption = None
     memory_limit: MemoryLimit = "auto"
@@ -155,12 +155,12 @@ class WorkOptions(StateOptions):
 
 @dataclass(frozen=True)
 class ExactOptions(WorkOptions, LedgerOptions):
-    """What a command takes that writes exact counts or errors against them; the ledger knows whose they are."""
+    """The options of a command that writes exact counts, or errors against them, and asks the ledger about the data."""
 
 
 @dataclass(frozen=True)
 class RunOptions(ClusterOptions, LedgerOptions):
-    """What a command takes that runs a flow under a run id, whatever the flow computes."""
+    """The options of every command that runs a flow, whatever the flow computes."""
 
     account: Annotated[str | None, typer.Option(help="The account to charge; none for synthetic data.")] = None
     second_account: Annotated[

@@ -1,4 +1,4 @@
-"""`--resume ID`: a run goes on as it began, and where the options beside it say."""
+"""`--resume ID`: continue a run with its own settings, on the cluster that the options name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def resumed(context: typer.Context, options: RunOptions, system: type[S]) -> S |
     Refused
         where the run has no directory here, or is of another system.
     typer.BadParameter
-        where an option is given that a resumed run would not heed.
+        where an option is given that a resumed run would ignore.
     """
     from flows.execution.settings import run_directory
     from flows.execution.systems import load_settings
@@ -80,10 +80,10 @@ def refuse(context: typer.Context, names: Collection[str], why: str) -> None:
 
 
 def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> ClusterSettings:
-    """Return where a resumed run goes on: where it was, but for what the options change.
+    """Return the cluster of a resumed run: the one it had, as changed by the options.
 
-    A cluster that is lost must not hold the run up: `--scheduler` names another, `--workers` this machine where the run
-    was elsewhere; all else changes one setting of the cluster that it was on.
+    If a cluster is lost, `--scheduler` names another, and `--workers` continues on this machine. Any other option
+    changes one setting of the run's cluster.
     """
     from flows.execution.cluster import ClusterSettings
 

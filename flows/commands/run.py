@@ -44,9 +44,9 @@ def run(
 ) -> None:
     """Run SafeTab-P over the regions that config.json asks for, and release their tables.
 
-    What a run will spend is shown before any noise is drawn. A run that stops is taken up by `das run --resume ID`
-    without spending again, elsewhere if options name another cluster; its id is printed at the start. With --resume,
-    only these options are allowed: --state, --ledger, --json, --workers, --memory-limit, --scheduler and its
+    What a run will spend is shown before any noise is drawn. If it stops, `das run --resume ID` continues
+    it without spending again; its id is printed at the start. With --resume, only these options are allowed: --state,
+    --ledger, --json, and, to continue on another cluster, --workers, --memory-limit, --scheduler and its
     certificates.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then

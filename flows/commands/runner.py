@@ -1,4 +1,4 @@
-"""What every command does that runs a flow under a run id: begin or resume its runs, tell how they ended, and exit."""
+"""What every command that runs a flow does: begin or resume its runs, report how they ended, and exit."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class FlowCommand(Generic[S]):
     summary: Callable[[list[dict[str, Any]]], RenderableType]
 
     def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[S]]) -> None:
-        """Run what `begin` gives, or what --resume names, one run after the other; a failure stops no later run.
+        """Run what `begin` gives, or what --resume names, one run after another; a failed run does not stop later ones.
 
         Raises
         ------
         Failed
-            where a run stopped; what it says names the command that resumes it.
+            where a run stopped; the message names the command that resumes it.
         Refused
             where a run was refused, and none stopped.
         """
@@ -81,7 +81,7 @@ class FlowCommand(Generic[S]):
         return outcomes
 
     def _outcome(self, settings: S, *, as_json: bool) -> Outcome[S]:
-        """Run one; how it fails is kept, so that the next one still runs."""
+        """Run one run, and keep its failure so that the next one still runs."""
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         from flows.execution.progress import bars
         from flows.execution.run import start_workers
@@ -163,7 +163,7 @@ def _say_left_behind(options: RunOptions) -> None:
 
 
 def _keep(todo: Sequence[RunSettings], options: RunOptions) -> None:
-    """Keep the settings of new runs: from here on each can be resumed. Raises Refused."""
+    """Save the settings of new runs: from now on each can be resumed. Raises Refused."""
     from flows.execution.settings import keep_settings
     from tasks.lifecycle.commit import check_out
     from tasks.lifecycle.run_directory import locked

@@ -41,7 +41,7 @@ def show(
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """Look at a release: find a geography or an iteration, see what was published, in what detail, with which margins.
+    """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
     Serves a page on this machine alone until Ctrl-C. With `--region` or `--iteration` the answer is printed instead,
     with `--json` as data; with `--export` a copy is written that any web server can serve.

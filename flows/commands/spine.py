@@ -69,7 +69,7 @@ def spine(
     workers: Annotated[int, typer.Option(min=0, help="Dask workers on this machine, by state; 0: none.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Optimize the geographic spine of the TopDown Algorithm, and say what it buys.
+    """Optimize the geographic spine of the TopDown Algorithm, and report what it gains.
 
     OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
     conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources.

@@ -1,4 +1,4 @@
-"""`das synth`: synthetic persons, and the mark that says of data that it is synthetic."""
+"""`das synth`: synthetic persons, and the mark that declares data synthetic."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
 
 
 def _confirm(data: Path, names: Sequence[str]) -> None:
-    """Ask whether a mark is meant. Raises Refused where it is not, or where nobody is there to ask."""
+    """Ask for confirmation of a mark. Raises Refused if it is denied, or if nobody can answer."""
     from tasks.lifecycle.errors import Refused
 
     if not sys.stdin.isatty():

@@ -28,9 +28,9 @@ def truth(
     *,
     options: ExactOptions,
 ) -> None:
-    """Write the release that a run would give with its noise switched off. NOT PRIVATE: its owner alone may read it.
+    """Write the release that a run would give with its noise switched off. NOT PRIVATE: only its owner may read it.
 
-    One that was killed is cleared away, with what it had written beside OUT's tables, by `das runs discard ID`.
+    If the command is killed, `das runs discard ID` removes what it had written.
 
     **Example:** `das truth params/ data/ truth/`
     """

@@ -9,7 +9,7 @@ from tasks.lifecycle.errors import Refused
 
 @with_options
 def validate(params: Params, data: Data, options: WorkOptions) -> None:
-    """Check every row of every file of a run's input; leaves with 1 where it would be refused.
+    """Check every row of every file of a run's input; exit with 1 if a run would be refused.
 
     The findings are shown without the values that broke a rule. The report with the values stays in the confidential
     directory that is named below the table.

@@ -51,7 +51,7 @@ NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "dist
 
 
 class ClusterSettings(BaseModel):
-    """Where the stages run; paths and numbers only, for Prefect stores and shows them."""
+    """Where the stages run; paths and numbers only, since Prefect stores and shows them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

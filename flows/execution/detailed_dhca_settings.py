@@ -15,7 +15,7 @@ from tasks.lifecycle.run_directory import SETTINGS
 
 
 class DetailedDhcaSettings(RunSettings):
-    """What one run of the Detailed DHC-A reads, writes and may spend: the release of one region."""
+    """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhca"
     COMMAND = "das run"

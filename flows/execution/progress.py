@@ -1,4 +1,4 @@
-"""Who watches a run: a terminal's bars, and the artifacts that the Prefect server shows."""
+"""The progress of a run: bars on a terminal, and the artifacts that the Prefect server shows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _watchers: list[Bars | Tally] = []
 
 
 def report(stage: str, done: int, total: int) -> None:
-    """Tell whoever watches that `done` of `total` pieces of a stage are finished."""
+    """Report that `done` of `total` pieces of a stage are finished."""
     for watcher in list(_watchers):
         watcher.report(stage.partition(" (")[0], done, total)
 
 
 def expect(expected: Callable[[], Expected | None]) -> None:
-    """Tell whoever watches how to learn what the run will take; `expected` gives None as long as nobody can know."""
+    """Set the function that estimates the run's work; it returns None as long as that is unknown."""
     for watcher in list(_watchers):
         watcher.expect(expected)
 
@@ -64,8 +64,8 @@ class Tally:
     def report(self, stage: str, done: int, total: int) -> None:
         """Count a piece of a stage, or, where `done` is 0, the pieces of one level more."""
         with self._lock:
-            so_far, of = self.pieces.get(stage, (0, 0))
-            self.pieces[stage] = (so_far, of + total) if done == 0 else (so_far + 1, of)
+            so_far, pieces = self.pieces.get(stage, (0, 0))
+            self.pieces[stage] = (so_far, pieces + total) if done == 0 else (so_far + 1, pieces)
 
     def share(self) -> float | None:
         """Return the share of the whole run that is done; None before it can be known."""
@@ -151,7 +151,7 @@ class Bars:
                 self.display.update(self._whole, total=work, completed=sum(done_of(self._expected, pieces)))
 
     def finish(self) -> None:
-        """Note that the run has come to a good end."""
+        """Note that the run has ended well."""
         if self._whole is not None and self._expected:
             self.display.update(self._whole, completed=sum(seconds for seconds, _ in self._expected.values()))
 

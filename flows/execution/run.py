@@ -1,4 +1,4 @@
-"""A run as a flow carries it out, whatever it computes: its stages as Prefect tasks, and all that is around them.
+"""How a flow carries out a run, whatever it computes: its stages as Prefect tasks, and what surrounds them.
 
     lock -> release that is there already? -> settings kept -> what needs no worker is checked -> cluster
          -> the flow's own stages -> commit
@@ -55,13 +55,13 @@ def flow_options(count: int) -> dict[str, Any]:
 
 
 async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> bool:
-    """Return whether to try again: a refusal stays one however often it is asked."""
+    """Return whether to try again: a refusal would only be repeated."""
     return not isinstance(await state.aresult(raise_on_failure=False), Refused)
 
 
 @task(retries=2, retry_delay_seconds=1, retry_condition_fn=_worth_retrying, cache_policy=NO_CACHE, persist_result=False)
 def stage(name: str, run: RunDirectory, function: Callable[..., Any], in_vain: Callable[[], str | None]) -> Any:
-    """Run one stage of a run, unless it is in vain; what goes wrong in it stays in the confidential directory."""
+    """Run one stage of a run, unless it is in vain; the text of its errors stays in the confidential directory."""
     if reason := in_vain():
         return states.not_run(reason)
     try:
@@ -106,7 +106,7 @@ class Run(Generic[S]):
         return future
 
     def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        """Run a stage and wait for what it gives."""
+        """Run a stage and wait for its result."""
         return self.submit(name, function, **arguments).result()
 
     def submit_gate(self, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
@@ -140,7 +140,7 @@ def start_workers(settings: RunSettings) -> None:
 def carry_out(
     settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None], nothing: str = ""
 ) -> str | State[Any]:
-    """Begin the run that the settings name, or take it up where it stopped; return the path of its release.
+    """Begin the run that the settings name, or resume it where it stopped; return the path of its release.
 
     Where there is none, return the state that the run ends in: Failed where it stopped or was refused, which Prefect
     raises for whoever called the flow; Skipped where the stages find nothing to release, `nothing` being the reason.

@@ -51,7 +51,7 @@ def draw_charts(report: Report) -> dict[str, str]:
 
 
 def _draw_gains(gains: pd.DataFrame) -> Figure:
-    """Return a line a kind of level and table: the error of its totals as counts, and as estimates."""
+    """Return one line per kind of level and table: the error of its totals as counts, and as estimates."""
     from matplotlib import pyplot as plt
 
     rows = _by_kind(gains)

@@ -187,12 +187,12 @@ class Ledger:
             return [account for name in names if (account := _account(database, name))]
 
     def spent(self, account: str) -> dict[str, Fraction]:
-        """What is charged to each state in an account, abandoned runs included."""
+        """Return what is charged to each state in an account, abandoned runs included."""
         with self._transaction() as database:
             return _spent(database, account)
 
     def check(self, request: Request) -> Fraction:
-        """What a request would charge, in the account's currency. Raises LedgerError where it cannot be met."""
+        """Return what a request would charge, in the account's currency. Raises LedgerError where it cannot be met."""
         with self._transaction() as database:
             return _charge(database, request)
 
@@ -236,7 +236,7 @@ class Ledger:
         return row
 
     def row(self, run: str) -> Row | None:
-        """The row of a run, None where there is none."""
+        """Return the row of a run, None where there is none."""
         with self._transaction() as database:
             return _row(database, run)
 
@@ -264,7 +264,7 @@ class Ledger:
             _check_confidential(database, input_digest, records_digest)
 
     def synthetic_runs(self) -> list[tuple[str, str]]:
-        """The runs on synthetic data, which nobody was charged for, and when each was entered; the oldest first."""
+        """Return the runs on synthetic data, which were not charged, and when each was entered; oldest first."""
         with self._transaction() as database:
             return list(database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid"))
 
@@ -277,12 +277,12 @@ class Ledger:
             return [row for run in ids if (row := _row(database, run))]
 
     def runs_on_other_data(self, run: str) -> list[str]:
-        """The earlier runs of a run's account that covered some of its states with data of another digest."""
+        """Return the earlier runs of a run's account that covered some of its states with data of another digest."""
         row = self.row(run)
         return on_other_data(row, self.rows(row.account)) if row else []
 
     def together(self, run: str) -> Together | None:
-        """What all accounts that were charged for a run's data have spent on it; None where its own is the only one."""
+        """Return what all accounts charged for a run's data have spent on it; None if only its own account was."""
         with self._transaction() as database:
             row = _row(database, run)
             names = _accounts_of(database, row.input_digest, _records(database, run), row.states) if row else set()
@@ -360,7 +360,7 @@ class Ledger:
 
 
 def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
-    """The runs before `row` among an account's rows, oldest first, that charged one of its states for other data."""
+    """Return the runs before `row` (rows are oldest first) that charged one of its states for other data."""
     earlier = rows[: rows.index(row)]
     return [
         other.run
@@ -370,7 +370,7 @@ def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
 
 
 def shown(amount: Fraction) -> str:
-    """An amount in decimals, to six digits, for a person to read; also one that passes every float."""
+    """Return an amount in decimals, to six digits, for a person to read; also one that passes every float."""
     try:
         return f"{float(amount):g}"
     except OverflowError:
@@ -406,7 +406,7 @@ def _seen(database: sqlite3.Connection, input_digest: str, records_digest: str, 
 
 
 def _records(database: sqlite3.Connection, run: str) -> str:
-    """The digest of a run's records, empty for one of a das-flows that entered none."""
+    """Return the digest of a run's records, empty for one of a das-flows that entered none."""
     row = database.execute("SELECT records_digest FROM data WHERE run = ?", (run,)).fetchone()
     return str(row[0]) if row else ""
 
@@ -414,7 +414,7 @@ def _records(database: sqlite3.Connection, run: str) -> str:
 def _accounts_of(
     database: sqlite3.Connection, input_digest: str, records_digest: str, states: Sequence[str]
 ) -> set[str]:
-    """The accounts in which one of these states was charged for this input or these records."""
+    """Return the accounts in which one of these states was charged for this input or these records."""
     charged = database.execute(
         "SELECT DISTINCT account, us_state FROM run JOIN charge ON charge.run = run.id "
         "LEFT JOIN data ON data.run = run.id WHERE run.input_digest = ? OR data.records_digest = ?",
@@ -464,7 +464,7 @@ def _spent(database: sqlite3.Connection, account: str) -> dict[str, Fraction]:
 
 
 def _charge(database: sqlite3.Connection, request: Request) -> Fraction:
-    """The amount in the account's currency: epsilon is at most epsilon^2 / 2 of rho, and rho is never epsilon."""
+    """Return the amount in the account's currency: epsilon costs epsilon^2 / 2 of rho; rho is never epsilon."""
     account = _account(database, request.account)
     if account is None:
         raise LedgerError(f"there is no account {request.account}: open it first (das ledger open {request.account} …)")

@@ -120,7 +120,7 @@ class _Sum:
         return reduce(mul, powers)
 
     def _tail(self, y: int) -> arb:
-        """A bound on P(|S| >= y): some law's part reaches its share of y, the shares going by standard deviation."""
+        """Bound P(|S| >= y): some law's part reaches its share of y, with shares in proportion to the deviations."""
         shares = [max(1, int(y * deviation / sum(self.deviations))) for deviation in self.deviations]
         if len(shares) == 1:
             shares = [y]

@@ -1,4 +1,4 @@
-"""From the top of the spine down: the roots, one level of a run of parents, and everything below."""
+"""From the top of the spine down: the roots, one level of a range of parents, and everything below."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _root(plan: Plan, part: int, total: int, state: int, answers: Measured | Inf
 def estimate_children(
     plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
 ) -> tuple[Estimates, list[Solve]]:
-    """The children of a run of parents: for each parent they sum to it, cell by cell, and meet the invariants."""
+    """The children of a range of parents: for each parent they sum to it, cell by cell, and meet the invariants."""
     level = parents.level + 1
     plan.refuse_unmeasured(parents.level, parents.first, parents.last)
     if plan.product is UNITS:
@@ -145,7 +145,7 @@ def estimate_children(
 def estimate_below(
     plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
 ) -> tuple[list[Estimates], list[Solve]]:
-    """Every level below a run of parents, top first."""
+    """Every level below a range of parents, top first."""
     if plan.estimator == "gls" and not known and parents.level + 1 < len(plan.spine.levels):
         first, last = plan.first_child[parents.level][[parents.first, parents.last]].tolist()
         known = up_pass(plan, measure, parents.level + 1, first, last)
@@ -225,7 +225,7 @@ def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimate
 
 
 def _children_units(plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...]) -> Estimates:
-    """H1 of the children of a run of parents."""
+    """H1 of the children of a range of parents."""
     level, first_child = parents.level + 1, plan.first_child[parents.level]
     first, last = int(first_child[parents.first]), int(first_child[parents.last])
     hu = plan.invariants.housing_units(level)[first:last].copy()

@@ -63,7 +63,7 @@ class Information:
 
 
 def information_joined(parts: list[Information]) -> Information:
-    """Runs of geounits of one level that follow each other as one."""
+    """Ranges of geounits of one level that follow each other as one."""
     linear, precision = (
         np.concatenate(arrays) for arrays in zip(*((p.linear, p.precision) for p in parts), strict=True)
     )

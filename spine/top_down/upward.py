@@ -1,6 +1,6 @@
 """The pass up the tree: the information (h, P) of geounits and of everything below them (`tree`), a level at a time.
 
-What is kept of blocks is nothing: they are measured a run of parents at a time, and handed up at once.
+What is kept of blocks is nothing: they are measured a range of parents at a time, and handed up at once.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def own(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Info
     """What the answers of the geounits first, ..., last - 1 say; nothing of those with the share 0."""
     runs = [(begin, min(begin + plan.rows, last)) for begin in range(first, last, plan.rows)]
     if level == len(plan.spine.levels) - 1:
-        runs = [(first, last)]  # asked a run of parents at a time
+        runs = [(first, last)]  # asked a range of parents at a time
     return information_joined([_own(plan, measure, level, begin, end) for begin, end in runs])
 
 
@@ -101,7 +101,7 @@ def _own(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Inf
 def lacking(
     plan: Plan, measure: Measure, known: tuple[Information, ...], level: int, first: int, last: int
 ) -> Information:
-    """The information of a run of geounits: among what is known, or from a pass up to them."""
+    """The information of a range of geounits: among what is known, or from a pass up to them."""
     for told in known:
         if told.level == level and told.first <= first and last <= told.last:
             return told.only(first, last)

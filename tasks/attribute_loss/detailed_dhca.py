@@ -43,7 +43,7 @@ class Parameters:
         Raises
         ------
         Refused
-            where a key is missing or unknown, or a value is none; `codes` need the iteration files.
+            where a key is missing or unknown, or a value is not valid; `codes` need the iteration files.
         """
         check_keys(values, required=("name",), optional=("races", "codes", "ethnicity", "place", "aiannh"))
         name, place, aiannh = values["name"], flag(values, "place", True), flag(values, "aiannh", True)

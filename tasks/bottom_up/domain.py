@@ -100,7 +100,7 @@ class Domain(BaseModel):
         return self.weight.grid if self.weight else Fraction(1)
 
     def mechanism(self, epsilon: Fraction) -> BottomUp:
-        """The mechanism at a budget, with the sensitivity that the weights give it."""
+        """Return the mechanism at a budget, with the sensitivity that the weights give it."""
         return BottomUp(epsilon, self.weight.most, self.weight.grid) if self.weight else BottomUp(epsilon)
 
     def digest(self) -> str:
@@ -108,11 +108,13 @@ class Domain(BaseModel):
         return sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     def factor_of(self, name: str) -> str:
-        """The factor that a name stands for: itself, or the one that it is a coarser form of."""
+        """Return the factor that a name stands for: itself, or the one that it is a coarser form of."""
         return self.groups[name].of if name in self.groups else name
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
-        """The groups of cells that some factors or coarser factors tell apart. Raises ValueError for another name.
+        """Return the groups of cells that some factors or coarser factors tell apart.
+
+        Raises ValueError for any other name.
 
         `histogram` is that of the domain, or one of its margins with all the factors needed.
         """
@@ -155,7 +157,7 @@ class Grouping:
         return prod(map(len, self.levels))
 
     def of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The group of each cell, all zero where nothing tells them apart."""
+        """Return the group of each cell, all zero where nothing tells them apart."""
         axes = dict(zip(self._histogram.names, self._histogram.levels(cells), strict=True))
         group = np.zeros(len(cells), np.int64)
         for levels, (factor, to_group) in zip(self.levels, self._numbers, strict=True):
@@ -163,7 +165,7 @@ class Grouping:
         return group
 
     def number(self, levels: Sequence[str]) -> int:
-        """The number of the group with these levels. Raises ValueError for an unknown level."""
+        """Return the number of the group with these levels. Raises ValueError for an unknown level."""
         number = 0
         for name, known, level in zip(self.names, self.levels, levels, strict=True):
             if level not in known:
@@ -172,7 +174,7 @@ class Grouping:
         return number
 
     def label(self, number: int) -> dict[str, str]:
-        """The levels of a group, by name."""
+        """Return the levels of a group, by name."""
         label = {}
         for name, levels in zip(reversed(self.names), reversed(self.levels), strict=True):
             number, at = divmod(number, len(levels))

@@ -18,7 +18,7 @@ from tasks.lifecycle.reservation import Charging, authorize, foresee
 
 
 def region_spend(configuration: Configuration, region: Jurisdiction) -> Spend:
-    """What a run over a region spends. Raises Refused where a budget is infinite."""
+    """Return what a run over a region spends. Raises Refused where a budget is infinite."""
     levels = configuration.levels(region)
     try:
         budgets = [configuration.budget(level) for level in levels]
@@ -59,7 +59,7 @@ def _request(
     configuration: str,
     validated: Validated | None = None,
 ) -> Request:
-    """What a run asks of the ledger; before its data is read, without digests of it."""
+    """Return what a run asks of the ledger; before its data is read, without digests of it."""
     total = region_spend(parameters.configuration, region)
     return Request(
         run=run.id,

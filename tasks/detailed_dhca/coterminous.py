@@ -65,7 +65,7 @@ def save_sets(
     save_object(run.coterminous_path, sets)
 
 
-def find_sets(run: DetailedRun, region: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+def find_sets(run: DetailedRun, jurisdiction: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
     """Per region type, the number of the coterminous set that each region is in, -1 for none. Public.
 
     Raises
@@ -74,7 +74,7 @@ def find_sets(run: DetailedRun, region: Jurisdiction, listed: str | None = None)
         where the list names an unknown region or puts two regions of one type in a set.
     """
     geography = run.geography
-    region_types = REGION_TYPES[region]
+    region_types = REGION_TYPES[jurisdiction]
     offsets = np.cumsum([0, *(len(geography.region_ids[name]) for name in region_types)])
     pairs = list(_equal_pairs(geography, region_types, offsets))
     if listed:
@@ -165,25 +165,25 @@ class _Side:
     coterminous: Published
 
     def records(self, place: int) -> pd.DataFrame:
-        """The published groups of coterminous regions: set, code, place of the level, row."""
+        """Return the published groups of coterminous regions: set, code, place of the level, row."""
         region, position = np.divmod(self.coterminous.group, len(self.codes))
         row = np.arange(len(region))
         return pd.DataFrame({"set": self.set_of[region], "code": self.codes[position], "donor": place, "row": row})
 
     def members(self, place: int) -> pd.DataFrame:
-        """The coterminous regions: set, place of the level, region."""
+        """Return the coterminous regions: set, place of the level, region."""
         regions = np.flatnonzero(self.set_of != NOWHERE)
         return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
 
-def equate(run: DetailedRun, region: Jurisdiction, iteration_level: int, estimates: bool = False) -> None:
+def equate(run: DetailedRun, jurisdiction: Jurisdiction, iteration_level: int, estimates: bool = False) -> None:
     """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece.
 
     Estimates are equated as counts are: of the same groups, so with the same donors. A set has its donor's estimate,
     margin and fate in the ancestor test.
     """
     levels = [
-        level for level in run.parameters.configuration.levels(region) if level.iteration_level == iteration_level
+        level for level in run.parameters.configuration.levels(jurisdiction) if level.iteration_level == iteration_level
     ]
     if all(folder.exists() for level in levels for folder in final_folders(run, level, estimates)):
         return
@@ -205,12 +205,12 @@ def final_folders(run: DetailedRun, level: Level, estimates: bool = False) -> li
 
 
 def load_final(run: DetailedRun, level: Level) -> Iterator[Published]:
-    """The tables of a level that will be released, a piece of its groups at a time."""
+    """Return the tables of a level that will be released, a piece of its groups at a time."""
     return (load_published([folder]) for folder in final_folders(run, level))
 
 
 def load_final_estimates(run: DetailedRun, level: Level) -> Iterator[Estimated]:
-    """The estimates of a level, those that are dropped too, a piece of its groups at a time."""
+    """Return the estimates of a level, those that are dropped too, a piece of its groups at a time."""
     return (load_kind([folder], Estimated) for folder in final_folders(run, level, estimates=True))
 
 
@@ -234,7 +234,7 @@ def _side(run: DetailedRun, level: Level, estimates: bool) -> _Side:
 
 
 def _recipients(sides: list[_Side]) -> pd.DataFrame:
-    """The groups that get another's data: that of the first level, in the order R, that published their iteration."""
+    """Return the groups that take another's data: that of the first level, in the order R, with their iteration."""
     records = pd.concat([side.records(place) for place, side in enumerate(sides)])
     donors = records.drop_duplicates(["set", "code"])  # the levels stand in the order R
     members = pd.concat([side.members(place) for place, side in enumerate(sides)])
@@ -243,7 +243,7 @@ def _recipients(sides: list[_Side]) -> pd.DataFrame:
 
 
 def _given(sides: list[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> Published:
-    """What the recipients of one level, whose iterations have these codes, are given; sorted by group."""
+    """Return what the recipients of one level, whose iterations have these codes, are given; sorted by group."""
     kind = type(sides[0].coterminous)
     parts = [load_kind([], kind)]
     recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in

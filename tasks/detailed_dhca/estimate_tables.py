@@ -43,7 +43,7 @@ class Detail:
 
 
 def details_of(run: DetailedRun, level: Level) -> dict[int, Detail]:
-    """The details that step 1 can choose in a level."""
+    """Return the details that step 1 can choose in a level."""
     queries = load_queries(run, level)
     thresholds = run.parameters.configuration.thresholds[level]
     ends = (None, *(None if threshold >= NEVER else threshold for threshold in thresholds), None)
@@ -71,7 +71,7 @@ def save_estimator(run: DetailedRun, region: Jurisdiction, number: int) -> None:
 
 
 def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
-    """The estimators of a level, by detail."""
+    """Return the estimators of a level, by detail."""
     numbers = {made_for: number for number, made_for in enumerate(_distinct(run, level.region))}
     return {
         detail: load_object(run.estimator_path(numbers[made_for]))
@@ -80,13 +80,13 @@ def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
 
 
 def _distinct(run: DetailedRun, region: Jurisdiction) -> list[Detail]:
-    """What estimators are made for, one number each."""
+    """Return what estimators are made for, one number each."""
     levels = run.parameters.configuration.levels(region)
     return list(dict.fromkeys(made_for for level in levels for made_for in details_of(run, level).values()))
 
 
 def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
-    """The variance of the estimate of a total away from thresholds, by detail; nan where no group has the detail."""
+    """Return the variance of an estimated total far from thresholds, by detail; nan for a detail no group has."""
     by_width = np.full(len(WIDTHS), np.nan)
     by_width[-1] = load_queries(run, level).law("total_only").variance()
     for detail, estimator in load_estimators(run, level).items():
@@ -95,7 +95,7 @@ def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
 
 
 def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
-    """The level's iterations that are sums of Detailed ones, each by its place in its level's domain.
+    """Return the level's iterations that are sums of Detailed ones, each by its place in its level's domain.
 
     Found in the maps of single-valued attributes: ethnicity, and race where a record has one code.
     """
@@ -114,14 +114,14 @@ def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
 
 
 def ancestors(run: DetailedRun, level: Level) -> dict[Level, int]:
-    """The levels whose regions hold those of this one, with the digits of a region id that name them."""
+    """Return the levels whose regions hold those of this one, with the digits of a region id that name them."""
     levels = run.parameters.configuration.levels(level.region)
     above = {Level(name, level.iteration_level): digits for name, digits in ANCESTORS.get(level.region_type, ())}
     return {ancestor: digits for ancestor, digits in above.items() if ancestor in levels}
 
 
 def critical_values(run: DetailedRun, level: Level, ancestor: Level) -> dict[int, int]:
-    """The most by which a total may exceed an ancestor's, by the ancestor's detail. TotalOnly is none of theirs."""
+    """Return the most by which a total may exceed its ancestor's, by the ancestor's detail (never TotalOnly)."""
     return _critical_values(run, level, ancestor, stamp(run.parameters_path))
 
 

@@ -59,7 +59,7 @@ def estimate_published(run: DetailedRun, level: Level, first: int, last: int) ->
 
 
 def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> Totals:
-    """The estimated totals of groups of a level, in any order, from both of their noisy answers."""
+    """Return the estimated totals of groups of a level, in any order, from both of their noisy answers."""
     detail = _taken(run, level, groups, run.details_folder, "detail").astype(np.uint8)
     stage_1 = _taken(run, level, groups, run.details_folder, "total")
     measured = _taken(run, level, groups, run.tables_folder, "total")
@@ -79,7 +79,7 @@ def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> 
 def _words(
     run: DetailedRun, level: Level, groups: NDArray[np.int64], cells: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """A uniform number and a turn for each group."""
+    """Return a uniform number and a turn for each group."""
     words = estimate_words(run, level, groups)
     uniform = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniform, (words[:, 1] % np.uint64(cells)).astype(np.int64)
@@ -122,7 +122,7 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> Estimated:
 
 
 def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
-    """What is added to each cell of the tables, in the order of `Published`."""
+    """Return what is added to each cell of the tables, in the order of `Published`."""
     widths = published.widths
     starts = np.cumsum(widths) - widths
     added = np.zeros(len(published.cells), np.int64)
@@ -135,7 +135,7 @@ def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
 
 
 def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> Totals:
-    """The totals, those of iterations that are sums of Detailed ones with what these say of them.
+    """Return the totals, those of iterations that are sums of Detailed ones with what these say of them.
 
     All parts count, suppressed ones too: their totals before suppression are unbiased given their details.
     """
@@ -155,7 +155,7 @@ def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
 
 
 def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> NDArray[np.bool_]:
-    """The groups without a table whose total exceeds that of their state or county by more than noise explains."""
+    """Return groups without a table whose total exceeds their state's or county's by more than noise explains."""
     dropped = np.zeros(len(groups), np.bool_)
     domain = load_domain(run, level)
     codes, ids = np.array(domain.iteration_codes), np.array(domain.region_ids)

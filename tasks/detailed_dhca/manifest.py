@@ -130,21 +130,21 @@ def _noise(queries: Queries) -> dict[str, Any]:
     }
 
 
-def _geography(run: DetailedRun, region: Jurisdiction, validated: Validated) -> dict[str, Any]:
+def _geography(run: DetailedRun, jurisdiction: Jurisdiction, validated: Validated) -> dict[str, Any]:
     return {
-        "states": run.parameters.configuration.states(region),
+        "states": run.parameters.configuration.states(jurisdiction),
         "blocks": validated.blocks,
         "GRF-C": validated.geography_digest,
     }
 
 
-def _coterminous(run: DetailedRun, region: Jurisdiction) -> list[list[str]]:
-    """The sets of coterminous regions; where a group of a set was published, the first of its
+def _coterminous(run: DetailedRun, jurisdiction: Jurisdiction) -> list[list[str]]:
+    """Return the sets of coterminous regions; where a group of a set was published, the first of its
     regions that published it is the donor."""
     ids = run.geography.region_ids
     members: dict[int, list[str]] = {}
     sets = load_object(run.coterminous_path)
-    for region_type in REGION_TYPES[region]:
+    for region_type in REGION_TYPES[jurisdiction]:
         for number, set_number in enumerate(sets.get(region_type, ())):
             if set_number >= 0:
                 members.setdefault(int(set_number), []).append(f"{region_type} {ids[region_type][number]}")

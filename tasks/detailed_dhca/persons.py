@@ -71,7 +71,7 @@ def _report_path(run: DetailedRun, number: int) -> Path:
 
 
 def read_report(run: DetailedRun, number: int) -> ChunkReport:
-    """The report of an encoded chunk."""
+    """Return the report of an encoded chunk."""
     fields = json.loads(_report_path(run, number).read_text())
     findings = [Finding(**{**item, "values": tuple(item["values"])}) for item in fields.pop("findings")]
     return ChunkReport(findings=findings, **fields)
@@ -97,7 +97,7 @@ def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk) -> No
 
 
 def _at(finding: Finding, place: Callable[[int], int]) -> Finding:
-    """A finding whose `first` is a row, with the line that the row stands on."""
+    """Return a finding whose `first` is a row, with the line that the row stands on."""
     return finding if finding.first is None else Finding(**{**finding.__dict__, "first": place(finding.first)})
 
 
@@ -169,7 +169,7 @@ def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.
 
 
 def _integer(text: str) -> int:
-    """The number a text is, 0 where it is none; such a row has a finding."""
+    """Return the number a text is, 0 where it is none; such a row has a finding."""
     return int(text[-9:]) if text.isascii() and text.isdigit() else 0  # ages may have any number of leading zeros
 
 
@@ -197,5 +197,5 @@ def distinct_columns(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int32], NDAr
 
 
 def encoded_chunks(run: DetailedRun) -> Iterator[Path]:
-    """The folders of all encoded chunks, in order."""
+    """Yield the folders of all encoded chunks, in order."""
     yield from sorted(path for path in (run / "persons").iterdir() if path.is_dir() and path.name.isdigit())

@@ -63,7 +63,7 @@ class Chunk:
 
 
 def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple[TableFile | None, list[Finding]]:
-    """A table by path or URL and the findings of its header; None where it cannot be read at all."""
+    """Open a table by path or URL; return it with the findings in its header, or None if it cannot be read."""
     name = path.rsplit("/", 1)[-1]
     filesystem, local = locate(path)
     try:

@@ -1,8 +1,8 @@
 """Input files by path or fsspec URL: their bytes, lines and digests, and whether they change while they are read.
 
-Every input is opened here, and none but regular files and URLs: a read of a named pipe or a terminal would wait for
-ever, one of a device would never end. What is no file is an OSError like that of a file which does not exist, so that
-whoever reads an input has one kind of error to catch.
+Every input is opened here. Only regular files and URLs are accepted: reading a named pipe or a terminal would wait
+for ever, and reading a device would never end. Anything else raises an OSError, as a missing file does, so that callers
+have one kind of error to catch.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def why(error: OSError) -> str:
-    """Return why an input cannot be read, as a message says it."""
+    """Return the reason why an input cannot be read, for a message."""
     return error.strerror or type(error).__name__
 
 
@@ -122,10 +122,10 @@ def digest_file(path: str) -> str:
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """What tells a file from another that takes its place, None where there is none.
+    """Return what distinguishes a file from another that replaces it; None where there is no file.
 
     It is what its file system says of it without reading it: size, inode and times of a local file, size and tag or
-    time of one elsewhere. A server that tells the size alone leaves no more to compare.
+    time of one elsewhere. If a server reports only the size, only the size is compared.
     """
     filesystem, name = locate(path)
     filesystem.invalidate_cache()

@@ -1,4 +1,4 @@
-"""What validation finds: one finding a rule and column, gathered over every file before the run is refused."""
+"""What validation finds: one finding per rule and column, gathered over every file before the run is refused."""
 
 from __future__ import annotations
 

@@ -54,11 +54,11 @@ class Granularity:
     maps: dict[tuple[str, int], NDArray[np.int32]]
 
     def of_level(self, iteration_level: int) -> NDArray[np.int64]:
-        """The numbers of the iterations of one level, in the order of their codes."""
+        """Return the numbers of the iterations of one level, in the order of their codes."""
         return np.flatnonzero(self.level == iteration_level)
 
     def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
-        """The map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, of both iteration levels.
+        """Return the map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, both levels.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class Granularity:
         return np.concatenate(rows), np.concatenate(columns)
 
     def counts(self, iteration_level: int) -> IterationCounts:
-        """What the maps say of one level, for its stability."""
+        """Return what the maps say of one level, for its stability."""
         alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
         reach = max(
             (
@@ -127,11 +127,11 @@ class Iterations:
         return {"Null": 0, **{code: number for number, code in enumerate(self.codes, start=1)}}
 
     def granularity(self, level: Level) -> Granularity:
-        """The iterations that a population group level tabulates (of both iteration levels)."""
+        """Return the iterations that a population group level tabulates (of both iteration levels)."""
         return self.nation_state if level.nation_or_state else self.sub_state
 
     def stability(self, level: Level, max_race_codes: int) -> int:
-        """The stability s of a population group level. Raises ValueError where the formula is not enough."""
+        """Return the stability s of a population group level. Raises ValueError where the formula is not enough."""
         return stability(self.granularity(level).counts(level.iteration_level), max_race_codes)
 
 

@@ -36,7 +36,7 @@ class Setting:
 
 
 def paper_name(level: Level) -> str:
-    """A level as the papers write it, `(Nation, Detailed)`."""
+    """Return a level as the papers write it, `(Nation, Detailed)`."""
     puerto_rico = "PR-" if level.region == "pr" else ""
     region_type = level.region_type.removeprefix("PR-")
     return f"({puerto_rico}{GEOGRAPHIES.get(region_type, region_type)}, {ITERATIONS[level.iteration_level]})"
@@ -50,7 +50,7 @@ _NAMES = {
 
 
 def named_level(text: str) -> Level:
-    """The level of a name: `Nation, Detailed` as the papers write it, `USA, 2` as config.json does, or `usa-2`.
+    """Return the level of a name: `Nation, Detailed` as the papers write it, `USA, 2` as config.json does, or `usa-2`.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def named_level(text: str) -> Level:
 
 
 def one_region(levels: Iterable[Level]) -> Jurisdiction:
-    """The region of all these levels.
+    """Return the region of all these levels.
 
     Raises
     ------

@@ -59,7 +59,7 @@ def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
 
 
 def _check_levels(configuration: Configuration, iterations: Iterations) -> list[Finding]:
-    """Find the levels whose stability or noise the run could not vouch for, before anything is spent on them."""
+    """Find the levels whose stability or noise cannot be guaranteed, before anything is spent on them."""
     findings = []
     for level in (level for region in configuration.regions for level in configuration.levels(region)):
         try:

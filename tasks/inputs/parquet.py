@@ -1,4 +1,4 @@
-"""Tables as Parquet: row groups as columns of text, what is damaged as findings."""
+"""Parquet tables: read row groups as columns of text, and report damage as findings."""
 
 from __future__ import annotations
 

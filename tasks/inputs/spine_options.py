@@ -1,4 +1,4 @@
-"""What a person says of a spine in words: settings by name, a column mapping, an allocation file."""
+"""What a user can specify for a spine: settings by name, a column mapping, an allocation file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text tables, pipe-delimited unless told: UTF-8, one header row, no quoting (docs/spec/files.md#text-tables).
+"""Text tables, by default pipe-delimited: UTF-8, one header row, no quoting (docs/spec/files.md#text-tables).
 
 Columns are matched by the names in the header, in any order. Every fault is a finding with the line it stands in.
 """
@@ -37,7 +37,7 @@ def check_header(
 ) -> list[Finding]:
     """Find missing and doubled columns, and unknown ones unless `more` columns are allowed.
 
-    `show` tells whether the rule may hold the names that were found: a person file without a header has a person there.
+    `show` says whether the rule may hold the names found: in a person file without a header they are a person.
     """
     if any("\r" in name for name in header):
         return [Finding(file, STRAY_RETURN, first=1)]

@@ -1,4 +1,4 @@
-"""Which das-flows a process runs: two checkouts of one version need not be the same code."""
+"""The code that a process runs: two checkouts of one version need not have the same code."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
 
 
 def check_out(run: RunDirectory, out: Path, region: str) -> None:
-    """Refuse an output that holds something which is not this run's, or cannot be written. Raises Refused."""
+    """Raise Refused for an output folder that cannot be written or that holds something else."""
     place = out / region
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
@@ -45,7 +45,7 @@ def check_out(run: RunDirectory, out: Path, region: str) -> None:
 
 
 def is_released(run: RunDirectory, out: Path, region: str) -> bool:
-    """Return whether the release of this very run stands at its place."""
+    """Return whether this run's own release is in place."""
     if not (out / region / MANIFEST).is_file():
         return False
     manifest = read_manifest(out / region)
@@ -60,7 +60,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     Raises
     ------
     Refused
-        where the run was charged and its row is lost, or its release stands damaged at its place.
+        where the run was charged and its row is lost, or its release is in place but damaged.
     Failed
         where the staged release is not whole.
 
@@ -96,7 +96,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
 
 
 def _row_lost(run: RunDirectory, ledger: Ledger) -> Refused:
-    """Return the refusal of a run whose charge the ledger has forgotten."""
+    """Return the error for a run whose charge is missing from the ledger."""
     return Refused(
         f"run {run.id} was charged, but the ledger {ledger.path} has no row of it. An older copy forgets what was "
         "spent: put back the ledger that has the row"
@@ -131,7 +131,7 @@ def end_run(run: RunDirectory) -> None:
 def finish_released(
     run: RunDirectory, out: Path, region: str, charging: Charging, configuration: Callable[[], str]
 ) -> Path | None:
-    """Return the release of a run that was sealed or has reached its place, its commit brought to an end; else None.
+    """Finish the commit of a run that was sealed or whose release is in place, and return its release; else None.
 
     `configuration` gives the digest of all that shapes the release that is asked for, besides the data. It is called
     only where there is a release. The data is not read again.

@@ -1,6 +1,6 @@
 """The spine branch of a Detailed DHC-A run: the same run's public geography through spine optimization.
 
-It has no access to the confidential directory, and its failure does not hold back the release.
+It has no access to the confidential directory, and its failure does not stop the release.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRODUCT = "pl94-persons"
 
 
 def build_spine(workers: Workers, data: str, region: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
-    """Write the optimized spine of a run's blocks to FOLDER; returns the line that the manifest says of it.
+    """Write the optimized spine of a run's blocks to FOLDER; return the line about it for the manifest.
 
     Public: reads GRF-C and nothing else.
     """

@@ -1,4 +1,4 @@
-"""Tables of blocks: the geography that synthetic persons live in, and its GRF-C.txt."""
+"""Tables of blocks: the geography in which synthetic persons live, and its GRF-C.txt."""
 
 from __future__ import annotations
 

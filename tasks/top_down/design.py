@@ -18,6 +18,7 @@ from spine.settings import Jurisdiction, SpineSettings
 Kind = Literal["conventional", "aian", "optimized"]
 KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
 Estimator = Literal["topdown", "gls"]
+ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
 ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # as spine/ calls them
@@ -84,7 +85,7 @@ class Design:
             "kind": self.kind,
             "products": self.products,
             "settings": {name: asdict(settings) for name, settings in self.settings.items()},
-            "allocations": {name: _exact(allocation) for name, allocation in self.allocations.items()},
+            "allocations": {name: exact(allocation) for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
@@ -95,7 +96,8 @@ class Design:
         return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _exact(allocation: Allocation) -> dict[str, object]:
+def exact(allocation: Allocation) -> dict[str, object]:
+    """An allocation as text, its fractions exact."""
     return {
         "mechanism": allocation.mechanism,
         "budget": str(allocation.budget),

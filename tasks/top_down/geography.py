@@ -137,11 +137,11 @@ def plan_of(run: TopDownRun, product: ProductName, state: str) -> Plan:
 
     The first of a process decides where compiled kernels are kept: numba, which they need, is imported with it.
     """
-    return _plan_of(run, product, state, stamp(run / "prepared/validated"))
+    return _plan_of(run, product, state, (stamp(run / "prepared/validated"), stamp(run / "prepared/design")))
 
 
 @lru_cache(maxsize=4)
-def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[int, int]) -> Plan:
+def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
     if "spine.top_down.compiled" not in sys.modules:
         keep_kernels(run.state_folder)
     from spine.top_down import Plan

@@ -108,8 +108,8 @@ def _unit_faults(
     np.add.at(units, (row, (cell == FACILITY).astype(np.int64)), count)
     file = _file(run, "units")
     rules = (
-        ("not the declared number of housing units", units[:, 0] != quarters[:, HOUSEHOLD]),
-        ("not the declared number of group quarters", units[:, 1] != quarters[:, 1:].sum(axis=1)),
+        ("a number of housing units other than declared", units[:, 0] != quarters[:, HOUSEHOLD]),
+        ("a number of group quarters other than declared", units[:, 1] != quarters[:, 1:].sum(axis=1)),
     )
     return [finding for rule, bad in rules for finding in _by_block(file, geocode, (rule, "TABBLK"), bad)]
 

@@ -27,6 +27,8 @@ from tasks.lifecycle.manifest import (
 from tasks.top_down.design import US, ProductName, asked_digest, law
 from tasks.top_down.estimate import SOLVES
 from tasks.top_down.geography import codes_of, plan_of, spine_digest, surveys
+from tasks.top_down.margins_release import LAW, WITHOUT, standard_errors
+from tasks.top_down.published import is_published
 from tasks.top_down.report import write_report
 from tasks.top_down.run import TopDownRun
 
@@ -44,18 +46,20 @@ STATEMENTS = {
     "not_solved": "Parents listed under failed were not solved by the first method; their children meet every sum and "
     "invariant all the same.",
 }
+ESTIMATE = "Estimated from published measurements: nothing was measured, and nothing spent."
 
 
 def describe_release(run: TopDownRun, staged: Path) -> None:
     """Write report.html and, over all files that lie in the staging folder, manifest.json."""
-    design, validated, truth = run.design, run.validated, is_truth(run)
+    design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
         "region": design.region.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
-        "spent": None if truth else spent(run),
+        **({"ESTIMATE": ESTIMATE} if anew else {}),
+        "spent": None if truth or anew else spent(run),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
         "products": {product: _product(run, product) for product in design.products},
@@ -102,6 +106,8 @@ def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     }
     if not is_truth(run):
         told["noise"] = list(_noise(run, product))
+    if margins := standard_errors(run, product):
+        told["margins"] = {"law": LAW, "without": WITHOUT, "mean_standard_error": margins}
     return told | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
 
 

@@ -23,8 +23,9 @@ from tasks.top_down.design import US, ProductName
 from tasks.top_down.estimate import FIRST, load_estimates
 from tasks.top_down.geography import codes_of, plan_of
 from tasks.top_down.manifest import describe_release
-from tasks.top_down.measurements import FOLDER
+from tasks.top_down.margins_release import write_entities, write_level
 from tasks.top_down.microdata import by_geocode, write_microdata
+from tasks.top_down.published import FOLDER
 from tasks.top_down.run import TopDownRun, load_histograms
 
 TABULATED = {"County": 5, "Tract": 11, "Block_Group": 12}  # digits of the 16 that name a tabulation geounit
@@ -64,6 +65,8 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
             staged, f"histograms/{product}/{name}", (codes[number], estimates.row, estimates.cell, estimates.count)
         )
         _write_quarters(staged, f"invariants/{product}/{name}", codes[number], plan.invariants.quarters[number])
+        write_level(run, product, state, level, codes[number], estimates, staged)
+    write_entities(run, product, state, estimates, staged)
     blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
     for level, row in _tabulated(run, state, blocks):
@@ -75,8 +78,8 @@ def _tabulated(run: TopDownRun, state: str, blocks: Estimates) -> Iterator[tuple
     geocode = run.state(state).geography.geocode
     for level, width in TABULATED.items():
         code, at = np.unique(geocode // 10 ** (16 - width), return_inverse=True)
-        tabulated = from_entries(Estimates, 0, 0, at[blocks.row], blocks.cell, blocks.count, len(code))
-        yield level, (digits(code, width), tabulated.row, tabulated.cell, tabulated.count)
+        found = from_entries(Estimates, 0, 0, at[blocks.row], blocks.cell, blocks.count, len(code))
+        yield level, (digits(code, width), found.row, found.cell, found.count)
 
 
 def _write_histograms(staged: Path, name: str, row: Row) -> None:

@@ -31,7 +31,7 @@ from tasks.top_down.declared import read_quarters, read_totals
 from tasks.top_down.design import Design, ProductName
 from tasks.top_down.histograms import check_state
 from tasks.top_down.records import COLUMNS, Records, count_chunk, read_report, records_name
-from tasks.top_down.run import Blocks, TopDownRun, Validated
+from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.tables import Tables, public_digests
 
 
@@ -175,7 +175,7 @@ def _validate_records(
 ) -> Validated:
     """Check and count the records, chunk by chunk and then state by state, and digest the input."""
     if blocks is not None:
-        save_object(run / "prepared/blocks", blocks)
+        save_blocks(run, blocks)
     digests: dict[ProductName, str] = {}
     for product in design.products:
         digest, faults = _count(run, workers, tables, product, blocks, codes)

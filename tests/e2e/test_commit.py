@@ -195,14 +195,14 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
     home.ledger.seal(home.run.id, release_digest(staged))
     os.rename(staged, home.place)
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not as run"):
+    with pytest.raises(Refused, match="is not what run"):
         home.go()
     assert (home.run / SECRET).exists()
     shutil.rmtree(home.place)
     assert home.go() == home.place
     assert digest(home.place) == expected
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not as run"):
+    with pytest.raises(Refused, match="is not what run"):
         home.go()
 
 
@@ -283,7 +283,7 @@ def files_of(run: DetailedRun, *folders: str) -> dict[str, tuple[int, int]]:
 
 
 def count(settings: DetailedDhcaSettings) -> None:
-    """The population groups, as the flow counts them, a partition a tract."""
+    """The population groups, as the flow counts them, one partition per tract."""
     count_population_groups(directory(settings), HERE, settings.region, blocks_each=1)
 
 

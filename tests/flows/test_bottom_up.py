@@ -90,7 +90,7 @@ def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
         (("curve", *COUNTS, "--epsilon", "1e999999999"), "--epsilon is a positive number"),
         (("noise", "--sampling-rate", "0"), "sampling rate"),
         (("curve", "--counts", "1,x"), "whole numbers"),
-        (("curve", "--counts", "1,-2"), "not negative"),
+        (("curve", "--counts", "1,-2"), "cannot be negative"),
         (("curve", "--counts", "0,0"), "sum to 0"),
         (("curve", *COUNTS, "--plot", "curve.gif"), ".svg, .png, .pdf"),
         (("curve", *COUNTS, "--plot", "/nowhere/curve.svg"), "cannot be written"),
@@ -272,7 +272,7 @@ def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, o
     assert second.cluster == ClusterSettings(**cluster)
     assert second.model_copy(update={"cluster": first.cluster}) == first
     code, _, err = das("run", "--resume", "r1", "--epsilon", "2", *at)
-    assert (code, "--epsilon: a run that is resumed goes on" in " ".join(err.split())) == (2, True)
+    assert (code, "--epsilon: a resumed run keeps" in " ".join(err.split())) == (2, True)
     assert das("run", "--resume", "r1", "--ledger", tmp_path / "other.sqlite", *at)[0] == 2
     assert len(given) == 2
 

@@ -177,7 +177,7 @@ def test_a_release_of_exact_counts_is_refused(das, tmp_path):
         (("--target", "Village, Detailed=3"), "unknown population group level 'Village, Detailed'"),
         (("--target", "Nation, Detailed=0"), "a whole number of counts, 1 to 10000"),
         (("--target", "Nation, Detailed=2.5"), "a whole number of counts, 1 to 10000"),
-        (("--target", "Nation, Detailed=3", "--target", "PR-State, Detailed=3"), "runs of their own"),
+        (("--target", "Nation, Detailed=3", "--target", "PR-State, Detailed=3"), "separate runs"),
         (("--target", "Nation, Detailed=3", "--paper", "production"), "either --paper or --target"),
         (("--paper", "gazette"), "unknown paper 'gazette'"),
         (("--gamma", "1"), "gamma is a number strictly between 0 and 1"),

@@ -227,7 +227,7 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert one_region(release, "01001") == COUNTY
     assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
     assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
-    for text, said in (("Atlantis", "no region answers"), ("county", "several regions answer")):
+    for text, said in (("Atlantis", "no region matches"), ("county", "several regions match")):
         with pytest.raises(NotThere, match=said):
             one_region(release, text)
 
@@ -355,7 +355,7 @@ def test_the_terminal_has_the_same_views(released, counts):
         (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
         (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001"),
         (["--part", "Narnia"], "neither a state"),
-        (["--keep-names"], "--keep-names keeps what --names gives"),
+        (["--keep-names"], "--keep-names needs --names"),
     ],
 )
 def test_names_that_nobody_has_are_refused(released, words, said):
@@ -411,7 +411,7 @@ def test_a_port_in_use_is_refused(released):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(Refused, match="cannot be had"):
+        with pytest.raises(Refused, match="cannot be used"):
             das(released, "--port", taken.getsockname()[1], "--no-browser")
 
 

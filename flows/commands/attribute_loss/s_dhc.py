@@ -93,7 +93,7 @@ class Loss:
         return sum(self.tables.values(), Fraction(0))
 
     def text(self, unit: Scale, exceptions: bool) -> str:
-        """The figure to show, starred where the printed one is another."""
+        """Return the figure to show, starred where the printed one is another."""
         shown = self.printed if self.reading and exceptions and self.printed is not None else self.total
         return unit.text(shown) + "*" * bool(self.reading)
 
@@ -108,7 +108,7 @@ class Loss:
 
 
 def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
-    """What the slides' differing figures are, and where their table contradicts itself."""
+    """Return what the slides' differing figures are, and where their table contradicts itself."""
     from privacy.analyses.attribute_sets import check_monotone
 
     cells = [loss for loss in losses if loss.printed is not None]
@@ -127,7 +127,7 @@ def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
 
 
 def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
-    """A row a person, a column a set of attributes: the slides' Results."""
+    """Return one row per person, one column per set of attributes: the slides' Results."""
     shown = [loss.text(unit, exceptions) for loss in losses]
     starts = range(0, len(losses), len(columns))
     rows = [[losses[at].person, *shown[at : at + len(columns)]] for at in starts]
@@ -135,7 +135,7 @@ def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: 
 
 
 def _by_table(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
-    """A row a person and set of attributes, a column a published table: the slides' {Relation} pages."""
+    """Return one row per person and set of attributes, one column per published table: the slides' {Relation} pages."""
     names = list(losses[0].tables)
     rows = [
         [f"{loss.person}, {loss.label}", *(unit.text(loss.tables[name]) for name in names), loss.text(unit, exceptions)]

@@ -45,8 +45,8 @@ def run(
 ) -> None:
     """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
 
-    A run that stops is taken up by --resume ID without spending again, elsewhere if options name another cluster; its
-    id is printed at the start. With --resume, only these options are allowed: --state, --ledger, --json, --workers,
+    If a run stops, --resume ID continues it without spending again; its id is printed at the start. With --resume, only
+    these options are allowed: --state, --ledger, --json, and, to continue on another cluster, --workers,
     --memory-limit, --scheduler and its certificates.
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`

@@ -26,7 +26,7 @@ LARGEST_COUNT = 10**15  # whole as a float, and noise on it as a 64-bit integer
 
 
 def simulate_counts(text: str) -> Simulation:
-    """A simulation on counts written as `120,40,15`. Raises Refused."""
+    """Return a simulation on counts written as `120,40,15`. Raises Refused."""
     try:
         counts = [int(count) for count in text.split(",")]
     except ValueError:
@@ -48,7 +48,7 @@ def simulate_table(
     ledger: Path | None,
     as_json: bool,
 ) -> tuple[Simulation, str]:
-    """A simulation on the exact histogram of a table, calibrated where totals are given; and the unit of its counts.
+    """Return a simulation on a table's exact histogram, calibrated if totals are given, and the unit of its counts.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def simulate_table(
 def _exact(
     table: str, domain: Domain, ledger: Path, *, curator: bool, workers: int | None, as_json: bool
 ) -> NDArray[np.int64]:
-    """The exact histogram, by way of a confidential directory that is gone afterwards."""
+    """Return the exact histogram, by way of a confidential directory that is gone afterwards."""
     home = state_home()
     run = RunDirectory(home / "runs" / new_run_id("curve"))
     with locked(run):

@@ -19,7 +19,7 @@ def open_account(
     ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
-    """Open an account with a total that is never changed.
+    """Open an account. Its total can never be changed.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """

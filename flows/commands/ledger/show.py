@@ -45,7 +45,7 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
 
 def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The runs of an account. Its data, of which no digest is shown, is numbered as it came."""
+    """Return the runs of an account. Its data, of which no digest is shown, is numbered as it came."""
     from flows.reports.curator import together
     from privacy.accounting.ledger import on_other_data
 

@@ -20,7 +20,7 @@ def discard(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give a run up: destroy its secret and its confidential directory. What it was charged stays charged.
+    """Give up a run: destroy its secret and its confidential directory. Its charge stays.
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """

@@ -57,9 +57,9 @@ def run(
 
     OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json and
     report.html. Persons and units are charged together, before any noise is drawn. What is declared (state totals,
-    housing units and group quarters by block) is published as it is.
+    housing units and group quarters by block) is published unchanged.
 
-    A run that stops is taken up by --resume ID without spending again; its id is printed at the start.
+    If a run stops, --resume ID continues it without spending again; its id is printed at the start.
 
     **Example:** `das tda run data/ out/ --account census-2020`
 

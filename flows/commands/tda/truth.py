@@ -28,7 +28,7 @@ def truth(
     inputs: InputOptions,
     options: ExactOptions,
 ) -> None:
-    """Write the release that a run would give with its noise switched off. NOT PRIVATE: its owner alone may read it.
+    """Write the release that a run would give with its noise switched off. NOT PRIVATE: only its owner may read it.
 
     **Example:** `das tda truth data/ truth/`
     """

@@ -55,7 +55,7 @@ class Errors:
         return cls(*(pd.DataFrame(columns=[*names, "number"], dtype=np.int64) for names in columns))
 
     def add(self, other: Errors) -> Errors:
-        """The errors of both."""
+        """Return the errors of both."""
         return Errors(*(_summed(getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__))
 
 
@@ -81,7 +81,7 @@ class Accuracy:
 
 
 def size_class(totals: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The size class of groups of these true totals: the place in LARGEST of the first that is not smaller."""
+    """Return the size class of groups of these true totals: the place in LARGEST of the first that is not smaller."""
     return np.searchsorted(LARGEST, totals)
 
 
@@ -136,7 +136,7 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
 
 
 def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> Published:
-    """The final tables of a level; of estimates those that are released."""
+    """Return the final tables of a level; of estimates those that are released."""
     folders = final_folders(run, level, estimates)
     if not estimates:
         return load_kind(folders, Published)
@@ -145,7 +145,7 @@ def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> Published:
 
 
 def is_measured(statistic: Any, detail: Any) -> Any:
-    """Whether counts were measured as they are: cells, and totals of groups without a table. The rest are sums."""
+    """Return whether counts were measured directly: cells, and totals of groups without a table. Others are sums."""
     return (statistic == CELL) | ((statistic == TOTAL) & (WIDTHS[detail] == 1))
 
 
@@ -176,7 +176,7 @@ def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64
 
 
 def gather(run: DetailedRun, levels: Sequence[Level], *, estimates: bool = False) -> Errors:
-    """The errors of all levels of a run."""
+    """Return the errors of all levels of a run."""
     errors = Errors.none()
     for place, level in enumerate(levels):
         folder = errors_folder(run, level)

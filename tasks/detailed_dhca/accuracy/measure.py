@@ -79,7 +79,7 @@ def measure_accuracy(
 
 
 def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
-    """The run directory of a repetition."""
+    """Return the run directory of a repetition."""
     return DetailedRun(run.path.resolve() / f"trials/{number}")
 
 
@@ -110,7 +110,7 @@ def _repeat(
     coterminous: bool,
     estimates: bool,
 ) -> Errors:
-    """The errors of some repetitions; their directories, secrets first, are gone afterwards."""
+    """Return the errors of some repetitions; their directories, secrets first, are gone afterwards."""
     for number in numbers:
         open_trial(run, number, region, ledger, coterminous=coterminous)
     levels = run.parameters.configuration.levels(region)

@@ -72,7 +72,7 @@ def make_report(accuracy: Accuracy) -> Report:
 
 
 def size_name(size: int) -> str:
-    """A size class as a range of true totals: 0, 1-10, 11-100 and so on; 1 is of the second."""
+    """Return a size class as a range of true totals: 0, 1-10, 11-100 and so on; 1 is of the second."""
     if size == 0:
         return "0"
     return f"{LARGEST[size - 1] + 1 if size > 2 else 1}-{LARGEST[max(size, 2)]}"
@@ -123,14 +123,14 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
 
 
 def error_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:
-    """The smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
+    """Return the smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
     order = np.argsort(np.abs(error))
     within = np.cumsum(number[order])
     return int(np.abs(error[order])[np.argmax(20 * within >= 19 * within[-1])])
 
 
 def workload_table(accuracy: Accuracy) -> pd.DataFrame:
-    """What became of the groups of each level and size class: the share of each workload, and of the suppressed.
+    """Return what became of the groups of each level and size class: the share of each workload, and of the suppressed.
 
     GROUPS are those of the domain; the shares are of all of them, averaged over the runs, and add up to 1.
     """

@@ -31,17 +31,17 @@ _PARTS = {"STATE": slice(0, 2), "COUNTY": slice(2, 5), "TRACT": slice(5, 11), "B
 
 
 def is_layer(path: str) -> bool:
-    """Tell whether a path is that of a layer that is read, alone or in an archive."""
+    """Return whether a path names a layer that is read, alone or in an archive."""
     return bool(_LAYER.search(path))
 
 
 def layers(path: str) -> dict[str, str]:
-    """Return the layers that lie beside one of them, it included: the path of each, by layer.
+    """Return the path of each layer in the folder of one of them, itself included, by layer.
 
     Raises
     ------
     Refused
-        where that of the places is not among them.
+        where the layer of places is missing.
     """
     by_layer = {}
     for layer in LAYERS:
@@ -65,7 +65,7 @@ def read_assignment(path: str) -> pa.Table:
     Raises
     ------
     Refused
-        where a file is no such layer.
+        where a file is not such a layer.
     BadGeography
         where a layer has a block twice, or one that the places' layer lacks.
     """

@@ -77,7 +77,7 @@ def input_digests(source: str, *beside: str | None) -> dict[str, str]:
 
 
 def _read_from(source: str) -> Iterator[str]:
-    """Give every file that is read, an archive as a whole."""
+    """Yield every file that is read; an archive counts as one file."""
     for path in block_files(source):
         beside = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
         for file in (path, *beside):

@@ -1,4 +1,4 @@
-"""One block table of any format: what its header says, and its rows with codes as integers or as text."""
+"""One block table of any format: its header, and its rows with codes as integers or as text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BlockFile:
     columns: Columns
 
     def __str__(self) -> str:
-        """Return the file as errors name it."""
+        """Return the name of the file for error messages."""
         member, _, archive = self.path.partition("::")
         return f"{member.removeprefix('zip://')} in {archive}" if archive else self.path
 
@@ -45,7 +45,7 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
     Raises
     ------
     Refused
-        where the columns that name a block are not there.
+        where the columns that name a block are missing.
     """
     if is_geographic_header(path):
         names, known = list(PL94.positions), PL94
@@ -68,7 +68,7 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
 
 
 def _header(path: str) -> tuple[list[str], str]:
-    """The names in a file's header, and what stands between them."""
+    """Return the names in a file's header, and what stands between them."""
     with open_file(path, compression="infer") as file:
         line = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip("\r\n")
     delimiter = "|" if "|" in line else ","

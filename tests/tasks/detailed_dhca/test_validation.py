@@ -647,9 +647,7 @@ class CutShort(WholeFiles):
         return bytes(super().cat_file(path)[start:end][:-1])
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"), [(WholeFiles, "byte ranges"), (CutShort, "fewer bytes came than the file has")]
-)
+@pytest.mark.parametrize(("kind", "words"), [(WholeFiles, "byte ranges"), (CutShort, "fewer bytes than the file has")])
 def test_a_part_of_a_file_is_that_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[WholeFiles], words: str
 ) -> None:
