@@ -223,9 +223,6 @@ FILES = (
 )
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(
-    ["pytest", "flows.execution.settings", "tasks.detailed_dhca.release", "tasks.detailed_dhca.coterminous"]
-)
 
 
 def reserve(settings: DetailedDhcaSettings) -> None:
