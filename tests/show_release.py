@@ -63,3 +63,57 @@ def files_served(folder: Path) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+# -- in a browser -----------------------------------------------------------------------------------------------------
+
+AXE = Path(__file__).parent / "vendor/axe.js"
+
+
+def problems(browser: Any) -> list[str]:
+    """What axe-core finds on the page, by rule and element."""
+    browser.execute_script(AXE.read_text())
+    found = browser.execute_async_script("const done = arguments[0]; axe.run(document).then(done)")
+    return [f"{one['id']}: {node['html'][:90]}" for one in found["violations"] for node in one["nodes"]]
+
+
+def too_wide(browser: Any) -> bool:
+    """Whether the page must be scrolled sideways."""
+    return bool(browser.execute_script("return document.documentElement.scrollWidth > innerWidth"))
+
+
+def seen(browser: Any, address: str) -> tuple[str, list[str]]:
+    """The text of a page's content, and where its links lead."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(address)
+    ready = "return document.querySelector('h1') || document.body.innerText.includes('cannot be shown')"
+    WebDriverWait(browser, 20).until(lambda one: one.execute_script(ready))
+    links = "return [...document.querySelectorAll('main a')].map((link) => link.getAttribute('href'))"
+    return browser.execute_script("return document.querySelector('main').innerText"), browser.execute_script(links)
+
+
+def copied_to(release: Path, folder: Path) -> Path:
+    """Write a static copy of a release."""
+    from flows.reports.show.application import Check, about
+    from flows.reports.show.export import export
+    from flows.reports.show.kinds import open_release
+
+    shown = open_release(release)
+    check = Check(release, shown.manifest["files"])
+    check.run()
+    export(shown, folder, about(shown, check))
+    return folder
+
+
+def csv_of_copy(browser: Any, view: str) -> str:
+    """What a static copy, on whose page the browser is, saves of a view as CSV."""
+    script = """
+      const [asked, done] = arguments;
+      const told = await (await fetch("data/release.json")).json();
+      const kind = await import(`${location.origin}/static/${told.kind}.js`);
+      const release = await kind.load("data", told);
+      done(kind.csvOf(release, await kind.viewOf(release, { ...asked, format: "csv" })));
+    """
+    name, *rest = view.split("&")
+    return str(browser.execute_async_script(script, dict(one.split("=") for one in rest) | {"view": name}))

@@ -34,6 +34,9 @@ def show(
     params: Annotated[
         Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
     ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
+    ] = None,
     export: Annotated[Path | None, typer.Option(help="Write a copy for a web server without Python.")] = None,
     part: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")] = PORT,
@@ -62,30 +65,31 @@ def show(
     check = Check(release, shown.manifest["files"])
     if export is not None:
         _export(shown, check, export)
-    elif region is not None or iteration is not None or as_json or form is not Format.table:
-        _print(shown, check, region, iteration, form, as_json=as_json)
+    elif any(one is not None for one in (region, iteration, table)) or as_json or form is not Format.table:
+        _print(shown, check, (region, iteration, table), form, as_json=as_json)
     else:
         _serve(shown, check, port, browser=browser)
 
 
 def _export(shown: Shown, check: Check, out: Path) -> None:
     from flows.reports.show.application import about
-    from flows.reports.show.detailed_dhca import DetailedDhca
     from flows.reports.show.export import export
 
-    if not isinstance(shown, DetailedDhca):
-        raise Refused("--export copies releases of the Detailed DHC-A")
     check.run()
     _warn(check)
-    release = shown.release
-    written = export(release, out, {**about(shown, check), "scope": release.scope.words})
+    written = export(shown, out, {**about(shown, check), "scope": shown.scope.words})
     size = sum(written.values())
     err.print(f"wrote {out}: {len(written)} files, {size / 1e6:.1f} MB; serve it as it is, as by", soft_wrap=True)
     err.print(f"  python -m http.server --bind 127.0.0.1 --directory {out}", soft_wrap=True)
 
 
 def _print(
-    shown: Shown, check: Check, region: str | None, iteration: str | None, form: Format, *, as_json: bool
+    shown: Shown,
+    check: Check,
+    named: tuple[str | None, str | None, str | None],
+    form: Format,
+    *,
+    as_json: bool,
 ) -> None:
     from flows.reports.show.telling import NotThere
     from flows.reports.show.terminal import tables
@@ -93,7 +97,7 @@ def _print(
     check.run()
     _warn(check)
     try:
-        view = shown.view({**_asked(shown, region, iteration), "format": form.value})
+        view = shown.view({**shown.address(*named), "format": form.value})
     except NotThere as error:
         raise Refused(str(error)) from None
     columns, rows = shown.rows(view)
@@ -106,29 +110,14 @@ def _print(
     report({**asdict(view), "changed": check.changed}, found, form, as_json=as_json)
 
 
-def _asked(shown: Shown, region: str | None, iteration: str | None) -> dict[str, str]:
-    """The address of the view that names in the terminal mean."""
-    from flows.reports.show.detailed_dhca import DetailedDhca
-    from flows.reports.show.finding import one_iteration, one_region
-
-    if region is None and iteration is None:
-        return {"view": "overview"}
-    if not isinstance(shown, DetailedDhca):
-        raise Refused("--region and --iteration are for releases of the Detailed DHC-A")
-    place = one_region(shown.release, region) if region is not None else None
-    code = one_iteration(shown.release, iteration) if iteration is not None else None
-    if place is None:
-        return {"view": f"iteration/{code}"}
-    return {"view": f"region/{place.key}" if code is None else f"group/{place.key}/{code}"}
-
-
 def _notes(shown: Shown, view: Any) -> list[str]:
     marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
     status = [view.group.why] if view.view == "group" and view.group.why else []
     sums = [f"{one.kinds}: {one.sums.verdict}" for one in getattr(view, "children", ()) if one.sums]
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}: {page.total:,} groups in all"] if page and page.pages > 1 else []
-    return [*status, *sums, *more, view.reading, *marks]
+    margin = [view.margin] if getattr(view, "margin", "") else []
+    return [*status, *sums, *more, *margin, view.reading, *marks]
 
 
 def _warn(check: Check) -> None:

@@ -39,6 +39,13 @@ class TextTable:
     notes: Sequence[str] = ()
 
 
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as the text of a CSV file; None is empty."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
+
+
 def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: bool) -> None:
     """Print `data` as JSON, or the tables in a form. CSV leaves titles and notes out."""
     if as_json:

@@ -59,6 +59,15 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A staged TopDown release of synthetic data of two states, with the nation above. Copy before you change it."""
+    from top_down_inputs import begin, country, design, finish
+
+    folder = tmp_path_factory.mktemp("top-down")
+    return finish(begin(folder, country(folder), design(nation=True)), folder)
+
+
+@pytest.fixture(scope="session")
 def page(released: Path) -> Iterator[str]:
     """The address of the small release's page."""
     with serving(released) as address:

@@ -19,8 +19,23 @@ from tasks.lifecycle.errors import Refused
 
 KEPT = "names.csv"
 KEPT_COLUMNS = ["REGION_TYPE", "REGION_ID", "NAME"]
-HEADER_LEVELS = {"040": "STATE", "050": "COUNTY", "140": "TRACT", "160": "PLACE", "250": "AIANNH", "280": "AIANNH"}
-GAZETTEERS = {"state": "STATE", "count": "COUNTY", "tract": "TRACT", "place": "PLACE", "aiannh": "AIANNH"}
+HEADER_LEVELS = {
+    "040": "STATE",
+    "050": "COUNTY",
+    "060": "COUSUB",
+    "140": "TRACT",
+    "160": "PLACE",
+    "250": "AIANNH",
+    "280": "AIANNH",
+}
+GAZETTEERS = {
+    "state": "STATE",
+    "count": "COUNTY",
+    "cousub": "COUSUB",
+    "tract": "TRACT",
+    "place": "PLACE",
+    "aiannh": "AIANNH",
+}
 Names = dict[Region, str]
 
 
@@ -109,5 +124,5 @@ def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
 
 def _typed(region_type: str, code: str) -> Region:
     """The region of a code: Puerto Rico's have types of their own."""
-    in_puerto_rico = region_type != "AIANNH" and code.startswith("72")
+    in_puerto_rico = region_type not in ("AIANNH", "COUSUB") and code.startswith("72")
     return Region((PUERTO_RICO if in_puerto_rico else "") + region_type, code)

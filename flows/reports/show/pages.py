@@ -5,8 +5,6 @@ An address is `view=NAME/…` and what the view may be asked besides; anything e
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -15,6 +13,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
+from flows.reports.formats import as_csv as csv_text
 from flows.reports.show import told, views
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.release import Release
@@ -117,10 +116,7 @@ def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str) -> str
 
 def as_csv(view: View) -> str:
     """What a view shows, as CSV: its main table."""
-    columns, rows = table(view)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    return text.getvalue()
+    return csv_text(*table(view))
 
 
 def table(view: View) -> Table:

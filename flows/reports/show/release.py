@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from flows.reports.show.geography import NATION, Region, plain_name
+from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
 from flows.reports.show.iterations import Iteration, from_tables, read_parameters, read_tabulated
 from flows.reports.show.names import KEPT, Names, read_names
 from flows.reports.show.noise import Noise, read_law
@@ -117,7 +117,10 @@ class Release:
         self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
         self.digest = release_digest(folder)
         kept = folder / KEPT
-        self.names: Names = {**(read_names([kept]) if kept.is_file() else {}), **(names or {})}
+        given: Names = {**(read_names([kept]) if kept.is_file() else {}), **(names or {})}
+        self.names: Names = {
+            region: name for region, name in given.items() if region.type.removeprefix(PUERTO_RICO) in TITLES
+        }
         self._set_of = {
             region: (number, members)
             for number, members in enumerate(_sets(manifest.get("coterminous_sets", [])))

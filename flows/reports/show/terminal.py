@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.reports.formats import TextTable
 from flows.reports.show.told import GroupTold, GroupView, IterationView, RegionView
+from flows.reports.show.top_down.told import GeounitView, Listing, Redistricting
 
 AROUND = ["", "region", "count", "margin", "table"]
 
@@ -22,6 +23,10 @@ def tables(view: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], not
         case IterationView():
             named = [[_region(row), *_count(row)] for row in view.page.rows]
             return [TextTable(view.title, ["region", "count", "margin", "table"], named, notes)]
+        case GeounitView():
+            return _geounit(view, notes)
+        case Listing() | Redistricting():
+            rows, columns = [row[4:] for row in rows], ["geounit", *columns[5:]]
     return [TextTable(view.title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)]
 
 
@@ -30,6 +35,21 @@ def text(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
+    """The tables of a TopDown geounit, with its name over the first."""
+    named = [f"{view.title} ({view.geounit.kind}): {table.title.lower()}" for table in view.tables[:1]]
+    named += [table.title for table in view.tables[1:]]
+    return [
+        TextTable(
+            name,
+            ["", *table.columns],
+            [[label, *map(text, values)] for label, values in table.rows],
+            notes if table is view.tables[-1] else (),
+        )
+        for name, table in zip(named, view.tables, strict=True)
+    ]
 
 
 def _group(view: GroupView) -> list[TextTable]:

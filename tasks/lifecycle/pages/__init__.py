@@ -17,6 +17,7 @@ def environment(package: str, folder: str) -> Environment:
     made = Environment(loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True)
     made.filters["number"] = number
     made.filters["percent"] = percent
+    made.filters["decimal"] = decimal
     return made
 
 
@@ -29,6 +30,11 @@ def number(value: float) -> str:
     """A number with commas, with decimals where it has them, and with a minus that is as wide as a plus."""
     text = f"{round(value):,}" if value == round(value) else f"{value:,.12g}"
     return text.replace("-", "−")
+
+
+def decimal(value: float) -> str:
+    """A number at three digits."""
+    return f"{round(value):,}" if value >= 99.95 else f"{value:.3g}"
 
 
 def percent(value: float) -> str:

@@ -1,15 +1,9 @@
 // A view as CSV: pages.py's tables once more.
+import { csv } from "./words.js";
 
 const GROUP = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME", "STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY"];
 
-export function csvOf(view, shapes) {
-  return table(view, shapes).map((row) => row.map(quoted).join(",")).join("\n") + "\n";
-}
-
-function quoted(value) {
-  const text = String(value ?? "");
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
+export const csvOf = (view, shapes) => csv(table(view, shapes));
 
 function table(view, shapes) {
   if (view.view === "overview") return overview(view, shapes);

@@ -1,16 +1,14 @@
 // The views of a static copy: views.py once more, over data.js. A test holds the two pages against each other.
 import { keyOf, marginOfCells } from "./data.js";
 import { iterationsNamed, matches, regionsNamed, words } from "./finding.js";
-
-export class NotThere extends Error {}
+import { comma, NotThere, order, pageAsked, pageOf } from "./words.js";
 
 const LAST_AGE = 115;
 const SEXES = { 1: "male", 2: "female" };
-export const comma = (value) => Math.round(value).toLocaleString("en-US");
 
 export async function viewOf(release, asked) {
   const parts = (asked.view ?? "overview").split("/");
-  const page = asked.format === "csv" ? 0 : /^\d{1,7}$/.test(asked.page ?? "1") ? Number(asked.page ?? 1) : 1;
+  const page = pageAsked(asked);
   if (parts[0] === "overview" || parts[0] === "") return release.told.overview;
   if (parts[0] === "find") return find(release, asked.q ?? "");
   if (parts[0] === "region" && parts.length === 3) return region(release, regionAt(release, parts[1], parts[2]), asked, page);
@@ -173,8 +171,6 @@ function find(release, query) {
 
 // -- parts ------------------------------------------------------------------------------------------------------------
 
-const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-
 function known(release, code) {
   const found = release.iterations.get(code);
   if (!found) throw new NotThere(`'${code}' is not an iteration of this release`);
@@ -233,10 +229,8 @@ function unpublished(release, region, of) {
 }
 
 function paged(release, rows, asked) {
-  const each = release.words.rows, pages = Math.max(1, Math.ceil(rows.length / each));
-  const number = Math.min(Math.max(1, asked), pages);
-  const shown = asked ? rows.slice((number - 1) * each, number * each) : rows;
-  return { rows: shown.map((row) => rowTold(release, row)), number, pages, total: rows.length };
+  const { number, pages, from, to } = pageOf(rows.length, asked, release.words.rows);
+  return { rows: rows.slice(from, to).map((row) => rowTold(release, row)), number, pages, total: rows.length };
 }
 
 function rowTold(release, row) {
