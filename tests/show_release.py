@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from dhca_inputs import Inputs, configuration, people
 
 
@@ -21,6 +25,28 @@ def inputs() -> Inputs:
     )
     persons = [one for one in people(3_000) if "1300" not in one.values() or one["TABTRACTCE"] == "000200"]
     return Inputs(config=config, persons=persons)
+
+
+def with_estimates(released: Path, copy: Path) -> Path:
+    """A copy of a release with estimates of no run's: each count and 1, but for the first group of each level."""
+    shutil.copytree(released, copy)
+    for table in ("t1", "t2"):
+        (copy / f"parquet/estimates/{table}").mkdir(parents=True)
+        for path in (copy / f"parquet/{table}").iterdir():
+            own = pq.read_table(path)
+            first = pq.read_table(copy / f"parquet/t1/{path.name}").slice(0, 1).to_pylist()
+            left_out = [(row["REGION_ID"], row["ITERATION_CODE"]) for row in first]
+            kept = [
+                {**row, "ESTIMATE": row["COUNT"] + 1}
+                for row in own.to_pylist()
+                if (row["REGION_ID"], row["ITERATION_CODE"]) not in left_out
+            ]
+            schema = own.schema.append(pa.field("ESTIMATE", pa.int64()))
+            beside = pa.Table.from_pylist(kept, schema).drop_columns(["COUNT"])
+            pq.write_table(beside, copy / f"parquet/estimates/{table}/{path.name}")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"estimates": {}}))
+    return copy
 
 
 @contextmanager

@@ -9,7 +9,16 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from show_release import copied_to, csv_of_copy, files_served, problems, seen, too_wide
+from show_release import (
+    copied_to,
+    csv_of_copy,
+    files_served,
+    problems,
+    seen,
+    serving,
+    too_wide,
+    with_estimates,
+)
 
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
@@ -112,6 +121,27 @@ def test_the_static_copy_gives_the_same_csv(page, copied, sized):
     for view in ("overview", *VIEWS[1:8]):
         with urlopen(f"{page}?view={view}&format=csv") as answer:
             assert csv_of_copy(browser, view) == answer.read().decode(), view
+
+
+def test_estimates_are_in_the_page_and_the_copy(released, tmp_path, sized):
+    release, browser = with_estimates(released, tmp_path / "release"), sized(1300)
+    with serving(release) as page, files_served(copied_to(release, tmp_path / "copy")) as copied:
+        for view in ("group/COUNTY/01001/1002", "region/COUNTY/01001", "compare&a=STATE/01/1002&b=STATE/02/1002"):
+            assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
+            assert (view, problems(browser), too_wide(browser)) == (view, [], False)
+            with urlopen(f"{page}?view={view}&format=csv") as answer:
+                assert csv_of_copy(browser, view) == answer.read().decode(), view
+
+
+def test_a_copy_of_a_bottom_up_release_shows_the_same(histogram, tmp_path, sized):
+    browser = sized(1300)
+    with serving(histogram) as page, files_served(copied_to(histogram, tmp_path / "copy")) as copied:
+        for view in ("overview", "margin/histogram&by_SEX=2&page=2", "margin/histogram&sort=code", "margin/total", "x"):
+            assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
+            assert (view, problems(browser), too_wide(browser)) == (view, [], False)
+        for view in ("overview", "margin/histogram&by_COUNTY=00007", "margin/histogram", "margin/total"):
+            with urlopen(f"{page}?view={view}&format=csv") as answer:
+                assert csv_of_copy(browser, view) == answer.read().decode(), view
 
 
 def test_the_static_copy_is_accessible(copied, sized):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from flows.reports.show.noise import margin_of_cells, margin_of_difference
@@ -26,9 +26,10 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
         else:
             by_age.setdefault((cell.start, cell.end), {})[cell.sex] = cell
     ages = [
-        AgeRow(age_label(*age), *age, of[1].count, of[1].margin, of[2].count, of[2].margin)
+        AgeRow(age_label(*age), *age, of[1].count, of[1].margin, of[2].count, of[2].margin, *_estimates(of))
         for age, of in sorted(by_age.items())
     ]
+    sums_estimated = _estimates(sums)
     return Pyramid(
         ages=ages,
         male=sums[1].count,
@@ -36,7 +37,18 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
         female=sums[2].count,
         female_margin=sums[2].margin,
         top=end_of_axis(max(max(row.male + row.male_margin, row.female + row.female_margin, 1) for row in ages)),
+        estimated=None not in sums_estimated,
+        male_estimate=sums_estimated[0],
+        male_estimate_margin=sums_estimated[1],
+        female_estimate=sums_estimated[2],
+        female_estimate_margin=sums_estimated[3],
     )
+
+
+def _estimates(of: Mapping[int, Cell]) -> tuple[int | None, int | None, int | None, int | None]:
+    """The estimates and margins of males and females."""
+    male, female = (of[sex].estimate or (None, None) for sex in SEXES)
+    return (*male, *female)
 
 
 def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:
@@ -49,7 +61,7 @@ def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequ
 
 def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
     """A table in coarser ages: each sum of cells with the margin of the sum."""
-    found = [cell for cell in cells if cell.start is None]
+    found = [replace(cell, estimate=None) for cell in cells if cell.start is None]
     for start, end in ages:
         for sex in SEXES:
             count, number = _between(cells, sex, start, end)

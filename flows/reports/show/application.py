@@ -130,6 +130,7 @@ def about(shown: Shown, check: Check) -> dict[str, Any]:
         "report": REPORT in manifest["files"],
         "search": "levels" in manifest or "products" in manifest,
         "csv": True,
+        "estimated": "estimates" in manifest,
         "scope": "",
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,7 @@ def write_data(release: Release, folder: Path) -> dict[str, Any]:
         "FIRST": first,
         "ROWS": [len(by_group.get((group.region, group.code), [])) for group in groups],
     }
-    estimates = {key: of for level in release.levels for key, of in release.estimates(level).items()}
-    both = [estimates.get((group.region, group.code), (None, None)) for group in groups]
-    columns = {name: pa.array([one[number] for one in both], pa.int32()) for number, name in enumerate(ESTIMATES)}
-    write_parquet(folder / "groups.parquet", {**texts, **_int32(numbers), **columns}, GROUPS_AT_ONCE)
+    write_parquet(folder / "groups.parquet", {**texts, **_int32(numbers), **_estimates(groups)}, GROUPS_AT_ONCE)
     cells = {
         "START": [-1 if cell.start is None else cell.start for cell in flat],
         "END": [-1 if cell.end is None else cell.end for cell in flat],
@@ -68,7 +65,7 @@ def write_data(release: Release, folder: Path) -> dict[str, Any]:
         "COUNT": [cell.count for cell in flat],
         "MOE": [cell.margin for cell in flat],
     }
-    write_parquet(folder / "cells.parquet", _int32(cells), CELLS_AT_ONCE)
+    write_parquet(folder / "cells.parquet", {**_int32(cells), **_estimates(flat)}, CELLS_AT_ONCE)
     return _told(release, laws)
 
 
@@ -77,6 +74,12 @@ def _groups(release: Release) -> Iterator[Published]:
     for level in release.levels:
         rows = release.totals(region_type=level.region_type, level=level)
         yield from sorted(rows, key=lambda row: (row.region.id, row.code))
+
+
+def _estimates(rows: Sequence[Published] | Sequence[Cell]) -> dict[str, pa.Array]:
+    """The columns of the estimates."""
+    both = [row.estimate or (None, None) for row in rows]
+    return {name: pa.array([one[number] for one in both], pa.int32()) for number, name in enumerate(ESTIMATES)}
 
 
 def _int32(columns: Mapping[str, list[int]]) -> dict[str, Any]:

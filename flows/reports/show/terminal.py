@@ -9,20 +9,22 @@ from flows.reports.formats import TextTable
 from flows.reports.show.told import GroupTold, GroupView, IterationView, RegionView
 from flows.reports.show.top_down.told import GeounitView, Listing, Redistricting
 
-AROUND = ["", "region", "count", "margin", "table"]
+COUNTS = ["count", "margin", "table", "estimate", "its margin"]
+AROUND = ["", "region", *COUNTS]
+ESTIMATE = ("estimate", "its margin")  # columns that most releases lack
 
 
 def tables(view: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> list[TextTable]:
     """The tables of a view, its notes under the last; `columns` and `rows` are its table as CSV has it."""
     match view:
         case GroupView():
-            return [*_group(view), TextTable("Around it", AROUND, _around(view), notes)]
+            return [*_group(view), TextTable("Around it", AROUND, _around(view), notes).without_empty(ESTIMATE)]
         case RegionView():
             named = [[f"{row.iteration.name} ({row.iteration.code})", *_count(row)] for row in view.page.rows]
-            return [TextTable(view.title, ["iteration", "count", "margin", "table"], named, notes)]
+            return [TextTable(view.title, ["iteration", *COUNTS], named, notes).without_empty(ESTIMATE)]
         case IterationView():
             named = [[_region(row), *_count(row)] for row in view.page.rows]
-            return [TextTable(view.title, ["region", "count", "margin", "table"], named, notes)]
+            return [TextTable(view.title, ["region", *COUNTS], named, notes).without_empty(ESTIMATE)]
         case GeounitView():
             return _geounit(view, notes)
         case Listing() | Redistricting():
@@ -62,10 +64,12 @@ def _group(view: GroupView) -> list[TextTable]:
     total = TextTable(view.title, ["count", "margin", "from", "to", "table"], rows)
     if pyramid is None:
         return [total]
-    all_ages = ("all ages", pyramid.male, pyramid.male_margin, pyramid.female, pyramid.female_margin)
-    ages = [(age.label, age.male, age.male_margin, age.female, age.female_margin) for age in pyramid.ages]
-    by_age = [list(map(text, row)) for row in (all_ages, *ages)]
-    return [total, TextTable("By sex and age", ["age", "male", "margin", "female", "margin"], by_age)]
+    kinds = ["", "_estimate"] if pyramid.estimated else [""]
+    names = [sex + kind + of for sex in ("male", "female") for kind in kinds for of in ("", "_margin")]
+    columns = [name.split("_")[-1] for name in names]
+    labelled = [("all ages", pyramid), *((age.label, age) for age in pyramid.ages)]
+    by_age = [[label, *(text(getattr(of, name)) for name in names)] for label, of in labelled]
+    return [total, TextTable("By sex and age", ["age", *columns], by_age)]
 
 
 def _around(view: GroupView) -> list[list[str]]:
@@ -77,7 +81,13 @@ def _around(view: GroupView) -> list[list[str]]:
 
 
 def _count(told: GroupTold) -> list[str]:
-    return [text(told.count), text(told.margin), told.shape or told.status]
+    return [
+        text(told.count),
+        text(told.margin),
+        told.shape or told.status,
+        text(told.estimate),
+        text(told.estimate_margin),
+    ]
 
 
 def _region(told: GroupTold) -> str:

@@ -146,7 +146,7 @@ def group(release: Release, of: Region, code: str) -> GroupView:
         title=f"{told.name}, {release.name(of)}",
         reading=reading(release, "group"),
         group=group_told(release, of, told, published),
-        estimate=estimate_told(release.estimate(of, code)) if published and release.estimated else None,
+        estimate=estimate_told(published.estimate) if published and release.estimated else None,
         law=law_words(release, published),
         pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
         coterminous=[region_told(release, one) for one in release.coterminous(of)],

@@ -1,7 +1,7 @@
 // A view as CSV: pages.py's tables once more.
 import { csv } from "./words.js";
 
-const GROUP = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME", "STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY"];
+const GROUP = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME", "STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"];
 
 export const csvOf = (view, shapes) => csv(table(view, shapes));
 
@@ -29,23 +29,22 @@ function overview(view, shapes) {
 
 function groupRow(told) {
   return [...told.region.key.split("/"), told.region.name, told.iteration.code, told.iteration.name,
-    told.status, told.count, told.margin, told.low, told.high, told.shape, told.why];
+    told.status, told.count, told.margin, told.low, told.high, told.shape, told.why, told.estimate, told.estimate_margin];
 }
 
 function group(view) {
-  const row = (of, told, age, sex, count, margin) => [of, ...groupRow(told).slice(0, 5), age, sex, told.status, count, margin];
-  const own = (age, sex, count, margin) => row("group", view.group, age, sex, count, margin);
-  const rows = [own("all ages", "both", view.group.count, view.group.margin)];
-  if (view.estimate) rows.push(row("estimate", view.group, "all ages", "both", view.estimate.estimate, view.estimate.margin));
+  const total = (of, told) => [of, ...groupRow(told).slice(0, 5), "all ages", "both", told.status, told.count, told.margin, told.estimate, told.estimate_margin];
+  const rows = [total("group", view.group)];
   if (view.pyramid) {
-    const ages = [{ ...view.pyramid, label: "all ages" }, ...view.pyramid.ages];
-    for (const age of ages) rows.push(own(age.label, "male", age.male, age.male_margin), own(age.label, "female", age.female, age.female_margin));
+    for (const age of [{ ...view.pyramid, label: "all ages" }, ...view.pyramid.ages]) {
+      for (const sex of ["male", "female"]) {
+        const counts = ["", "_margin", "_estimate", "_estimate_margin"].map((of) => age[sex + of]);
+        rows.push([...rows[0].slice(0, 6), age.label, sex, view.group.status, ...counts]);
+      }
+    }
   }
-  const around = [
-    ...view.parents.map((told) => ["within", told]),
-    ...view.children.flatMap((inside) => inside.rows.map((told) => [inside.kinds, told])),
-    ...(view.siblings?.rows ?? []).map((told) => ["beside", told]),
-  ];
-  rows.push(...around.map(([of, told]) => row(of, told, "all ages", "both", told.count, told.margin)));
-  return [["OF", ...GROUP.slice(0, 5), "AGE", "SEX", "STATUS", "COUNT", "MOE"], ...rows];
+  rows.push(...view.parents.map((told) => total("within", told)));
+  rows.push(...view.children.flatMap((inside) => inside.rows.map((told) => total(inside.kinds, told))));
+  rows.push(...(view.siblings?.rows ?? []).map((told) => total("beside", told)));
+  return [["OF", ...GROUP.slice(0, 5), "AGE", "SEX", "STATUS", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"], ...rows];
 }

@@ -204,6 +204,8 @@ function groupTold(release, region, of, row) {
     high: row.COUNT + row.MOE,
     relative: row.COUNT > 0 ? row.MOE / row.COUNT : null,
     shape: release.words.shape_words[release.words.shapes[row.SHAPE]],
+    estimate: row.ESTIMATE ?? null,
+    estimate_margin: row.ESTIMATE_MOE ?? null,
   };
 }
 
@@ -310,16 +312,23 @@ function pyramid(cells) {
     male_margin: of[1].MOE,
     female: of[2].COUNT,
     female_margin: of[2].MOE,
+    ...estimates(of),
   }));
   const most = Math.max(...rows.map((row) => Math.max(row.male + row.male_margin, row.female + row.female_margin, 1)));
-  return { ages: rows, male: sums[1].COUNT, male_margin: sums[1].MOE, female: sums[2].COUNT, female_margin: sums[2].MOE, top: nice(most) };
+  return { ages: rows, male: sums[1].COUNT, male_margin: sums[1].MOE, female: sums[2].COUNT, female_margin: sums[2].MOE, top: nice(most),
+    estimated: (sums[1].ESTIMATE ?? null) !== null, ...estimates(sums) };
+}
+
+function estimates(of) {
+  const [male, female] = [1, 2].map((sex) => estimateTold(of[sex]));
+  return { male_estimate: male.estimate, male_estimate_margin: male.margin, female_estimate: female.estimate, female_estimate_margin: female.margin };
 }
 
 // The tables of two groups in the ages that both have: each sum of cells with the margin of the sum.
 function summed(release, groups, tables) {
   const shape = Math.min(...groups.map((row) => row.SHAPE));
   return groups.map((row, number) => [
-    ...tables[number].filter((cell) => cell.START < 0),
+    ...tables[number].filter((cell) => cell.START < 0).map((cell) => ({ ...cell, ESTIMATE: null, ESTIMATE_MOE: null })),
     ...agesOf(release, shape).flatMap(([start, end]) => [1, 2].map((sex) => {
       const sum = between(release, row, tables[number], sex, start, end);
       return { START: start, END: end, SEX: sex, COUNT: sum.count, MOE: marginOfCells([sum]) };

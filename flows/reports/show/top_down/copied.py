@@ -12,7 +12,7 @@ from flows.reports.show.export import MOST_ROWS, write_parquet
 from flows.reports.show.geography import STATES
 from flows.reports.show.telling import ROWS
 from flows.reports.show.top_down import views
-from flows.reports.show.top_down.geounits import KINDS, OFF_SPINE, REGION_TYPES, TABULATION, TITLES
+from flows.reports.show.top_down.geounits import KINDS, OFF_SPINE, REGION_TYPES, TABULATION, TITLES, Geounit
 from flows.reports.show.top_down.release import QUARTERS, TopDownRelease
 from flows.reports.show.top_down.tables import ALONE, NAMES, OF_PRODUCT, PERSON_COLUMNS, RACES
 from flows.reports.show.top_down.tables import QUARTERS as QUARTER_NAMES
@@ -21,6 +21,7 @@ from tasks.lifecycle.errors import Refused
 GEOUNITS_AT_ONCE, CELLS_AT_ONCE = 65_536, 16_384  # rows of a row group: what a browser fetches at a time
 TEXTS = ("KIND", "LEVEL", "STATE", "CODE")
 SUMS = ("PERSONS", "ADULTS", "HISPANIC", "UNITS", "OCCUPIED")
+NOTHING = (None,) * len(QUARTERS)
 NUMBERS = (*SUMS, *(name.upper() for name in QUARTERS), "FIRST", "ROWS", "SHARE", "ANSWER")
 
 
@@ -36,7 +37,7 @@ def write_data(release: TopDownRelease, folder: Path) -> dict[str, Any]:
         _add(release, [release.top], rows, flat, shares)
     for kind, level, state in lists:
         if release.is_listed(kind, level, state):
-            _add(release, [row.geounit for row in release.list(kind, level, state)], rows, flat, shares)
+            _add(release, [row.geounit for row in release.rows(kind, level, state)], rows, flat, shares)
         if len(rows) > MOST_ROWS:
             raise Refused(f"more than {MOST_ROWS:,} geounits are too many for a browser; copy one state with --part")
     columns = list(zip(*rows, strict=True))
@@ -51,20 +52,20 @@ def write_data(release: TopDownRelease, folder: Path) -> dict[str, Any]:
 
 def _add(
     release: TopDownRelease,
-    geounits: list[Any],
+    geounits: list[Geounit],
     rows: list[list[Any]],
     flat: list[tuple[int, int]],
     shares: dict[str, int],
 ) -> None:
     """Add the geounits of one level of one state to the rows of the copy, and their cells to the flat ones."""
-    first = geounits[0]
+    first: Geounit = geounits[0]
     sums, cells = release.all_sums(first), release.all_cells(first)
     declared, answers = release.all_declared(first), release.all_answers(first)
     for one in geounits:
-        own = sorted(cells.get(one.code, ()))
+        own: list[tuple[int, int]] = sorted(cells.get(one.code, ()))
         share, answer = answers.get(one.code, (None, None))
         number = None if share is None else shares.setdefault(share, len(shares))
-        quarters = declared.get(one.code) or [None] * len(QUARTERS)
+        quarters: list[Any] = list(declared.get(one.code) or NOTHING)
         rows.append(
             [one.kind, one.level, one.state, one.code, *sums[one.code], *quarters, len(flat), len(own), number, answer]
         )

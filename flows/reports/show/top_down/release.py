@@ -115,7 +115,7 @@ class TopDownRelease:
             return False
         if geounit.kind == "tabulation" and len(geounit.code) != TABULATION[geounit.level]:
             return False
-        return bool(self.list(geounit.kind, geounit.level, geounit.state, "{code} = ?", [geounit.code]))
+        return bool(self.rows(geounit.kind, geounit.level, geounit.state, "{code} = ?", [geounit.code]))
 
     @property
     def top(self) -> Geounit:
@@ -151,7 +151,7 @@ class TopDownRelease:
         ((first, *others),) = self._ask(f"SELECT {sums} FROM {path} WHERE {where}", given)
         return None if first is None else [first, *others]
 
-    def list(
+    def rows(
         self,
         kind: str,
         level: str,
@@ -191,7 +191,7 @@ class TopDownRelease:
     def totals(self, of: Geounit) -> Totals:
         """The sums of one geounit."""
         if not of.nation:
-            return self.list(of.kind, of.level, of.state, "{code} = ?", [of.code])[0]
+            return self.rows(of.kind, of.level, of.state, "{code} = ?", [of.code])[0]
         return Totals(of, *self.all_sums(of)[of.code])
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
@@ -224,7 +224,7 @@ class TopDownRelease:
     def all_sums(self, like: Geounit) -> dict[str, list[int | None]]:
         """Persons, adults, Hispanic persons, units and occupied units of every geounit of a level, by code."""
         if not like.nation:
-            rows = self.list(like.kind, like.level, like.state)
+            rows = self.rows(like.kind, like.level, like.state)
             return {row.geounit.code: [row.persons, row.adults, row.hispanic, row.units, row.occupied] for row in rows}
         found: list[int | None] = [None] * 5
         for product in self.products:

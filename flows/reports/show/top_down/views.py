@@ -58,7 +58,7 @@ def overview(release: TopDownRelease) -> Redistricting:
         total = spent["bounded"]
         facts.append(("privacy loss", f"{spent['unit']} {total['decimal']:g} for one record replaced by another"))
         facts.append(("as epsilon", f"{total['epsilon_at_delta']:.3g} at delta {spent['delta']:g}"))
-    states = [row for state in release.states for row in release.list("tabulation", "State", state)]
+    states = [row for state in release.states for row in release.rows("tabulation", "State", state)]
     return Redistricting(
         title=f"Redistricting data, {area}",
         reading=reading(release, "overview"),
@@ -148,7 +148,7 @@ def listing(
     total = release.number(kind, level, state, within)
     number, pages, shown = page_of(total, page)
     part = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
-    rows = release.list(kind, level, state, "starts_with({code}, ?)", [within], order=SORTS[sort], part=part)
+    rows = release.rows(kind, level, state, "starts_with({code}, ?)", [within], order=SORTS[sort], part=part)
     inside = _within(release, kind, state, within)
     place = release.name(inside) if inside else STATES.get(state, state)
     words = title_of(level, several=True)
