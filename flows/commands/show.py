@@ -138,7 +138,7 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
 
     import uvicorn
 
-    from flows.reports.show.application import application
+    from flows.reports.show.application import application, warm
 
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -149,7 +149,8 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
         listening.close()
         raise Refused(f"port {port} cannot be had ({error.strerror}); --port gives another, 0 a free one") from None
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    threading.Thread(target=_beside, args=[shown, check], daemon=True).start()
+    warm(shown, check)
+    threading.Thread(target=_beside, args=[check], daemon=True).start()
     err.print(f"{shown.manifest['release']}, run {shown.manifest['run']}: {address} (Ctrl-C ends it)", soft_wrap=True)
     if browser:
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
@@ -158,8 +159,7 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
         uvicorn.Server(settings).run(sockets=[listening])
 
 
-def _beside(shown: Shown, check: Check) -> None:
+def _beside(check: Check) -> None:
     """What a reader need not wait for."""
-    shown.warm()
     check.run()
     _warn(check)

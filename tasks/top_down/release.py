@@ -29,8 +29,8 @@ from tasks.top_down.microdata import by_geocode, write_microdata
 from tasks.top_down.run import TopDownRun, load_histograms
 
 TABULATED = {"County": 5, "Tract": 11, "Block_Group": 12}  # digits of the 16 that name a tabulation geounit
-# off-spine entities by the name of their family (spine.entities), and the digits of their public codes
-OFF_SPINE = {"Place": ("place", 7), "County_Subdivision": ("mcd", 10), "AIAN_Area": ("aian", 4)}
+# families of off-spine entities (spine.entities), and the digits of their public codes
+OFF_SPINE = {"place": 7, "mcd": 10, "aian": 4}
 Row = tuple[Any, IntArray, IntArray, IntArray]  # codes of the geounits as digits; geounit, cell and count of entries
 
 
@@ -70,7 +70,7 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
     for level, row in _tabulated(run, state, blocks):
         _write_histograms(staged, f"histograms/{product}/tabulation/{level}/{state}.parquet", row)
     for family, row in _off_spine(run, product, state, blocks):
-        _write_histograms(staged, f"histograms/{product}/off_spine/{family}/{state}.parquet", row)
+        _write_histograms(staged, f"histograms/{product}/entities/{family}/{state}.parquet", row)
 
 
 def _tabulated(run: TopDownRun, state: str, blocks: Estimates) -> Iterator[tuple[str, Row]]:
@@ -85,7 +85,7 @@ def _tabulated(run: TopDownRun, state: str, blocks: Estimates) -> Iterator[tuple
 def _off_spine(run: TopDownRun, product: ProductName, state: str, blocks: Estimates) -> Iterator[tuple[str, Row]]:
     """The histograms of the off-spine entities that the state has, of an AIAN area its part there, by their codes."""
     geography = run.state(state).geography
-    for name, (family, width) in OFF_SPINE.items():
+    for family, width in OFF_SPINE.items():
         found = entities(geography, family, run.design.settings[product])
         if found is None or found.outside.all():
             continue
@@ -94,7 +94,7 @@ def _off_spine(run: TopDownRun, product: ProductName, state: str, blocks: Estima
         codes = found.codes[~found.outside]
         row, cell, count = of_block[blocks.row[inside]], blocks.cell[inside], blocks.count[inside]
         sums = from_entries(Estimates, 0, 0, row, cell, count, len(codes))
-        yield name, (digits(codes, width), sums.row, sums.cell, sums.count)
+        yield family, (digits(codes, width), sums.row, sums.cell, sums.count)
 
 
 def _write_histograms(staged: Path, name: str, row: Row) -> None:

@@ -188,7 +188,7 @@ def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, 
             left_out += 1
         else:
             assert (told.estimate.estimate, told.estimate.margin) == (count + 1, told.group.margin)
-        for of in (told.pyramid, *told.pyramid.ages) if told.pyramid else ():
+        for of in (told.pyramid, *told.pyramid.ages) if told.pyramid and told.estimate.estimate is not None else ():
             assert (of.male_estimate, of.female_estimate_margin) == (of.male + 1, of.female_margin)
             tables += 1
     assert left_out == len([level for level in release.levels if release.facts[level].published])
@@ -450,7 +450,7 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
         assert get(page, f"/?view=margin/histogram&by_SEX={injected}&format=csv")[2] == "COUNTY,SEX,COUNT,MOE\n"
         for view in ("margin/nothing", "margin/..%2Ftotal", "region/STATE/01"):
             assert get(page, f"/?view={view}")[0] == 404
-    assert "00007" in das(histogram, "--table", "histogram")
+    assert "00299" in das(histogram, "--table", "histogram")
     with pytest.raises(Refused, match="names no table"):
         das(histogram, "--table", "nothing")
     for words in (["--region", "Alabama"], ["--part", "01"]):

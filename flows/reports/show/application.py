@@ -97,6 +97,15 @@ def changed(folder: Path, name: str, digest: str) -> str | None:
     return None if file_digest(path) == digest else f"{name} is not the file that was released"
 
 
+def warm(shown: Shown, check: Check) -> None:
+    """Do what the first answers would wait for: compile the templates, index the names, open the files."""
+    made = pages.templates()
+    for name in made.list_templates(extensions=["html"]):
+        made.get_template(name)
+    shown.warm()
+    _answer(shown, check, {"view": "overview"})
+
+
 def application(shown: Shown, check: Check) -> Starlette:
     """The web application over a release."""
     sheet = style()

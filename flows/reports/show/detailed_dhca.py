@@ -61,5 +61,9 @@ class DetailedDhca:
         return self.release.scope
 
     def warm(self) -> None:
-        """Make what the first search would wait for."""
+        """Make what the first search would wait for, and ask every file once."""
         index_of(self.release)
+        for region in {region.type: region for region in self.release.regions}.values():
+            self.release.totals(region_type=region.type, region_id=region.id)
+            for code in {one.level: code for code, one in self.release.iterations.items()}.values():
+                self.release.cells(region, code)

@@ -61,18 +61,19 @@ def regions_named(release: Release, text: str) -> list[Region]:
     if not wanted:
         return []
     starts = [f" {word}" for word in wanted]
-    found = [region for region, text in index.texts.items() if all(start in text for start in starts)]
-    own = [region for region in found if matches(wanted, release.name(region))]
-    exact = [region for region in own if words_of(release.name(region)) == wanted]
-    return sorted(exact or own or found, key=lambda region: (region not in release.regions, _size(region), region))
+    own = [region for region, (name, _) in index.texts.items() if all(start in name for start in starts)]
+    if own:
+        called = " " + " ".join(wanted)
+        return [region for region in own if index.texts[region][0] == called] or own
+    return [region for region, (name, above) in index.texts.items() if all(start in name + above for start in starts)]
 
 
 @dataclass(frozen=True)
 class Index:
-    """Regions by id, sorted, and the words of each: its own name, then those of what it lies in."""
+    """Regions by id, and the words of each: its own name's, and those of what it lies in; in the order of answers."""
 
     by_id: dict[str, list[Region]]
-    texts: dict[Region, str]
+    texts: dict[Region, tuple[str, str]]
 
 
 @lru_cache(maxsize=2)
@@ -86,13 +87,14 @@ def index_of(release: Release) -> Index:
         return (own(region) if region in release.regions else "") + above(region.parent)
 
     def own(region: Region) -> str:
-        return " " + _folded(release.name(region))
+        return " " + " ".join(words_of(release.name(region)))
 
     regions = sorted({*release.regions, *release.names}, key=lambda region: (region.type, region.id))
     by_id: dict[str, list[Region]] = {}
     for region in regions:
         by_id.setdefault(region.id, []).append(region)
-    return Index(by_id, {region: own(region) + above(region.parent) for region in regions})
+    regions.sort(key=lambda region: (region not in release.regions, _size(region)))
+    return Index(by_id, {region: (own(region), above(region.parent)) for region in regions})
 
 
 def _size(region: Region) -> int:

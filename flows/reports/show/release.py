@@ -399,8 +399,8 @@ def _facts(level: Level, told: Mapping[str, Any]) -> LevelFacts:
 
 
 def _cell(start: str, end: str, sex: str, count: int, margin: int, *beside: int | None) -> Cell:
-    ages = (None, None) if start == "*" else (int(start), int(end))
-    return Cell(*ages, int(sex), count, margin, _estimate(beside))
+    first, last = (None, None) if start == "*" else (int(start), int(end))
+    return Cell(first, last, int(sex), count, margin, _estimate(beside))
 
 
 def _estimate(beside: Sequence[int | None]) -> tuple[int, int] | None:

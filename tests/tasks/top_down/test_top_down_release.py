@@ -89,7 +89,7 @@ def test_release_keeps_every_invariant_and_sum(
         assert all(each.equals(sums[0]) for each in sums)
     place_of = {"".join(row[:3]) + row[4]: row[0] + row[5] for row in _rows(data / "GRF-C.txt", "|")}
     by_place = persons.COUNT.groupby(block.map(place_of)).sum()
-    places_released = read(staged, "histograms/persons/off_spine/Place/*").groupby("geounit")["count"].sum()
+    places_released = read(staged, "histograms/persons/entities/place/*").groupby("geounit")["count"].sum()
     inside = by_place[~by_place.index.str.endswith("99999")]
     assert places_released.to_dict() == inside.to_dict()
     text = [path.read_text().splitlines()[1:] for path in sorted(staged.glob("mdf/*_persons.txt"))]

@@ -166,8 +166,8 @@ function above(release, row) {
   if (row.STATE === US) return [];
   const top = release.told.nation ? [release.byKey.get(`tabulation/${US}/${US}/${US}`)] : [];
   const state = release.byKey.get(`tabulation/State/${row.STATE}/${row.STATE}`), { tabulation, widths } = release.words;
-  if (row.KIND === "off_spine") {
-    const county = row.LEVEL === "County_Subdivision" ? [release.byKey.get(`tabulation/County/${row.STATE}/${row.CODE.slice(0, 5)}`)] : [];
+  if (row.KIND === "entities") {
+    const county = row.LEVEL === "mcd" ? [release.byKey.get(`tabulation/County/${row.STATE}/${row.CODE.slice(0, 5)}`)] : [];
     return [...county, state, ...top];
   }
   const levels = row.KIND === "tabulation" ? tabulation : release.told.kinds[row.KIND];
@@ -178,7 +178,7 @@ function above(release, row) {
 }
 
 function levelsInside(release, row) {
-  if (row.STATE === US || row.KIND === "off_spine") return [];
+  if (row.STATE === US || row.KIND === "entities") return [];
   const levels = release.told.kinds[row.KIND];
   return levels.slice(levels.indexOf(row.LEVEL) + 1);
 }

@@ -13,12 +13,12 @@ from flows.reports.show.geography import PUERTO_RICO, STATES, Region
 US = "US"
 KINDS: dict[str, str] = {
     "tabulation": "tabulation geounit",
-    "off_spine": "off-spine entity",
+    "entities": "off-spine entity",
     "spine_persons": "spine geounit, of persons",
     "spine_units": "spine geounit, of units",
 }
 TABULATION = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12, "Block": 15}  # digits of the public code
-OFF_SPINE = {"Place": 7, "County_Subdivision": 10, "AIAN_Area": 4}
+OFF_SPINE = {"place": 7, "mcd": 10, "aian": 4}
 TITLES = {
     "US": ("nation", "nation"),
     "State": ("state", "states"),
@@ -28,17 +28,17 @@ TITLES = {
     "Block_Group": ("block group", "block groups"),
     "Prim": ("prim", "prims"),
     "Block": ("block", "blocks"),
-    "Place": ("place", "places"),
-    "County_Subdivision": ("county subdivision", "county subdivisions"),
-    "AIAN_Area": ("AIAN area", "AIAN areas"),
+    "place": ("place", "places"),
+    "mcd": ("county subdivision", "county subdivisions"),
+    "aian": ("AIAN area", "AIAN areas"),
 }
 REGION_TYPES = {  # of names (names.py)
     "State": "STATE",
     "County": "COUNTY",
     "Tract": "TRACT",
-    "Place": "PLACE",
-    "County_Subdivision": "COUSUB",
-    "AIAN_Area": "AIANNH",
+    "place": "PLACE",
+    "mcd": "COUSUB",
+    "aian": "AIANNH",
 }
 
 
@@ -64,7 +64,7 @@ class Geounit:
     @property
     def region(self) -> Region | None:
         """The region that files of names give a name to; None for a spine geounit."""
-        if self.kind not in ("tabulation", "off_spine") or self.level not in REGION_TYPES:
+        if self.kind not in ("tabulation", "entities") or self.level not in REGION_TYPES:
             return None
         region_type = REGION_TYPES[self.level]
         in_puerto_rico = self.state == "72" and region_type not in ("AIANNH", "COUSUB")
@@ -101,7 +101,7 @@ def tabulation_above(geounit: Geounit) -> list[Geounit]:
     levels = ["State"]
     if geounit.kind == "tabulation":
         levels = [level for level, digits in TABULATION.items() if digits < TABULATION[geounit.level]]
-    elif geounit.level == "County_Subdivision":
+    elif geounit.level == "mcd":
         levels = ["State", "County"]
     code = geounit.state if levels == ["State"] else geounit.code
     return [Geounit("tabulation", level, geounit.state, code[: TABULATION[level]]) for level in reversed(levels)]

@@ -64,6 +64,8 @@ class TopDownRelease:
         self.names: Names = {**(read_names([kept]) if kept.is_file() else {}), **names}
         self.products: tuple[str, ...] = tuple(manifest["products"])
         self.scope = scope
+        noise = next((told["noise"] for told in manifest["products"].values() if told.get("noise")), [])
+        self.gaussian = bool(noise) and noise[0]["law"] == "discrete Gaussian"
         self.states: list[str] = [state for state in manifest["states"] if scope.state in (None, state)]
         if not self.states:
             raise Refused(f"the release has no state {scope.state}; it has {', '.join(manifest['states'])}")
@@ -81,7 +83,7 @@ class TopDownRelease:
         """The levels of a kind of geounit, the largest first; the nation is none of them."""
         if kind == "tabulation":
             return list(TABULATION)
-        if kind == "off_spine":
+        if kind == "entities":
             return [name for name in OFF_SPINE if any(self.is_listed(kind, name, state) for state in self.states)]
         product = kind.removeprefix("spine_")
         return [level for level in self.manifest["products"][product]["geounits"] if level != US]
@@ -90,7 +92,7 @@ class TopDownRelease:
     def kinds(self) -> list[str]:
         """The kinds that the release has."""
         spines = [f"spine_{product}" for product in self.products]
-        return ["tabulation", *(["off_spine"] if self.levels("off_spine") else []), *spines]
+        return ["tabulation", *(["entities"] if self.levels("entities") else []), *spines]
 
     def is_listed(self, kind: str, level: str, state: str) -> bool:
         """Whether a level, or a family of entities, has geounits in a state."""
@@ -98,7 +100,7 @@ class TopDownRelease:
 
     def width(self, geounit: Geounit) -> int:
         """The digits of the codes of a geounit's level."""
-        own = {**TABULATION, **OFF_SPINE} if geounit.kind in ("tabulation", "off_spine") else {}
+        own = {**TABULATION, **OFF_SPINE} if geounit.kind in ("tabulation", "entities") else {}
         return own.get(geounit.level) or self._width(geounit.kind, geounit.level, geounit.state)
 
     def products_of(self, kind: str) -> tuple[str, ...]:
@@ -137,7 +139,7 @@ class TopDownRelease:
 
     def declared(self, geounit: Geounit) -> list[int] | None:
         """Housing units and facilities by type, which are published as they are; None of off-spine entities."""
-        if geounit.kind == "off_spine":
+        if geounit.kind == "entities":
             return None
         product = self.products_of(geounit.kind)[0]
         if geounit.kind == "tabulation" and not geounit.nation and geounit.level != "State":
@@ -205,7 +207,9 @@ class TopDownRelease:
         name = self._measured(geounit.kind, geounit.level, geounit.state)
         if name is None:
             return []
-        rows = self._ask(f"SELECT {ANSWER} FROM {self._quoted(name)} WHERE geounit = ?", [geounit.code])
+        rows = self._ask(
+            f"SELECT {ANSWER} FROM {self._quoted(name)} WHERE geounit = ? ORDER BY len(value), query", [geounit.code]
+        )
         return list(map(self._answer, rows))
 
     def _measured(self, kind: str, level: str, state: str) -> str | None:
@@ -215,8 +219,7 @@ class TopDownRelease:
 
     def _answer(self, row: Any) -> Answer:
         query, share, variance, number, first, above, below = row
-        gaussian = self.manifest["spent"]["definition"] == "zcdp"
-        margin = _margin(gaussian, Fraction(int(above), int(below)))
+        margin = _margin(self.gaussian, Fraction(int(above), int(below)))
         return Answer(query, share, number, first if number == 1 else None, variance**0.5, margin)
 
     # -- of a whole level, for a static copy --------------------------------------------------------------------------
@@ -251,7 +254,7 @@ class TopDownRelease:
 
     def all_declared(self, like: Geounit) -> dict[str, list[int]]:
         """What is declared of every geounit of a level, by code."""
-        if like.kind == "off_spine":
+        if like.kind == "entities":
             return {}
         product, level, code = self.products_of(like.kind)[0], like.level, "geounit"
         if like.nation:
@@ -278,7 +281,7 @@ class TopDownRelease:
             if name := self._measured(kind, level, state):
                 rows = self._ask(f"SELECT DISTINCT ON (share, query) {ANSWER} FROM {self._quoted(name)}")
                 found |= {(one.share, one.query): one for one in map(self._answer, rows)}
-        return list(found.values())
+        return sorted(found.values(), key=lambda one: (one.answers, one.query))
 
     # -- around -------------------------------------------------------------------------------------------------------
 
@@ -297,7 +300,7 @@ class TopDownRelease:
 
     def levels_inside(self, geounit: Geounit) -> list[str]:
         """The levels whose geounits lie in a geounit, the next one first."""
-        if geounit.nation or geounit.kind == "off_spine":
+        if geounit.nation or geounit.kind == "entities":
             return []
         levels = self.levels(geounit.kind)
         return levels[levels.index(geounit.level) + 1 :]
@@ -327,7 +330,7 @@ class TopDownRelease:
         if kind == "tabulation":
             path = self._invariants(self.products[0], "Block", state)
             return f"SELECT DISTINCT {PUBLIC_BLOCK}[:{TABULATION[level]}] AS code FROM {path}"
-        if kind == "off_spine":
+        if kind == "entities":
             there = [one for one in self.products if self._is_there(kind, one, level, state)]
             paths = [self._source(kind, product, level, state)[0] for product in there]
             return " UNION ".join(f"SELECT DISTINCT geounit AS code FROM {path}" for path in paths)
@@ -339,7 +342,7 @@ class TopDownRelease:
         return self._quoted(self._path(kind, product, level, state)), code if kind == "tabulation" else "geounit"
 
     def _path(self, kind: str, product: str, level: str, state: str) -> str:
-        own = kind in ("tabulation", "off_spine") and level not in (US, "State", "Block")
+        own = kind in ("tabulation", "entities") and level not in (US, "State", "Block")
         return f"histograms/{product}/{kind + '/' if own else ''}{level}/{state}.parquet"
 
     def _is_there(self, kind: str, product: str, level: str, state: str) -> bool:

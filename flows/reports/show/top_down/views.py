@@ -65,7 +65,7 @@ def overview(release: TopDownRelease) -> Redistricting:
         margin=margin_words(release),
         states=[_totals(release, row) for row in states],
         levels=list(_levels(release)),
-        entities=[title_of(family, several=True) for family in release.levels("off_spine")],
+        entities=[title_of(family, several=True) for family in release.levels("entities")],
         facts=facts,
         statements=list(manifest["statements"].items()),
     )
@@ -126,9 +126,9 @@ def _beside(release: TopDownRelease, of: Geounit) -> list[tuple[str, int, str]]:
     if (of.kind, of.level) != ("tabulation", "State"):
         return []
     found = [
-        (title_of(family, several=True), release.number("off_spine", family, of.state), f"off_spine/{family}")
-        for family in release.levels("off_spine")
-        if release.is_listed("off_spine", family, of.state)
+        (title_of(family, several=True), release.number("entities", family, of.state), f"entities/{family}")
+        for family in release.levels("entities")
+        if release.is_listed("entities", family, of.state)
     ]
     for product in release.products:
         kind = f"spine_{product}"
@@ -213,10 +213,10 @@ def geounits_named(release: TopDownRelease, text: str) -> list[Geounit]:
 
 def _of_code(release: TopDownRelease, code: str) -> Iterator[Geounit]:
     levels = [("tabulation", level, width) for level, width in TABULATION.items()]
-    levels += [("off_spine", level, OFF_SPINE[level]) for level in release.levels("off_spine")]
+    levels += [("entities", level, OFF_SPINE[level]) for level in release.levels("entities")]
     for kind, level, width in levels:
         if len(code) == width:
-            states = release.states if level == "AIAN_Area" else [code[:2]]
+            states = release.states if level == "aian" else [code[:2]]
             yield from (one for state in states if release.exists(one := Geounit(kind, level, state, code)))
     for kind in release.kinds:
         for level in release.levels(kind) if kind.startswith("spine") else ():
@@ -227,8 +227,8 @@ def _of_code(release: TopDownRelease, code: str) -> Iterator[Geounit]:
 
 def _named(release: TopDownRelease) -> Iterator[Geounit]:
     """The geounits that files of names may mean; whether they are in the release is asked of those that match."""
-    levels = {"COUNTY": ("tabulation", "County"), "TRACT": ("tabulation", "Tract"), "PLACE": ("off_spine", "Place")}
-    levels |= {"COUSUB": ("off_spine", "County_Subdivision"), "AIANNH": ("off_spine", "AIAN_Area")}
+    levels = {"COUNTY": ("tabulation", "County"), "TRACT": ("tabulation", "Tract"), "PLACE": ("entities", "place")}
+    levels |= {"COUSUB": ("entities", "mcd"), "AIANNH": ("entities", "aian")}
     for region in release.names:
         if found := levels.get(region.type.removeprefix("PR-")):
             states = release.states if region.type == "AIANNH" else [region.id[:2]]
