@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from dhca_inputs import Inputs, configuration, people
 
+from tasks.lifecycle.digests import file_digest
+
 
 def inputs() -> Inputs:
     """Two states of which one has one county, made of the same blocks; race code 1300 is nearly nowhere."""
@@ -47,6 +49,26 @@ def with_estimates(released: Path, copy: Path) -> Path:
     manifest = json.loads((copy / "manifest.json").read_text())
     (copy / "manifest.json").write_text(json.dumps(manifest | {"estimates": {}}))
     return copy
+
+
+def with_margins(released: Path) -> Path:
+    """A TopDown release with margins of no run's for the counties of state 46: of the total, and none of Hispanic."""
+    for kind, codes in (("tabulation/County", ("46001", "46003")), ("entities/aian", ("2430",))):
+        counts = pq.read_table(released / f"histograms/persons/{kind}/46.parquet").to_pylist()
+        rows = []
+        for code in codes:
+            total = sum(row["count"] for row in counts if row["geounit"] == code)
+            rows.append((code, "total", total, 3.25, total + 0.5, 1.658))
+            rows.append((code, "Hispanic", 7, None, -1.25, 2.0))
+        names = ("geounit", "count", "released", "margin", "estimate", "standard_error")
+        table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
+        path = released / f"margins/persons/{kind}/46.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path)
+        manifest = json.loads((released / "manifest.json").read_text())
+        manifest["files"][str(path.relative_to(released))] = file_digest(path)
+        (released / "manifest.json").write_text(json.dumps(manifest))
+    return released
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import lacking
 from dhca_inputs import stage_here
-from show_release import inputs, serving
+from show_release import inputs, serving, with_margins
 
 from flows.cli import main
 from tasks.lifecycle.digests import file_digest
@@ -68,7 +68,7 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from top_down_inputs import begin, country, design, finish
 
     folder = tmp_path_factory.mktemp("top-down")
-    return finish(begin(folder, country(folder), design(nation=True)), folder)
+    return with_margins(finish(begin(folder, country(folder), design(nation=True)), folder))
 
 
 @pytest.fixture

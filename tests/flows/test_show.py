@@ -253,6 +253,23 @@ def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released
         archive.write(tmp_path / "algeo2020.pl", "algeo2020.pl")
     gazetteer = tmp_path / "2020_Gaz_counties_national.txt"
     gazetteer.write_text("USPS\tGEOID\tNAME\tALAND   \nAL\t01003\tBaldwin County\t1\n")
+    # layouts of the Gazetteer: one a type, tracts without a name, the last column padded, bars since 2025
+    layouts = {
+        "2020_Gaz_cousubs_national.txt": "USPS\tGEOID\tANSICODE\tNAME\tALAND\nCT\t0900104720\t1\tBethel town\t1\n",
+        "2020_Gaz_aiannh_national.txt": "GEOID\tANSICODE\tNAME\tALAND \n2430R\t1\tNavajo Nation Reservation\t1\n",
+        "2025_Gaz_place_national.txt": "USPS|GEOID|GEOIDFQ|ANSICODE|NAME|ALAND\nAL|0100124|160|1|Abbeville city|1\n",
+        "2020_Gaz_tracts_national.txt": "USPS\tGEOID\tALAND\nAL\t01001020100\t9\n",
+    }
+    (tmp_path / "gazetteers").mkdir()
+    for name, text in layouts.items():
+        (tmp_path / "gazetteers" / name).write_text(text)
+    assert read_names([tmp_path / "gazetteers"]) == {
+        Region("COUSUB", "0900104720"): "Bethel town",
+        Region("AIANNH", "2430"): "Navajo Nation Reservation",
+        Region("PLACE", "0100124"): "Abbeville city",
+    }
+    with pytest.raises(Refused, match="holds no names"):
+        read_names([tmp_path / "gazetteers/2020_Gaz_tracts_national.txt"])
     expected = {
         Region("COUNTY", "01001"): "Autauga County",
         Region("PLACE", "0100500"): "Añasco",

@@ -1,6 +1,6 @@
 """Names of regions, from public files: geographic headers (`ri2020.pl` and the like, zipped too), gazetteers, our own.
 
-A geographic header is the `??geo2020.pl` of the P.L. 94-171 files; a gazetteer is the Census Bureau's tab-delimited
+A geographic header is the `??geo2020.pl` of the P.L. 94-171 files; a gazetteer is the Census Bureau's
 `2020_Gaz_*_national.txt`, whose name tells the type; our own is what `write_names` keeps beside a release.
 """
 
@@ -112,7 +112,8 @@ def _of_header(text: str) -> Iterator[tuple[Region, str]]:
 
 def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
     region_type = next((found for word, found in GAZETTEERS.items() if word in file), None)
-    rows = csv.DictReader(io.StringIO(text), delimiter="\t")
+    first = text.partition("\n")[0]
+    rows = csv.DictReader(io.StringIO(text), delimiter="|" if "|" in first else "\t")  # tabs until 2024
     columns = {name.strip(): name for name in rows.fieldnames or []}
     if region_type is None or not {"GEOID", "NAME"} <= set(columns):
         return

@@ -43,7 +43,12 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
     """The tables of a TopDown geounit, with its name over the first."""
     named = [f"{view.title} ({view.geounit.kind}): {table.title.lower()}" for table in view.tables[:1]]
     named += [table.title for table in view.tables[1:]]
-    return [
+    margins = [
+        [one.count, text(one.released), "not given" if one.margin is None else f"{one.margin:,.1f}"]
+        for one in view.margins
+    ]
+    beside = [TextTable("Margins of error, 95%", ["", "released", "margin"], margins)] if margins else []
+    return beside + [
         TextTable(
             name,
             ["", *table.columns],

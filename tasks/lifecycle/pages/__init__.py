@@ -7,6 +7,7 @@ Jinja and Nunjucks have in common where a browser renders them too (`das show --
 from __future__ import annotations
 
 from importlib.resources import files
+from math import floor
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
@@ -34,7 +35,8 @@ def number(value: float) -> str:
 
 def decimal(value: float) -> str:
     """A number at three digits."""
-    return f"{round(value):,}" if value >= 99.95 else f"{value:.3g}"
+    text = f"{floor(value + 0.5):,}" if abs(value) >= 99.95 else f"{value:.3g}"  # halves upward, as in a browser
+    return text.replace("-", "−")
 
 
 def percent(value: float) -> str:

@@ -1,6 +1,6 @@
 // A bottom-up release: bottom_up.py's views over its tables as Parquet.
 import { asyncBufferFromUrl, parquetReadObjects } from "./vendor/hyparquet.js";
-import { csv, NotThere, order, pageAsked, pageOf } from "./words.js";
+import { csv, float, NotThere, order, pageAsked, pageOf } from "./words.js";
 
 export async function load(folder, told) { return { folder, told, kept: new Map() }; }
 
@@ -45,9 +45,6 @@ async function margin(release, asked, number) {
     total: rows.length,
   };
 }
-
-// A number as Python writes a float.
-const float = (value) => (typeof value === "number" && Number.isInteger(value) ? `${value}.0` : value);
 
 export function csvOf(release, view) {
   if (view.view === "tables") {

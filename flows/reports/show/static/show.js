@@ -9,7 +9,8 @@ function templates(texts) {
   const loader = { getSource: (name) => ({ src: texts[name], path: name, noCache: false }) };
   const made = new nunjucks.Environment(loader, { autoescape: true, trimBlocks: true });
   made.addFilter("number", (value) => number(value).replaceAll("-", "−"));
-  made.addFilter("decimal", (value) => (value >= 99.95 ? comma(value) : String(Number(value.toPrecision(3)))));
+  made.addFilter("decimal", (value) => (
+    Math.abs(value) >= 99.95 ? comma(value) : String(Number(value.toPrecision(3)))).replaceAll("-", "−"));
   made.addFilter("percent", (value) => (value < 0.0995 ? `${(100 * value).toFixed(1)}%` : `${comma(100 * value)}%`));
   return made;
 }

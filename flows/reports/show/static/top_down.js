@@ -1,7 +1,7 @@
 // A TopDown release: views of top_down/views.py once more, over geounits and cells of persons as Parquet.
 import { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from "./vendor/hyparquet.js";
 import { matches, words } from "./finding.js";
-import { csv, NotThere, order, pageAsked, pageOf } from "./words.js";
+import { csv, float, NotThere, order, pageAsked, pageOf } from "./words.js";
 
 const SUMS = ["PERSONS", "ADULTS", "HISPANIC", "UNITS", "OCCUPIED"];
 const QUARTERS = ["HU", "GQ1", "GQ2", "GQ3", "GQ4", "GQ5", "GQ6", "GQ7"];
@@ -33,7 +33,7 @@ async function geounit(release, key, table) {
   if (!row) throw new NotThere(`${key} is no geounit of this release`);
   const products = productsOf(release, row.KIND), offered = products.flatMap((product) => release.words.of_product[product]);
   if (table && !offered.includes(table)) throw new NotThere(`'${table}' is not a table of this geounit; it has ${offered.join(", ")}`);
-  const tables = [];
+  const tables = [], margins = await marginsOf(release, row);
   for (const product of products) tables.push(...(product === "units" ? [housing(release, row)] : await personTables(release, row)));
   const inside = levelsInside(release, row).map((level) => {
     const number = within(release, row.KIND, level, row.STATE, row.CODE).length;
@@ -43,9 +43,9 @@ async function geounit(release, key, table) {
     view: "geounit",
     title: nameOf(release, row),
     reading: release.told.reading.geounit,
-    margin: release.told.margin,
+    margin: release.told.margin[margins.length ? 1 : 0],
     geounit: told(release, row),
-    totals: totals(release, row),
+    totals: { ...totals(release, row), margin: margins.find((one) => one.count === "total")?.margin ?? null },
     above: above(release, row).map((one) => told(release, one)),
     same: sameBlock(release, row).map((one) => told(release, one)),
     inside: [...inside, ...beside(release, row)],
@@ -53,16 +53,19 @@ async function geounit(release, key, table) {
     choices: offered.map((name) => [name, release.words.tables[name]]),
     chosen: table,
     answers: answers(release, row),
+    margins,
   };
 }
 
-function listing(release, kind, level, state, asked) {
+async function listing(release, kind, level, state, asked) {
   if (!release.byLevel.has(`${kind}/${level}/${state}`)) throw new NotThere(`${kind}/${level}/${state} is no list of this release`);
   const sort = asked.sort === "code" ? "code" : "", prefix = asked.in ?? "";
   const size = (row) => row.PERSONS ?? row.UNITS;
   const rows = within(release, kind, level, state, prefix)
     .sort((a, b) => (sort === "code" ? 0 : size(b) - size(a)) || order(a.CODE, b.CODE));
   const page = pageOf(rows.length, pageAsked(asked), release.words.rows), products = productsOf(release, kind);
+  const margins = release.told.with_margins.includes(`${kind}/${level}/${state}`);
+  if (margins) await allMargins(release);
   const inside = prefix ? release.told.kinds[kind].map((one) => release.byKey.get(`${kind}/${one}/${state}/${prefix}`)).find(Boolean)
     : release.byKey.get(`tabulation/State/${state}/${state}`);
   const words_ = titleOf(release, level, true), place = inside ? nameOf(release, inside) : release.words.states[state] ?? state;
@@ -70,12 +73,13 @@ function listing(release, kind, level, state, asked) {
     view: "listing",
     title: `${capital(words_)}, ${place}` + (kind.startsWith("spine_") ? ` (spine of ${products[0]})` : ""),
     reading: release.told.reading.geounit,
-    margin: release.told.margin,
+    margin: release.told.margin[margins ? 1 : 0],
     rows: rows.slice(page.from, page.to).map((row) => totals(release, row)),
     sort,
     within: inside ? told(release, inside) : null,
     units: products.includes("units"),
     persons: products.includes("persons"),
+    margins,
     number: page.number,
     pages: page.pages,
     total: rows.length,
@@ -151,6 +155,17 @@ async function cellsOf(release, row) {
   release.file ??= await asyncBufferFromUrl({ url: `${release.folder}/cells.parquet` });
   release.metadata ??= await parquetMetadataAsync(release.file);
   return parquetReadObjects({ file: release.file, metadata: release.metadata, rowStart: row.FIRST, rowEnd: row.FIRST + row.ROWS });
+}
+
+async function allMargins(release) {
+  release.margins ??= await parquetReadObjects({ file: await asyncBufferFromUrl({ url: `${release.folder}/margins.parquet` }) });
+  return release.margins;
+}
+
+async function marginsOf(release, row) {
+  if (!row.MARGIN_ROWS) return [];
+  return (await allMargins(release)).slice(row.MARGIN_FIRST, row.MARGIN_FIRST + row.MARGIN_ROWS).map((one) => (
+    { product: one.PRODUCT, count: one.COUNT, released: one.RELEASED, margin: one.MARGIN ?? null, estimate: one.ESTIMATE, error: one.ERROR }));
 }
 
 function answers(release, row) {
@@ -251,20 +266,23 @@ function told(release, row) {
 
 function totals(release, row) {
   const [persons, adults, hispanic, units, occupied] = SUMS.map((name) => row[name] ?? null);
-  return { geounit: told(release, row), persons, adults, hispanic, units, occupied };
+  const own = release.margins?.slice(row.MARGIN_FIRST, row.MARGIN_FIRST + row.MARGIN_ROWS).find((one) => one.COUNT === "total");
+  return { geounit: told(release, row), persons, adults, hispanic, units, occupied, margin: own?.MARGIN ?? null };
 }
 
 export function csvOf(release, view) {
-  const sums = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED"];
+  const sums = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED", "MARGIN_OF_PERSONS"];
   if (view.view === "redistricting" || view.view === "listing") {
     const rows = (view.states ?? view.rows).map((row) => [...row.geounit.key.split("/"), row.geounit.name,
-      row.persons, row.adults, row.hispanic, row.units, row.occupied]);
+      row.persons, row.adults, row.hispanic, row.units, row.occupied, float(row.margin)]);
     return csv([["KIND", "LEVEL", "STATE", "CODE", "NAME", ...sums], ...rows]);
   }
   if (view.view === "geounit") {
     const rows = view.tables.flatMap((table) => table.rows.flatMap(([label, values]) =>
-      values.map((value, number) => [view.geounit.key, table.name, label, table.columns[number], value])));
-    return csv([["GEOUNIT", "TABLE", "ROW", "COLUMN", "COUNT"], ...rows]);
+      values.map((value, number) => [view.geounit.key, table.name, label, table.columns[number], value, null, null, null])));
+    const margins = view.margins.map((one) => [view.geounit.key, "margins", one.count, one.product, one.released,
+      ...[one.margin, one.estimate, one.error].map(float)]);
+    return csv([["GEOUNIT", "TABLE", "ROW", "COLUMN", "COUNT", "MARGIN", "ESTIMATE", "STANDARD_ERROR"], ...rows, ...margins]);
   }
   return csv([["KEY", "NAME", "LEVEL", "KIND"], ...view.geounits.map((one) => [one.key, one.name, one.level, one.kind])]);
 }

@@ -16,6 +16,9 @@ export function pageOf(total, asked, each) {
   return { number, pages, from: asked ? (number - 1) * each : 0, to: asked ? number * each : total };
 }
 
+// A number as Python writes a float.
+export const float = (value) => (typeof value === "number" && Number.isInteger(value) ? `${value}.0` : value);
+
 export function csv(rows) { return rows.map((row) => row.map(quoted).join(",")).join("\n") + "\n"; }
 
 function quoted(value) {

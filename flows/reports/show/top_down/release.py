@@ -22,12 +22,16 @@ from tasks.lifecycle.manifest import release_digest
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, 8)))
 ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
+MARGIN = "count, released, margin, estimate, standard_error"
 PUBLIC_BLOCK = "(geounit[-16:-6] || geounit[-4:])"  # the 15 digits that are public, of a block's geocode
 
 
 @dataclass(frozen=True)
 class Totals:
-    """A geounit with its sums; None where the release lacks the product, or the geounit is of the other's spine."""
+    """A geounit with its sums; None where the release lacks the product, or the geounit is of the other's spine.
+
+    margin: of the persons, where the release has one.
+    """
 
     geounit: Geounit
     persons: int | None
@@ -35,6 +39,7 @@ class Totals:
     hispanic: int | None
     units: int | None
     occupied: int | None
+    margin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,18 @@ class Answer:
     margin: int
 
 
+@dataclass(frozen=True)
+class Margin:
+    """A count with its margin (None where the release gives none) and the unbiased estimate with its standard error."""
+
+    product: str
+    count: str
+    released: int
+    margin: float | None
+    estimate: float
+    error: float
+
+
 class TopDownRelease:
     """A TopDown release, open for reading, or one state of it.
 
@@ -64,7 +81,7 @@ class TopDownRelease:
         self.names: Names = {**(read_names([kept]) if kept.is_file() else {}), **names}
         self.products: tuple[str, ...] = tuple(manifest["products"])
         self.scope = scope
-        noise = next((told["noise"] for told in manifest["products"].values() if told.get("noise")), [])
+        noise: list[Any] = next((told["noise"] for told in manifest["products"].values() if told.get("noise")), [])
         self.gaussian = bool(noise) and noise[0]["law"] == "discrete Gaussian"
         self.states: list[str] = [state for state in manifest["states"] if scope.state in (None, state)]
         if not self.states:
@@ -182,9 +199,14 @@ class TopDownRelease:
                 f"LEFT JOIN (SELECT {code} AS code, {sums[product]} FROM {path} WHERE {here} GROUP BY 1) USING (code)"
             )
             columns += [f"coalesce({name}, 0) AS {name}" for name in names]
+        columns.append("NULL AS margin")
+        if name := self._margins_of(kind, "persons", level, state):
+            only = f"SELECT geounit AS code, margin FROM {self._quoted(name)} WHERE count = 'total'"
+            joins.append(f"LEFT JOIN ({only}) USING (code)")
+            columns[-1] = "margin"
         chosen = f"SELECT code FROM ({codes}) WHERE {where.format(code='code')}"
         query = f"SELECT code, {', '.join(columns)} FROM ({chosen}) {' '.join(joins)} ORDER BY {order} {part}"
-        times = 1 + len(joins)
+        times = query.count("?") // max(1, where.count("?"))
         return [
             Totals(Geounit(kind, level, state, code), *numbers)
             for code, *numbers in self._ask(query, list(given) * times)
@@ -211,6 +233,31 @@ class TopDownRelease:
             f"SELECT {ANSWER} FROM {self._quoted(name)} WHERE geounit = ? ORDER BY len(value), query", [geounit.code]
         )
         return list(map(self._answer, rows))
+
+    def margins(self, geounit: Geounit) -> list[Margin]:
+        """The margins of a geounit's counts, of a release that has them."""
+        found = []
+        for product in self.products_of(geounit.kind):
+            if name := self._margins_of(geounit.kind, product, geounit.level, geounit.state):
+                query = f"SELECT {MARGIN} FROM {self._quoted(name)} WHERE geounit = ?"
+                found += [Margin(product, *row) for row in self._ask(query, [geounit.code])]
+        return found
+
+    @property
+    def has_margins(self) -> bool:
+        """Whether the release has margins at all."""
+        return any(name.startswith("margins/") for name in self.manifest["files"])
+
+    def has_margins_of(self, kind: str, level: str, state: str) -> bool:
+        """Whether it has margins of the persons of a level."""
+        return self._margins_of(kind, "persons", level, state) is not None
+
+    def _margins_of(self, kind: str, product: str, level: str, state: str) -> str | None:
+        """The file of the margins of a level; None where the release has none."""
+        if product not in self.products_of(kind):
+            return None
+        name = f"margins/{product}/{'' if kind.startswith('spine') else kind + '/'}{level}/{state}.parquet"
+        return name if name in self.manifest["files"] else None
 
     def _measured(self, kind: str, level: str, state: str) -> str | None:
         """The file of a spine level's noisy answers; None where the release has none."""
@@ -273,6 +320,15 @@ class TopDownRelease:
         only = "max(value[1]) FILTER (len(value) = 1)"
         rows = self._ask(f"SELECT geounit, any_value(share), {only} FROM {self._quoted(name)} GROUP BY 1")
         return {geounit: (share, answer) for geounit, share, answer in rows}
+
+    def all_margins(self, like: Geounit) -> dict[str, list[Margin]]:
+        """The margins of every geounit of a level, by code."""
+        found: dict[str, list[Margin]] = {}
+        for product in self.products_of(like.kind):
+            if name := self._margins_of(like.kind, product, like.level, like.state):
+                for code, *row in self._ask(f"SELECT geounit, {MARGIN} FROM {self._quoted(name)}"):
+                    found.setdefault(code, []).append(Margin(product, *row))
+        return found
 
     def all_noise(self, kind: str, level: str) -> list[Answer]:
         """The query groups of every share of a spine level."""

@@ -17,8 +17,9 @@ from flows.reports.show.top_down.release import TopDownRelease
 from flows.reports.show.top_down.told import FoundGeounits, GeounitView, Listing, Redistricting, TopDownView
 from tasks.lifecycle.errors import Refused
 
-SUMS = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED"]
-COUNTS = ["persons", "adults", "hispanic", "units", "occupied"]
+SUMS = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED", "MARGIN_OF_PERSONS"]
+COUNTS = ["persons", "adults", "hispanic", "units", "occupied", "margin"]
+GEOUNIT_COLUMNS = ["GEOUNIT", "TABLE", "ROW", "COLUMN", "COUNT", "MARGIN", "ESTIMATE", "STANDARD_ERROR"]
 LONGEST = 200  # characters of one thing that is asked
 FEW = 8  # geounits that a refusal names
 
@@ -71,12 +72,18 @@ class TopDown:
                     for row in rows
                 ]
             case GeounitView():
-                return ["GEOUNIT", "TABLE", "ROW", "COLUMN", "COUNT"], [
-                    [view.geounit.key, table.name, label, column, value]
+                key = view.geounit.key
+                counts = [
+                    [key, table.name, label, column, value, None, None, None]
                     for table in view.tables
                     for label, values in table.rows
                     for column, value in zip(table.columns, values, strict=True)
                 ]
+                margins = [
+                    [key, "margins", one.count, one.product, one.released, one.margin, one.estimate, one.error]
+                    for one in view.margins
+                ]
+                return GEOUNIT_COLUMNS, counts + margins
             case FoundGeounits():
                 return ["KEY", "NAME", "LEVEL", "KIND"], [
                     [one.key, one.name, one.level, one.kind] for one in view.geounits

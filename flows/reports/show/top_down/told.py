@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flows.reports.show.top_down.release import Answer
+from flows.reports.show.top_down.release import Answer, Margin
 from flows.reports.show.top_down.tables import CountTable
 
 
@@ -30,6 +30,7 @@ class TotalsTold:
     hispanic: int | None
     units: int | None
     occupied: int | None
+    margin: float | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class GeounitView:
     choices: Sequence[tuple[str, str]]
     chosen: str
     answers: Sequence[Answer]
+    margins: Sequence[Margin]
     view: str = "geounit"
 
 
@@ -90,6 +92,7 @@ class Listing:
     within: GeounitTold | None
     units: bool
     persons: bool
+    margins: bool
     number: int
     pages: int
     total: int
