@@ -115,13 +115,14 @@ def files_served(folder: Path) -> Iterator[str]:
 
 # -- in a browser -----------------------------------------------------------------------------------------------------
 
+AXE_RUN = "axe.run(document, {resultTypes: ['violations'], iframes: false}).then(arguments[0])"
 AXE = Path(__file__).parent / "vendor/axe.js"
 
 
 def problems(browser: Any) -> list[str]:
     """What axe-core finds on the page, by rule and element."""
     browser.execute_script(AXE.read_text())
-    found = browser.execute_async_script("const done = arguments[0]; axe.run(document).then(done)")
+    found = browser.execute_async_script(AXE_RUN)
     return [f"{one['id']}: {node['html'][:90]}" for one in found["violations"] for node in one["nodes"]]
 
 

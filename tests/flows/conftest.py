@@ -102,7 +102,7 @@ def page(released: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A browser."""
     if not all(map(shutil.which, BROWSER)):

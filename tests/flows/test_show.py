@@ -226,6 +226,9 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert one_region(release, "county/01001") == COUNTY
     assert one_region(release, "01001") == COUNTY
     assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
+    for text in ("Iteration 1002, Alabama", "how many iteration 1002 in Alabama", "alabama 1002"):
+        assert views.find(release, text).groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
+    assert views.find(release, "nobody in Alabama").groups == []
     assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
     for text, said in (("Atlantis", "no region answers"), ("county", "several regions answer")):
         with pytest.raises(NotThere, match=said):

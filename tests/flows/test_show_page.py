@@ -45,6 +45,7 @@ MORE = (
     "compare&a=PLACE/0100500/1004&region=tract&iteration=1003",
     "find&q=alabama",
     "find&q=nobody",
+    "find&q=alabama 1002",
     "iteration/9999",
     "nothing",
 )

@@ -138,6 +138,7 @@ def about(shown: Shown, check: Check) -> dict[str, Any]:
         "checked": check.words,
         "report": REPORT in manifest["files"],
         "search": "levels" in manifest or "products" in manifest,
+        "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
         "estimated": "estimates" in manifest,
         "scope": "",

@@ -12,7 +12,25 @@ from flows.reports.show.geography import Region
 from flows.reports.show.release import Release
 from flows.reports.show.telling import NotThere
 
-FEW = 8  # that a refusal names
+FEW = 8  # that a refusal names, and that either side of a group may mean
+MOST_WORDS = 8  # of a text that means a group
+SMALL = {
+    "how",
+    "many",
+    "much",
+    "people",
+    "persons",
+    "who",
+    "are",
+    "is",
+    "live",
+    "lives",
+    "living",
+    "in",
+    "of",
+    "the",
+    "a",
+}
 Found = TypeVar("Found", Region, str)
 
 
@@ -112,6 +130,18 @@ def iterations_named(release: Release, text: str) -> list[str]:
         return []
     found = [code for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")]
     return [code for code in found if words_of(release.iterations[code].name) == wanted] or found
+
+
+def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
+    """The groups that a text means by a region and an iteration side by side, in either order."""
+    wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
+    for cut in range(1, len(wanted)):
+        for of_region, of_iteration in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):
+            codes = iterations_named(release, " ".join(of_iteration))
+            regions = regions_named(release, " ".join(of_region)) if codes else []
+            if regions:
+                return [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
+    return []
 
 
 def words_of(text: str) -> list[str]:

@@ -145,6 +145,7 @@ def table(view: View) -> Table:
             return ["KIND", "CODE", "NAME", "WITHIN"], [
                 *([region.kind, region.id, region.name, region.within] for region in view.regions),
                 *(["iteration", one.code, one.name, one.level] for one in view.iterations),
+                *(["group", key, name, ""] for key, name in view.groups),
             ]
 
 

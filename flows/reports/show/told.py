@@ -259,7 +259,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found."""
+    """What a search found; groups, as (key, name), where neither a region nor an iteration answers."""
 
     title: str
     reading: str
@@ -268,6 +268,7 @@ class Found:
     regions_total: int
     iterations: Sequence[IterationTold]
     iterations_total: int
+    groups: Sequence[tuple[str, str]]
     named: bool
     view: str = "find"
 

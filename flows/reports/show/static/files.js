@@ -15,7 +15,8 @@ function table(view, shapes) {
   }
   return [["KIND", "CODE", "NAME", "WITHIN"],
     ...view.regions.map((one) => [one.kind, one.id, one.name, one.within]),
-    ...view.iterations.map((one) => ["iteration", one.code, one.name, one.level])];
+    ...view.iterations.map((one) => ["iteration", one.code, one.name, one.level]),
+    ...view.groups.map(([key, name]) => ["group", key, name, ""])];
 }
 
 function overview(view, shapes) {

@@ -35,10 +35,6 @@ async function geounit(release, key, table) {
   if (table && !offered.includes(table)) throw new NotThere(`'${table}' is not a table of this geounit; it has ${offered.join(", ")}`);
   const tables = [], margins = await marginsOf(release, row);
   for (const product of products) tables.push(...(product === "units" ? [housing(release, row)] : await personTables(release, row)));
-  const inside = levelsInside(release, row).map((level) => {
-    const number = within(release, row.KIND, level, row.STATE, row.CODE).length;
-    return [titleOf(release, level, true), number, `listing/${row.KIND}/${level}/${row.STATE}&in=${row.CODE}`];
-  });
   return {
     view: "geounit",
     title: nameOf(release, row),
@@ -48,7 +44,7 @@ async function geounit(release, key, table) {
     totals: { ...totals(release, row), margin: margins.find((one) => one.count === "total")?.margin ?? null },
     above: above(release, row).map((one) => told(release, one)),
     same: sameBlock(release, row).map((one) => told(release, one)),
-    inside: [...inside, ...beside(release, row)],
+    inside: insideOf(release, row).filter(([, lists]) => lists.length),
     tables: tables.filter((one) => one.name === table || (!table && one.name !== "races")),
     choices: offered.map((name) => [name, release.words.tables[name]]),
     chosen: table,
@@ -198,14 +194,18 @@ function levelsInside(release, row) {
   return levels.slice(levels.indexOf(row.LEVEL) + 1);
 }
 
-function beside(release, row) {
-  if (row.STATE === US) return [["states", release.told.states.length, "overview"]];
-  if (row.KIND !== "tabulation" || row.LEVEL !== "State") return [];
-  return Object.entries(release.told.kinds).filter(([kind]) => kind !== "tabulation").flatMap(([kind, levels]) => levels.flatMap((level) => {
-    const some = release.byLevel.get(`${kind}/${level}/${row.STATE}`);
-    const spine = kind.startsWith("spine_") ? ` on the spine of ${kind.slice(6)}` : "";
-    return some ? [[titleOf(release, level, true) + spine, some.length, `listing/${kind}/${level}/${row.STATE}`]] : [];
-  }));
+function insideOf(release, row) {
+  if (row.STATE === US) return [["In it", [["states", release.told.states.length, "overview"]]]];
+  const told = (kind, level, prefix = "") => [titleOf(release, level, true), within(release, kind, level, row.STATE, prefix).length,
+    `listing/${kind}/${level}/${row.STATE}${prefix ? `&in=${prefix}` : ""}`];
+  const found = [["In it", levelsInside(release, row).map((level) => told(row.KIND, level, row.CODE))]];
+  if (row.KIND !== "tabulation" || row.LEVEL !== "State") return found;
+  const { entities = [], ...spines } = release.told.kinds;
+  found.push(["Off the spine", entities.filter((level) => release.byLevel.has(`entities/${level}/${row.STATE}`)).map((level) => told("entities", level))]);
+  for (const [kind, levels] of Object.entries(spines)) {
+    if (kind.startsWith("spine_")) found.push([`On the spine of ${kind.slice(6)}`, levels.map((level) => told(kind, level))]);
+  }
+  return found;
 }
 
 function sameBlock(release, row) {

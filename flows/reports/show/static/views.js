@@ -1,6 +1,6 @@
 // The views of a static copy: views.py once more, over data.js. A test holds the two pages against each other.
 import { keyOf, marginOfCells } from "./data.js";
-import { iterationsNamed, matches, regionsNamed, words } from "./finding.js";
+import { groupsNamed, iterationsNamed, matches, regionsNamed, words } from "./finding.js";
 import { comma, NotThere, order, pageAsked, pageOf } from "./words.js";
 
 const LAST_AGE = 115;
@@ -156,6 +156,7 @@ async function compare(release, asked) {
 
 function find(release, query) {
   const regions = regionsNamed(release, query), iterations = iterationsNamed(release, query);
+  const groups = regions.length || iterations.length ? [] : groupsNamed(release, query);
   return {
     view: "find",
     title: query ? `“${query}”` : "Find",
@@ -165,6 +166,7 @@ function find(release, query) {
     regions_total: regions.length,
     iterations: iterations.slice(0, release.words.found).map((code) => iterationTold(release, known(release, code))),
     iterations_total: iterations.length,
+    groups: groups.map(([region, code]) => [`${keyOf(region)}/${code}`, `${release.iterations.get(code).name}, ${release.name(region)}`]),
     named: release.names.size > 0,
   };
 }

@@ -62,7 +62,10 @@ class Redistricting:
 
 @dataclass(frozen=True)
 class GeounitView:
-    """A geounit: its tables, what it lies in and what lies in it. inside: (words, number, address)."""
+    """A geounit: its tables, what it lies in and what lies in it.
+
+    inside: headings with lists (words, number, address).
+    """
 
     title: str
     reading: str
@@ -71,7 +74,7 @@ class GeounitView:
     totals: TotalsTold
     above: Sequence[GeounitTold]
     same: Sequence[GeounitTold]
-    inside: Sequence[tuple[str, int, str]]
+    inside: Sequence[tuple[str, Sequence[tuple[str, int, str]]]]
     tables: Sequence[CountTable]
     choices: Sequence[tuple[str, str]]
     chosen: str

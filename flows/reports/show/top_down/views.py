@@ -41,8 +41,8 @@ WITH_MARGINS = (
 READING = {
     "overview": "Counts add up exactly from blocks to the nation, because estimation makes them; that says nothing of "
     "how near they are to the truth, and small counts are too high on average, since none can be negative.",
-    "geounit": "Everything here but what is declared was estimated from noisy answers: read counts of a few persons as "
-    "about that many, and add up blocks before you rely on them.",
+    "geounit": "All but what is declared was estimated from noisy answers: a count of a few persons tells little, and "
+    "blocks tell something only when many are added up.",
     "find": "A geounit that is listed is in the release.",
 }
 SORTS = {"": "coalesce(persons, units) DESC, code", "code": "code"}
@@ -103,10 +103,6 @@ def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitVie
         if one.name == table or (not table and one.name != "races")
     ]
     totals, margins = release.totals(of), release.margins(of)
-    inside = []
-    for level in release.levels_inside(of):
-        number = release.number(of.kind, level, of.state, of.code)
-        inside.append((title_of(level, several=True), number, f"listing/{of.kind}/{level}/{of.state}&in={of.code}"))
     return GeounitView(
         title=release.name(of),
         reading=reading(release, "geounit"),
@@ -115,7 +111,7 @@ def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitVie
         totals=_totals(release, totals),
         above=[_told(release, one) for one in release.above(of)],
         same=[_told(release, one) for one in release.on_spine(of)],
-        inside=[*inside, *_beside(release, of)],
+        inside=[(heading, lists) for heading, lists in _inside(release, of) if lists],
         tables=tables,
         choices=[(name, NAMES[name]) for name in offered],
         chosen=table,
@@ -124,23 +120,23 @@ def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitVie
     )
 
 
-def _beside(release: TopDownRelease, of: Geounit) -> list[tuple[str, int, str]]:
-    """The off-spine entities and spine geounits of a state, or of the nation its states."""
+def _inside(release: TopDownRelease, of: Geounit) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
+    """The lists of what lies in a geounit under their headings; of a state also its entities and both spines."""
+
+    def told(kind: str, level: str, within: str = "") -> tuple[str, int, str]:
+        address = f"listing/{kind}/{level}/{of.state}" + (f"&in={within}" if within else "")
+        return title_of(level, several=True), release.number(kind, level, of.state, within), address
+
     if of.nation:
-        return [("states", len(release.states), "overview")]
-    if (of.kind, of.level) != ("tabulation", "State"):
-        return []
-    found = [
-        (title_of(family, several=True), release.number("entities", family, of.state), f"entities/{family}")
-        for family in release.levels("entities")
-        if release.is_listed("entities", family, of.state)
-    ]
-    for product in release.products:
-        kind = f"spine_{product}"
-        for level in release.levels(kind):
-            words = f"{title_of(level, several=True)} on the spine of {product}"
-            found.append((words, release.number(kind, level, of.state), f"{kind}/{level}"))
-    return [(words, number, f"listing/{path}/{of.state}") for words, number, path in found]
+        yield "In it", [("states", len(release.states), "overview")]
+        return
+    yield "In it", [told(of.kind, level, of.code) for level in release.levels_inside(of)]
+    if (of.kind, of.level) == ("tabulation", "State"):
+        families = [one for one in release.levels("entities") if release.is_listed("entities", one, of.state)]
+        yield "Off the spine", [told("entities", family) for family in families]
+        for product in release.products:
+            kind = f"spine_{product}"
+            yield f"On the spine of {product}", [told(kind, level) for level in release.levels(kind)]
 
 
 def listing(
