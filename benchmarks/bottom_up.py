@@ -54,13 +54,13 @@ def main() -> None:
         das = [str(Path(sys.executable).with_name("das")), "bottom-up", "run", str(table), str(folder / DOMAIN)]
         options = ["--epsilon", "1/2", "--calibrate", str(folder / TOTALS), "--workers", str(arguments.workers)]
         with (folder / "told.json").open("w") as told:
-            found = measure([*das, f"{scratch}/out", *options, "--state", f"{scratch}/state", "--json"], stdout=told)
-        if found["returncode"]:
-            raise SystemExit(f"das bottom-up run ended with {found['returncode']}")
+            measured = measure([*das, f"{scratch}/out", *options, "--state", f"{scratch}/state", "--json"], stdout=told)
+        if measured["returncode"]:
+            raise SystemExit(f"das bottom-up run ended with {measured['returncode']}")
         said = json.loads((folder / "told.json").read_text())
         print(
             f"{arguments.rows:,} rows ({table.stat().st_size / 2**20:.0f} MiB), {said['cells']:,} cells, "
-            f"{found['seconds']:.1f} s, {found['peak_bytes'] / 2**30:.2f} GiB, {arguments.workers} workers"
+            f"{measured['seconds']:.1f} s, {measured['peak_bytes'] / 2**30:.2f} GiB, {arguments.workers} workers"
         )
 
 

@@ -28,7 +28,7 @@ from tasks.detailed_dhca.accuracy.measure import measure_accuracy
 from tasks.detailed_dhca.accuracy.report import make_report
 from tasks.detailed_dhca.domain import DETAILS, WIDTHS, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.workers import Workers
 
 BUDGETS: dict[Definition, tuple[str, ...]] = {"zcdp": ("2.134", ".159", ".008"), "puredp": ("7.487", "2.338", ".5338")}
@@ -48,10 +48,10 @@ def tell_laws() -> None:
         for budget in budgets:
             told = []
             for cells in CELLS:
-                of = answers(definition, budget, cells)
-                found = make_estimator(of, None, None)
-                margin = margin_of_error(of.stage_2, cells)
-                told.append(f"{of.deviations[1]:.3f} -> {found.deviation:.3f} ({margin} -> {found.margin})")
+                answered = answers(definition, budget, cells)
+                plain = make_estimator(answered, None, None)
+                margin = margin_of_error(answered.stage_2, cells)
+                told.append(f"{answered.deviations[1]:.3f} -> {plain.deviation:.3f} ({margin} -> {plain.margin})")
             print(f"{definition:7}{budget:>7}  " + "  ".join(told))
 
 
@@ -60,16 +60,16 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
     print(f"\n{definition} {budget}, {cells} cells: gamma, weight, deviations; at full weight, near a threshold: the")
     print("worst error by the count's, and how often the far margin covers")
     for gamma in (".1", ".2", ".3", ".5", ".7", ".9"):
-        of = answers(definition, budget, cells, gamma)
-        found, full = make_estimator(of, 0, None), pool(of)
-        laws = size_laws(correct(of, ridge=1e-11), 1, margin=full.margin)
-        worst = max(one.deviation for one in likely(laws)) / of.deviations[1]
-        covered = next(one.covered for one in laws if one.size == 0)
-        deviations = f"{of.deviations[1]:.1f} -> {found.deviation:.1f}"
-        print(f"{gamma:>4} {found.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")
+        answered = answers(definition, budget, cells, gamma)
+        plain, full = make_estimator(answered, 0, None), pool(answered)
+        laws = size_laws(correct(answered, ridge=1e-11), 1, margin=full.margin)
+        worst = max(law.deviation for law in likely(laws)) / answered.deviations[1]
+        covered = next(law.covered for law in laws if law.size == 0)
+        deviations = f"{answered.deviations[1]:.1f} -> {plain.deviation:.1f}"
+        print(f"{gamma:>4} {plain.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")
 
 
-def simulate(params: str, data: str, runs: int, region: Region) -> pd.DataFrame:
+def simulate(params: str, data: str, runs: int, region: Jurisdiction) -> pd.DataFrame:
     """The gains of T1 over some runs: mean and standard error over them, beside the law."""
     with tempfile.TemporaryDirectory() as folder:
         run = DetailedRun(Path(folder) / "run")
@@ -78,9 +78,9 @@ def simulate(params: str, data: str, runs: int, region: Region) -> pd.DataFrame:
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):
                 out = Path(folder) / f"out/{number}"
-                found = measure_accuracy(run, Workers(client), params, data, region, out, runs=1, estimates=True)
-                assert found is not None, "the region has no block"
-                gains = make_report(found).gains()
+                measured = measure_accuracy(run, Workers(client), params, data, region, out, runs=1, estimates=True)
+                assert measured is not None, "the region has no block"
+                gains = make_report(measured).gains()
                 told.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))
         return summary(run, pd.concat(told))
 
@@ -90,7 +90,10 @@ def summary(run: DetailedRun, told: pd.DataFrame) -> pd.DataFrame:
     for key, part in told.groupby(["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD"], sort=False):
         region_type, iteration_level, workload = key
         number = part["COUNTS_ESTIMATE"]
-        rmse = {of: np.sqrt((part[f"RMSE_{of}"] ** 2 * number).sum() / number.sum()) for of in ("COUNT", "ESTIMATE")}
+        rmse = {
+            column: np.sqrt((part[f"RMSE_{column}"] ** 2 * number).sum() / number.sum())
+            for column in ("COUNT", "ESTIMATE")
+        }
         rows.append(
             {
                 "level": f"({region_type}, {iteration_level})",
@@ -113,8 +116,8 @@ def reduction(run: DetailedRun, level: Level, workload: str) -> float:
     if workload not in names:
         return 0.0
     queries, cells = load_queries(run, level), int(WIDTHS[DETAILS.index(names[workload])])
-    of = Answers(queries.law("stage_1"), queries.law("stage_2"), cells)
-    return 100 * (1 - make_estimator(of, None, None).deviation / of.deviations[1])
+    answers_of_level = Answers(queries.law("stage_1"), queries.law("stage_2"), cells)
+    return 100 * (1 - make_estimator(answers_of_level, None, None).deviation / answers_of_level.deviations[1])
 
 
 def main() -> None:

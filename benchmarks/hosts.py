@@ -71,10 +71,10 @@ def summed(pieces: list[dict[str, Any]]) -> dict[str, Any]:
 
 def digest(folder: Path) -> str:
     """One digest of all names and bytes below a folder."""
-    found = sha256()
+    whole = sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        found.update(str(path.relative_to(folder)).encode() + sha256(path.read_bytes()).digest())
-    return found.hexdigest()
+        whole.update(str(path.relative_to(folder)).encode() + sha256(path.read_bytes()).digest())
+    return whole.hexdigest()
 
 
 def main() -> None:

@@ -89,15 +89,15 @@ def fit(points: list[dict]) -> dict[str, float]:
     matrix = np.array([[1.0, *(point[name] for name in names)] for point in points]) / scale
     seconds = np.array([point["seconds"] for point in points])
     weights = 1 / seconds
-    found, _ = nnls(matrix * weights[:, None], seconds * weights)
-    fitted = matrix @ found
+    coefficients, _ = nnls(matrix * weights[:, None], seconds * weights)
+    fitted = matrix @ coefficients
     for point, modelled in zip(points, fitted, strict=True):
         point["modelled_seconds"] = float(modelled)
     return {
-        "fixed_seconds": found[0],
-        "seconds_per_million_persons": found[1],
-        "seconds_per_million_groups": found[2],
-        "seconds_per_million_rows": found[3],
+        "fixed_seconds": coefficients[0],
+        "seconds_per_million_persons": coefficients[1],
+        "seconds_per_million_groups": coefficients[2],
+        "seconds_per_million_rows": coefficients[3],
         "largest_relative_error": float(np.abs(fitted / seconds - 1).max()),
     }
 

@@ -143,26 +143,26 @@ def measure(release: Path, answers: int) -> dict[str, object]:
     server = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+/", line := server.stderr.readline())):
+        while not (url := re.search(r"http://127\.0\.0\.1:\d+/", line := server.stderr.readline())):
             if not line:
                 raise SystemExit("das show ended")
         announced = time.perf_counter() - start
         process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
         begun = sum(process.cpu_times()[:2])
         start = time.perf_counter()
-        ask(found[0])
+        ask(url[0])
         first = time.perf_counter() - start
         for kind, address in addresses(release, answers):
             before, used = time.perf_counter(), sum(process.cpu_times()[:2])
-            ask(found[0] + address)
+            ask(url[0] + address)
             seconds.setdefault(kind, []).append(time.perf_counter() - before)
             busy.append(sum(process.cpu_times()[:2]) - used)
             most = max(most, process.memory_full_info().uss)
     finally:
         server.terminate()
         server.wait()
-    flat = [one for of in seconds.values() for one in of]
-    told = {kind: [round(1000 * median(of)), round(1000 * max(of))] for kind, of in seconds.items()}
+    flat = [time_of_one for times in seconds.values() for time_of_one in times]
+    told = {kind: [round(1000 * median(times)), round(1000 * max(times))] for kind, times in seconds.items()}
     return {
         "groups": sum(pq.read_metadata(path).num_rows for path in (release / "parquet/t1").glob("*.parquet")),
         "until the page is announced, s": round(announced, 2),
@@ -197,10 +197,10 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
         return f"{row['REGION_TYPE']}/{row['REGION_ID']}/{row['ITERATION_CODE']}"
 
     for _ in range(answers // 5):
-        one, other = group(), group()
-        kind, region, code = one.split("/")
-        yield "group", f"?view=group/{one}"
-        yield "compare", f"?view=compare&a={one}&b={other}"
+        first, second = group(), group()
+        kind, region, code = first.split("/")
+        yield "group", f"?view=group/{first}"
+        yield "compare", f"?view=compare&a={first}&b={second}"
         yield "region", f"?view=region/{kind}/{region}"
         yield "iteration", f"?view=iteration/{code}"
         yield "find", f"?view=find&q={draw.choice([region, code, 'rhode island', 'county'])}".replace(" ", "+")

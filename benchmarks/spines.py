@@ -84,14 +84,14 @@ def timed(name: str, source: Path, workers: int) -> None:
         das = Path(sys.executable).with_name("das")
         command = [str(das), "spine", str(source), f"{folder}/spine", "--workers", str(workers), "--json"]
         with open(f"{folder}/summary.json", "w") as summary:
-            found = measure(command, stdout=summary)
-        if found["returncode"]:
-            raise SystemExit(f"{name}: das spine ended with {found['returncode']}")
+            measured = measure(command, stdout=summary)
+        if measured["returncode"]:
+            raise SystemExit(f"{name}: das spine ended with {measured['returncode']}")
         said = json.loads(Path(folder, "summary.json").read_text())
         written = sum(f.stat().st_size for f in Path(folder, "spine").rglob("*") if f.is_file())
     print(
         f"{name}: {said['blocks']:,} blocks, {said['geounits']['optimized']['Block_Group']:,} optimized block groups, "
-        f"{found['seconds']:.1f} s, {found['peak_bytes'] / 2**30:.2f} GiB, {written / 2**20:.0f} MiB written, "
+        f"{measured['seconds']:.1f} s, {measured['peak_bytes'] / 2**30:.2f} GiB, {written / 2**20:.0f} MiB written, "
         f"{workers} workers"
     )
 

@@ -46,7 +46,7 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.geography import GRF_FILE, NOWHERE
 from tasks.inputs.parameters import read_parameters
@@ -113,7 +113,7 @@ def volume(folder: Path, pattern: str) -> int:
 
 
 def measure_run(
-    run: DetailedRun, workers: Workers, params: str, data: str, region: Region, out: Path, *, estimates: bool
+    run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, out: Path, *, estimates: bool
 ) -> dict:
     """Seconds of each stage, and the volumes that the bounds need."""
     seconds = {"validate": timed(lambda: validate(run, workers, params, data, region))}

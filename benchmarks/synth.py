@@ -39,10 +39,10 @@ def command(work: Path, *words: str) -> dict[str, object]:
     """Run `das synth WORDS OUT`, measure it, and leave nothing behind."""
     out = work / "out"
     words = tuple(word.replace("OUT", str(out)) for word in words)
-    found = measure(
+    measured = measure(
         [str(Path(sys.executable).parent / "das"), "synth", *words, "--json"], stdout=(work / "made").open("w")
     )
-    if found["returncode"]:
+    if measured["returncode"]:
         raise SystemExit(f"das synth {' '.join(words)} failed")
     persons = json.loads((work / "made").read_text())["persons"]
     size = sum(path.stat().st_size for path in (out / "data").iterdir())
@@ -50,9 +50,9 @@ def command(work: Path, *words: str) -> dict[str, object]:
     return {
         "command": "das synth " + " ".join(words),
         "persons": persons,
-        "seconds": round(found["seconds"], 2),
-        "persons_per_second": round(persons / found["seconds"]),
-        "peak_mebibytes": round(found["peak_bytes"] / 2**20),
+        "seconds": round(measured["seconds"], 2),
+        "persons_per_second": round(persons / measured["seconds"]),
+        "peak_mebibytes": round(measured["peak_bytes"] / 2**20),
         "bytes": size,
     }
 

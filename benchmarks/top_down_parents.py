@@ -45,7 +45,7 @@ def rhode_island(seed: int = 1) -> State:
     number = {name: table[name].astype(int).to_numpy() for name in ("STATE", "COUNTY", "TRACT", "BLOCK", "POP")}
     code = geocode16(number["STATE"], number["COUNTY"], number["TRACT"], number["BLOCK"])
     tract = np.unique(code // 10**5, return_inverse=True)[1]
-    of, cell, quarters = populate(number["POP"], tract, seed)
+    row, cell, quarters = populate(number["POP"], tract, seed)
     codes = {
         name: table[column].fillna(none).astype(int).to_numpy()
         for name, column, none in (
@@ -63,8 +63,8 @@ def rhode_island(seed: int = 1) -> State:
     spine = bypass(spine, settings).without_root()
     position = np.full(len(code), -1)
     position[np.flatnonzero(universe)[spine.order]] = np.arange(len(geography))
-    ones = np.ones(len(of), np.int64)
-    persons = from_entries(TrueHistograms, 4, 0, position[of], cell, ones, len(geography))
+    ones = np.ones(len(row), np.int64)
+    persons = from_entries(TrueHistograms, 4, 0, position[row], cell, ones, len(geography))
     return State(spine, persons, quarters[universe][spine.order])
 
 
@@ -82,16 +82,16 @@ def estimated(plan: Plan, persons: TrueHistograms) -> list[tuple[int, Division]]
     _, solves = everything(plan, measure)
     descend._solve = real
     for level, name in enumerate(plan.spine.levels):
-        found = [solve for solve in solves if solve.level == level]
-        if found:
-            iterations = [solve.iterations for solve in found]
-            seconds = sum(s.least_squares_seconds for s in found), sum(s.rounding_seconds for s in found)
-            children, cells = max(s.children for s in found), max(s.cells for s in found)
+        chosen = [solve for solve in solves if solve.level == level]
+        if chosen:
+            iterations = [solve.iterations for solve in chosen]
+            seconds = sum(s.least_squares_seconds for s in chosen), sum(s.rounding_seconds for s in chosen)
+            children, cells = max(s.children for s in chosen), max(s.cells for s in chosen)
             print(
-                f"{name:12} {len(found):6,} parents, up to {children:,} children and {cells:,} cells: "
+                f"{name:12} {len(chosen):6,} parents, up to {children:,} children and {cells:,} cells: "
                 f"least squares {seconds[0]:.2f} s, rounding {seconds[1]:.2f} s, "
                 f"iterations {np.median(iterations):.0f} (most {max(iterations)}), "
-                f"violation {max(s.violation for s in found):.0e}, failed {sum(s.failed for s in found)}"
+                f"violation {max(s.violation for s in chosen):.0e}, failed {sum(s.failed for s in chosen)}"
             )
     return kept
 
@@ -184,9 +184,9 @@ def large() -> None:
     starts = (tracts[:1], tracts[:1], tracts)
     county = Spine(("State", "County", "Tract"), tracts, starts, starts, 1)
     county = county.with_shares({level: alloc.levels[level] for level in county.levels})
-    found = state(county, np.full(1000, 3900), tracts, 1)
-    declared = invariants(county, found.quarters, {STATE: found.total()}, np.full(1000, STATE))
-    estimated(Plan(PERSONS, county, alloc, declared), found.persons)
+    truth = state(county, np.full(1000, 3900), tracts, 1)
+    declared = invariants(county, truth.quarters, {STATE: truth.total()}, np.full(1000, STATE))
+    estimated(Plan(PERSONS, county, alloc, declared), truth.persons)
 
 
 def main() -> None:

@@ -109,7 +109,7 @@ def tls_cluster(folder: Path, preload: Path, hosts: Sequence[Host] = LOOPBACK) -
     write_certificates(folder, [host.address for host in hosts])
     files = {name: str(folder / f"{name}.pem") for name in ("ca", "cert", "key")}
     tls = ["--tls-ca-file", files["ca"], "--tls-cert", files["cert"], "--tls-key", files["key"]]
-    found, log, note = folder / "scheduler.json", folder / "log", folder / "note"
+    scheduler_file, log, note = folder / "scheduler.json", folder / "log", folder / "note"
     note.touch()
     with ExitStack() as stack:
         output = stack.enter_context(open(log, "wb"))
@@ -117,7 +117,7 @@ def tls_cluster(folder: Path, preload: Path, hosts: Sequence[Host] = LOOPBACK) -
         def start(host: Host, *words: str) -> subprocess.Popen[bytes]:
             command = [*host.enter, sys.executable, "-m", "dask", *words, "--host", host.address, *tls]
             process = subprocess.Popen(
-                [*command, "--no-dashboard", "--scheduler-file", str(found)],
+                [*command, "--no-dashboard", "--scheduler-file", str(scheduler_file)],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=os.environ | WORKER_ENVIRONMENT | {PRELOAD_FILE: str(note)},
@@ -133,7 +133,7 @@ def tls_cluster(folder: Path, preload: Path, hosts: Sequence[Host] = LOOPBACK) -
             )
             for place, host in enumerate(hosts)
         )
-        while not (address := _address(found)):
+        while not (address := _address(scheduler_file)):
             if scheduler.poll() is not None:
                 raise RuntimeError(log.read_text())
             time.sleep(0.05)

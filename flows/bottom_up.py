@@ -6,25 +6,31 @@ tabulate -> budget check -> measure -> calibrate -> release -> commit
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
 
 from flows.execution.bottom_up_settings import BottomUpSettings
-from flows.execution.run import Run, carry_out, stages_at_once
-from tasks.bottom_up.measure import PLAN, calibrate_counts, check_budget, measure
+from flows.execution.run import Run, carry_out, flow_options
+from tasks.bottom_up.measure import PLAN, calibrate_counts, check_budget, foresee_budget, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.files import save_object
 
 
-@flow(name="bottom-up", task_runner=stages_at_once(1), persist_result=False)
-def bottom_up(settings: BottomUpSettings) -> str | None:
+@flow(name=BottomUpSettings.SYSTEM, **flow_options(1))
+def bottom_up(settings: BottomUpSettings) -> Any:
     """Release a noisy histogram and its margins; returns the release's path.
 
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, _stages)
+    return carry_out(settings, _stages, _check)
+
+
+def _check(settings: BottomUpSettings) -> None:
+    """Refuse a plan, a table that is not there and an account with which a run could not end."""
+    foresee_budget(settings.directory, settings.plan(), settings.table, settings.charging)
 
 
 def _stages(run: Run[BottomUpSettings]) -> Path:
@@ -33,7 +39,7 @@ def _stages(run: Run[BottomUpSettings]) -> Path:
     plan = settings.plan()
     save_object(run.directory / PLAN, plan)
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
-    run.do("budget check", check_budget, charging=settings.charging)
+    run.submit_gate(check_budget, charging=settings.charging).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_release, workers=workers, staged=run.staged)

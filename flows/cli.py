@@ -16,6 +16,7 @@ from flows.commands.bottom_up.curve import curve
 from flows.commands.bottom_up.example import example
 from flows.commands.bottom_up.noise import noise
 from flows.commands.bottom_up.run import run as run_bottom_up
+from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
 from flows.commands.ledger.open import open_account
@@ -28,6 +29,7 @@ from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
+from flows.commands.tda.estimate import estimate as estimate_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
 from flows.commands.tda.truth import truth as truth_tda
@@ -56,13 +58,13 @@ OF_A_PATH = (  # errors that say of a path that was given that it cannot be what
 
 app = typer.Typer(
     name="das",
-    help="Disclosure avoidance for census tables: SafeTab-P, the TopDown spine and their privacy analyses.",
+    help="Disclosure avoidance for census tables: SafeTab-P, the TopDown Algorithm, and their privacy analyses.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (demo, validate, run, show, truth, accuracy, synth, spine, compare, tune):
+for _command in (demo, validate, run, show, check, truth, accuracy, synth, spine, compare, tune):
     app.command()(with_local_paths(_command))
 
 
@@ -78,7 +80,7 @@ _group("ledger", "Open budget accounts and show what was charged to them.", open
 _group("runs", "List and discard the confidential directories of runs.", list=list_runs, discard=discard)
 _group(
     "attribute-loss",
-    "Per-attribute privacy semantics: the loss of a change of some attributes of one person.",
+    "Per-attribute privacy semantics: the loss when some attributes of one person change.",
     s_dhc=s_dhc,
     dhc_a=dhc_a,
 )
@@ -88,6 +90,7 @@ _group(
     validate=validate_tda,
     run=run_tda,
     truth=truth_tda,
+    estimate=estimate_tda,
     accuracy=accuracy_tda,
     synth=synth_tda,
 )

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.expected_work import expected_work
 from flows.execution.progress import expect
-from flows.execution.run import Future, Run, carry_out, stages_at_once
+from flows.execution.run import Future, Run, carry_out, flow_options
 from tasks.detailed_dhca.budget_check import check_budget, foresee_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.estimate_tables import make_estimators
@@ -27,24 +28,30 @@ from tasks.detailed_dhca.run import Validated
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import validate
+from tasks.detailed_dhca.validation import check_public, validate
 from tasks.spine.branch import build_spine
 
 LEVELS_AT_ONCE = 4  # their stages; the Dask workers behind them are the limit
 
 
-@flow(name="detailed-dhca", task_runner=stages_at_once(LEVELS_AT_ONCE), persist_result=False)
-def detailed_dhca(settings: DetailedDhcaSettings) -> str | None:
+@flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(LEVELS_AT_ONCE))
+def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
     """Run SafeTab-P over one region and release its tables; returns the release's path, None for a skipped region.
 
     A region that has no block or that config.json switches off is skipped and charges nothing. Retried or started again
     under the same run id, the flow takes up its own run: the same noise, one charge, one release.
     """
-    released = carry_out(settings, _stages)
-    if released is None:
-        skipped = "%s has no block, or config.json switches it off: skipped, nothing charged"
-        get_run_logger().warning(skipped, settings.region)
-    return released
+    region = settings.region.upper()
+    return carry_out(settings, _stages, _check, f"{region} has no block, or config.json switches it off")
+
+
+def _check(settings: DetailedDhcaSettings) -> None:
+    """Refuse parameters, paths and an account with which a run could not end."""
+    run, inputs = settings.directory, (settings.params, settings.data, settings.region)
+    check_public(run, *inputs)
+    foresee_budget(run, *inputs, settings.charging)
+    if settings.coterminous_list:
+        _ = settings.shaping_options  # reads it
 
 
 def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
@@ -55,9 +62,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     equating = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
     expect(partial(expected_work, settings.directory, region, settings.spine, settings.estimates))
 
-    foreseen = run.submit("account", foresee_budget, **inputs, charging=charging)
-    validated = run.submit("validate", validate, foreseen, workers=workers, **inputs)
-    foreseen.result()
+    validated = run.submit("validate", validate, workers=workers, **inputs)
     checked: Validated | None = validated.result()
     if checked is None:
         return None
@@ -75,7 +80,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     ready = [counted, sets]
     if settings.estimates:  # public, and what could fail in them fails before anything is spent
         ready.append(run.submit("estimate tables", make_estimators, validated, workers=workers, region=region))
-    gate = run.submit("budget check", check_budget, *ready, region=region, charging=charging, options=options)
+    gate = run.submit_gate(check_budget, *ready, region=region, charging=charging, options=options)
     configuration = settings.directory.parameters.configuration
     built = _submit_spine(run, configuration.states(region)) if settings.spine else None
     measured: list[Future] = []

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
+from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.cluster import ClusterSettings, open_cluster_if
-from flows.execution.run import stages_at_once
 from flows.execution.settings import Location, state_home
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
 from tasks.spine.finish import Each, finish
@@ -77,7 +77,10 @@ def join(prepared: Prepared, states: Sequence[State], each: Each) -> SpineSummar
     return finish(prepared, states, each)
 
 
-@flow(name="geographic-spine", task_runner=stages_at_once(1), persist_result=False)
+one_at_a_time: dict[str, Any] = {"task_runner": ThreadPoolTaskRunner(max_workers=1)}
+
+
+@flow(name="geographic-spine", **one_at_a_time, persist_result=False)
 def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> dict[str, Any]:
     """Optimize the spine of a block table; states go to Dask workers where a cluster is given.
 

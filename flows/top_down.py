@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
 
 from flows.execution.expected_work import expected_top_down
 from flows.execution.progress import expect
-from flows.execution.run import Run, carry_out, stages_at_once
+from flows.execution.run import Run, carry_out, flow_options
 from flows.execution.top_down_settings import TopDownSettings
 from tasks.top_down.budget_check import check_budget
 from tasks.top_down.estimate import estimate
@@ -22,17 +23,22 @@ from tasks.top_down.histograms import sum_histograms
 from tasks.top_down.measurements import write_measurements
 from tasks.top_down.release import stage_release
 from tasks.top_down.run import Validated
-from tasks.top_down.validation import validate
+from tasks.top_down.validation import check_public, validate
 
 
-@flow(name="top-down", task_runner=stages_at_once(2), persist_result=False)
-def top_down(settings: TopDownSettings) -> str | None:
+@flow(name=TopDownSettings.SYSTEM, **flow_options(2))
+def top_down(settings: TopDownSettings) -> Any:
     """Run the TopDown Algorithm over one region; returns the path of its release.
 
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, _stages)
+    return carry_out(settings, _stages, _check)
+
+
+def _check(settings: TopDownSettings) -> None:
+    """Refuse a design, paths and an account with which a run could not end."""
+    check_public(settings.directory, settings.tables, settings.design(), settings.charging)
 
 
 def _stages(run: Run[TopDownSettings]) -> Path:
@@ -51,7 +57,7 @@ def _stages(run: Run[TopDownSettings]) -> Path:
     )
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
-    run.do("budget check", check_budget, workers=workers, charging=settings.charging)
+    run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)
     for future in (measured, estimated):

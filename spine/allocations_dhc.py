@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 from spine.allocations import Allocation
-from spine.settings import Region
+from spine.settings import Jurisdiction
 
 _LEVELS = ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block")
 
 # Classes DecompTestStrategyDHC{P,H}[_PR]_20220922_exp_iteration_23_1 of the programs' {dhcp,dhch}_strategies.py:
 # rho of each query group in each geolevel (Puerto Rico has no US level), in units of 1/10000. These add up to the
 # published totals 4.96 and 7.70; the fractions of budget in the person configs are not used by the programs.
-_TABLES: dict[tuple[str, Region], str] = {
+_TABLES: dict[tuple[str, Jurisdiction], str] = {
     ("dhc-persons", "us"): """
  73  999  310  478  478  868 430 11 age_18_64_116*relgq_4_groups
  73  999  310  478  478  868 430 11 age_18_64_116*sex
@@ -64,7 +64,7 @@ _TABLES: dict[tuple[str, Region], str] = {
 }
 
 
-def allocation(product: str, region: Region) -> Allocation:
+def allocation(product: str, region: Jurisdiction) -> Allocation:
     """Return the allocation of `dhc-persons` or `dhc-units`, US or Puerto Rico."""
     rows = [line.split() for line in _TABLES[product, region].strip().splitlines()]
     levels = _LEVELS if region == "us" else _LEVELS[1:]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 from spine.allocations import Allocation
-from spine.settings import Region
+from spine.settings import Jurisdiction
 
 # Certificates DAS-PL94171-PRODUCTION-RUN1A-202106241420-{US,PR}-{Persons,Units}: shares beta of the geolevels, then the
 # shares alpha of each query group inside a geolevel ("-": not asked there). rho = 1 / global_scale^2.
 _PERSONS_RHO, _UNITS_RHO = 1 / Fraction(339, 542) ** 2, 1 / Fraction(12343, 3379) ** 2
 
-_TABLES: dict[tuple[str, Region], str] = {
+_TABLES: dict[tuple[str, Jurisdiction], str] = {
     ("pl94-persons", "us"): """
 query                       US        State      County     Tract      Block_Group  Block
 beta                        104/4099  1440/4099  447/4099   687/4099   1256/4099    165/4099
@@ -58,7 +58,7 @@ detailed  1            1             1             1              1
 }
 
 
-def allocation(product: str, region: Region) -> Allocation:
+def allocation(product: str, region: Jurisdiction) -> Allocation:
     """Return the allocation of `pl94-persons` or `pl94-units`, US or Puerto Rico."""
     header, beta, *queries = (line.split() for line in _TABLES[product, region].strip().splitlines())
     names = header[1:]

@@ -1,7 +1,7 @@
 """A spine as nested partitions of one line of blocks.
 
-Once the blocks are put in spine order, every geounit of every level is a run of neighbours; a level is the list of its
-runs' first blocks, and nesting means that the starts of a level are among the starts of the level below.
+Once the blocks are in spine order, every geounit of every level is a range of neighbours. A level is the list of its
+ranges' first blocks, and nesting means that the starts of a level are among the starts of the level below.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from spine.geography import AIAN_CLASSES, PUERTO_RICO
 
-Region = Literal["us", "pr"]
+Jurisdiction = Literal["us", "pr"]
 Variant = Literal["production", "paper"]
 Mechanism = Literal["zcdp", "pure"]
 
@@ -34,7 +34,9 @@ class SpineSettings:
     """Every choice that shapes a spine; each field is annotated with where its value comes from."""
 
     product: Annotated[str, "paper section 6: the run whose allocations and levels these are"] = "pl94-persons"
-    region: Annotated[Region, "paper section 6, footnote 8: US, or PR whose root stands at the level of a state"] = "us"
+    region: Annotated[
+        Jurisdiction, "paper section 6, footnote 8: US, or PR whose root stands at the level of a state"
+    ] = "us"
     variant: Annotated[Variant, "docs/spine.md: where paper and production program differ"] = "production"
     levels: Annotated[tuple[str, ...], "paper section 6"] = ()
     entities: Annotated[tuple[str, ...], "paper section 6: the OSEs that optimized block groups do not straddle"] = ()
@@ -97,7 +99,9 @@ class SpineSettings:
         return (state == PUERTO_RICO) == (self.region == "pr")
 
 
-def settings_for(product: str, region: Region = "us", variant: Variant = "production", **changes: Any) -> SpineSettings:
+def settings_for(
+    product: str, region: Jurisdiction = "us", variant: Variant = "production", **changes: Any
+) -> SpineSettings:
     """Return the settings of one run of section 6; keyword arguments change single fields.
 
     ValueError for an unknown product, region or variant, and for values with which no spine can be built.

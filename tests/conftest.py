@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import settings
 
 from tasks.lifecycle.kernels import keep_kernels
 
 os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it, before prefect is imported
+settings.register_profile("das-flows", deadline=None)  # a busy machine is no fault of an example
+settings.load_profile("das-flows")
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")
 DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 

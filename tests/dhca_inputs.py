@@ -25,7 +25,7 @@ from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.truth import release_truth
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.findings import Finding, read_findings
 from tasks.inputs.synthetic_mark import write_mark
 from tasks.lifecycle.errors import Refused
@@ -242,7 +242,7 @@ def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
 
 
 def validate_here(
-    run: DetailedRun, params: Path, data: Path, region: Region = "us"
+    run: DetailedRun, params: Path, data: Path, region: Jurisdiction = "us"
 ) -> tuple[Validated | None, list[Finding]]:
     """Validate and encode; None where the input is refused. Returns the curator's report as well."""
     try:
@@ -252,7 +252,9 @@ def validate_here(
     return validated, read_findings(run / "findings.json")
 
 
-def truth_here(folder: Path, params: Path, data: Path, region: Region = "us", *, coterminous: bool = False) -> Path:
+def truth_here(
+    folder: Path, params: Path, data: Path, region: Jurisdiction = "us", *, coterminous: bool = False
+) -> Path:
     """Release exact counts."""
     out = folder / "truth"
     place = release_truth(
@@ -275,7 +277,7 @@ def stage_here(
     inputs: Inputs,
     *,
     name: str = "run",
-    region: Region = "us",
+    region: Jurisdiction = "us",
     secret: bytes = bytes(32),
     blocks_each: int | None = None,
     coterminous: bool = False,

@@ -91,7 +91,7 @@ def dense_variance(spine: Spine, allocation: Allocation, workload: Workload) -> 
 
 
 def blocks_table(seed: int = 0, states: tuple[int, ...] = (1, 55), per_state: int = 300) -> pd.DataFrame:
-    """A made-up GRF-C with every column that a spine can use: a row a block, in shuffled order, codes as text.
+    """A made-up GRF-C with every column that a spine can use: one row per block, in shuffled order, codes as text.
 
     Subdivisions, places, AIAN and school districts are stretches of neighbouring blocks that follow no tract.
     """

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from dhca_inputs import Here
 
 from spine.production import allocation_for
-from spine.settings import Region, settings_for
+from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import digest_file
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.reservation import Charging
@@ -51,7 +51,7 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "blocks.txt"
     source.write_text("\n".join("|".join(map(str, row)) for row in [GRF, *rows]) + "\n")
-    region: Region = "pr" if states == ("72",) else "us"
+    region: Jurisdiction = "pr" if states == ("72",) else "us"
     return synthesize(str(source), folder / "data", seed=seed, region=region, form=form).data
 
 
@@ -65,7 +65,9 @@ def tables(data: Path) -> Tables:
     return Tables(records("persons"), records("units"), *public)
 
 
-def design(region: Region = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any) -> Design:
+def design(
+    region: Jurisdiction = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any
+) -> Design:
     """A design of production's settings."""
     mechanism = options.pop("mechanism", "zcdp")
     budget = options.pop("budget", None)

@@ -1,1 +1,1 @@
-"""The subcommands of `das`, one file each; heavy imports stay inside the functions, so that `das --help` is quick."""
+"""The subcommands of `das`, one file each. Heavy imports stay inside the functions to keep `das --help` fast."""

@@ -1,4 +1,4 @@
-"""`das accuracy`: what a configuration's errors are, by repeated runs on synthetic data."""
+"""`das accuracy`: measure the errors of a configuration by repeated runs on synthetic data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from rich.console import Group
 from rich.table import Table
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption
-from flows.reports.terminal import Json, err, show
+from flows.commands.options import Data, ExactOptions, Params, check_empty, with_options
+from flows.reports.terminal import err, show
 from tasks.lifecycle.errors import Refused
 
 
+@with_options
 def accuracy(
     params: Params,
     data: Data,
@@ -24,13 +25,10 @@ def accuracy(
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Make estimates as well, and show them beside the counts.")
+        bool, typer.Option("--estimates", help="Also make estimates, and show them beside the counts.")
     ] = False,
-    ledger: LedgerFile = None,
-    state: State = None,
-    workers: WorkersOption = None,
-    memory_limit: MemoryLimit = "auto",
-    as_json: Json = False,
+    *,
+    options: ExactOptions,
 ) -> None:
     """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
 
@@ -43,37 +41,31 @@ def accuracy(
     """
     import shutil
 
-    from flows.execution.cluster import ClusterSettings, open_cluster
-    from flows.execution.progress import bars, report
-    from flows.execution.settings import new_run_id, state_home
+    from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
     from tasks.detailed_dhca.accuracy.measure import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.lifecycle.files import whole
-    from tasks.lifecycle.run_directory import locked
-    from tasks.lifecycle.workers import Workers
 
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise Refused(f"{place} is not empty: choose an empty or a new folder")
-    parameters = checked_parameters(params, data, as_json=as_json)
-    base, reports, home = new_run_id("accuracy"), {}, state or state_home()
-    settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
+    check_empty(place)
+    parameters = checked_parameters(params, data, as_json=options.as_json)
+    base, reports = new_run_id("accuracy"), {}
     about = {"Parameters": params, "Data": data}
     for region in parameters.configuration.regions:
-        run = DetailedRun(home / "runs" / f"{base}-{region}")
+        run = DetailedRun(options.home / "runs" / f"{base}-{region}")
         folder = run / "report"
         try:
-            with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Accuracy of {region.upper()}"):
+            with options.working(run, f"Accuracy of {region.upper()}") as workers:
                 measured = measure_accuracy(
                     run,
-                    Workers(client, report),
+                    workers,
                     params,
                     data,
                     region,
                     folder,
                     runs=runs,
-                    ledger=ledger or home / "ledger.sqlite",
+                    ledger=options.ledger_file,
                     coterminous=coterminous,
                     estimates=estimates,
                 )
@@ -88,7 +80,7 @@ def accuracy(
             with whole(place / region) as temporary:
                 shutil.move(folder, temporary)
         except Refused:
-            show_findings_of(run, as_json=as_json)
+            show_findings_of(run, as_json=options.as_json)
             raise
         finally:
             shutil.rmtree(run.path, ignore_errors=True)
@@ -106,7 +98,7 @@ def accuracy(
     show(
         {"NOT_PRIVATE": STATEMENT, "regions": told},
         lambda: Group(*chain.from_iterable(map(_tables, told))),
-        as_json=as_json,
+        as_json=options.as_json,
     )
 
 

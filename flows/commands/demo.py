@@ -1,4 +1,4 @@
-"""`das demo`: the whole system on a small made-up country, which is what `make run` shows."""
+"""`das demo`: run the whole system on a small made-up country, as `make run` does."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ def demo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where data and release go.")] = Path("out"),
     as_json: Json = False,
 ) -> None:
-    """Make a small synthetic country and run the Detailed DHC-A over it, US and Puerto Rico.
+    """Make a small synthetic country and run the whole system over it.
 
-    Without --json the TopDown Algorithm follows, over one of its states; the first time its kernels are compiled.
+    The Detailed DHC-A runs over the US and Puerto Rico. Without --json, the TopDown Algorithm then runs over one state;
+    the first time, its kernels are compiled.
 
     **Example:** `das demo`
     """
-    from flows.commands.run import command, new_runs
+    from flows.commands.run import STAGES, command, new_runs
+
+    RunOptions().start_ahead(*STAGES)
+
     from flows.execution.settings import new_run_id
     from tasks.synth.synthesize import Options, synthesize_example
 
@@ -39,7 +43,7 @@ def demo(
 
 def _top_down(context: typer.Context, geography: str, place: Path) -> None:
     """Run the TopDown Algorithm over the country's first state, on persons and units of its own."""
-    from flows.commands.tda.options import settings_of
+    from flows.commands.tda.options import InputOptions
     from flows.commands.tda.run import command
     from flows.execution.settings import new_run_id
     from tasks.top_down.synth import synthesize
@@ -48,5 +52,5 @@ def _top_down(context: typer.Context, geography: str, place: Path) -> None:
     made = synthesize(geography, data, states=(STATE,))
     err.print(f"One of its states for the TopDown Algorithm: {made.persons:,} persons in {made.units:,} units: {data}")
     options = RunOptions(run_id=new_run_id("demo-tda"))
-    settings = settings_of(**options.settings(str(options.run_id)), data=str(data), out=str(out))
+    settings = InputOptions().settings(str(data), str(out), **options.settings(str(options.run_id)))
     command().run(context, options, lambda: [settings])

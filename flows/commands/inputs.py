@@ -1,4 +1,4 @@
-"""The parameters directory of the Detailed DHC-A, as every command takes it that works with one."""
+"""Read the parameters directory of the Detailed DHC-A and show findings, for every command that needs it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
     """Return the parameters.
 
-    Raises Refused where they have errors, which are shown with what can be said of the data without them.
+    Raises Refused where they have errors. These are shown, with any findings that the data has without them.
     """
     from tasks.detailed_dhca.validation import check_data_alone
     from tasks.inputs.findings import gather
     from tasks.inputs.parameters import read_parameters
 
-    parameters, found = read_parameters(params)
+    parameters, findings = read_parameters(params)
     if parameters is None:
-        show_findings(gather(found + check_data_alone(data)), as_json=as_json)
+        show_findings(gather(findings + check_data_alone(data)), as_json=as_json)
         raise Refused("the parameters do not pass validation")
     return parameters
 
 
 def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
-    """Show what a run was refused for, where its data has errors."""
+    """Show the findings for which a run was refused, if its data has errors."""
     from flows.reports.curator import load_findings
     from tasks.inputs.findings import has_errors
 
-    if has_errors(found := load_findings(run)):
-        show_findings(found, as_json=as_json)
+    if has_errors(findings := load_findings(run)):
+        show_findings(findings, as_json=as_json)
 
 
-def show_findings(found: Sequence[Finding], *, as_json: bool) -> None:
+def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     """Print findings without their values, as a table or a document of JSON."""
     from flows.reports.curator import findings_data, findings_table
 
-    show({"findings": findings_data(found)}, lambda: findings_table(found), as_json=as_json)
+    show({"findings": findings_data(findings)}, lambda: findings_table(findings), as_json=as_json)

@@ -1,24 +1,30 @@
-"""Options that several commands share, and those that every command has that runs a flow."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from flows.execution.fork_server import start_fork_server
+from flows.execution.prefect_server import start_server
 from flows.execution.unforeseen import given_state
 from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from flows.execution.cluster import ClusterSettings
+    from tasks.lifecycle.run_directory import RunDirectory
+    from tasks.lifecycle.workers import Workers
 
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -27,6 +33,12 @@ def folder(path: Path | None) -> Path | None:
     if path is not None and (url := _url(path)):
         raise Refused(f"{url} is a URL; give a folder on this machine or on a file system that it mounts")
     return path
+
+
+def check_empty(place: Path) -> None:
+    """Refuse a place that holds something already."""
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise Refused(f"{place} is not empty: choose an empty or a new folder")
 
 
 def _url(path: Path) -> str | None:
@@ -50,7 +62,7 @@ def with_local_paths(command: Command) -> Command:
 
 
 def _memory_limit(limit: str) -> str:
-    """Refuse a limit that could not be kept, before a run is made."""
+    """Refuse a limit that cannot be met, before a run is made."""
     if limit != "auto":
         from flows.execution.cluster import check_memory_limit
 
@@ -60,7 +72,7 @@ def _memory_limit(limit: str) -> str:
 
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
-State = Annotated[
+StateDirectory = Annotated[
     Path | None,
     typer.Option(
         help="Folder of the confidential run directories.",
@@ -74,7 +86,9 @@ LedgerFile = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Worker processes on this machine.", show_default="cores")
 ]
-MemoryLimit = Annotated[str, typer.Option(help="Memory of all processes together, as 6GiB.", callback=_memory_limit)]
+MemoryLimit = Annotated[
+    str, typer.Option(help="Memory of all processes together, for example 6GiB.", callback=_memory_limit)
+]
 
 
 @dataclass(frozen=True)
@@ -93,30 +107,69 @@ CLUSTER = tuple(field.name for field in fields(ClusterOptions))
 
 
 @dataclass(frozen=True)
-class RunOptions(ClusterOptions):
-    """What a command takes that runs a flow under a run id, whatever the flow computes."""
+class StateOptions:
+    """Where confidential run directories stand."""
 
-    account: Annotated[str | None, typer.Option(help="The account that is charged; none for synthetic data.")] = None
-    second_account: Annotated[
-        bool, typer.Option("--second-account", help="Charge persons whom another account was charged for: it is meant.")
-    ] = False
-    run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr for each region.")] = None
-    resume: Annotated[str | None, typer.Option(metavar="ID", help="Go on with a run that stopped.")] = None
-    ledger: LedgerFile = None
-    state: State = None
-    as_json: Json = False
+    state: StateDirectory = None
 
     @property
     def home(self) -> Path:
-        """The state folder."""
+        """The state directory."""
         from flows.execution.settings import state_home
 
         return self.state or state_home()
 
+
+@dataclass(frozen=True)
+class LedgerOptions(StateOptions):
+    """Where run directories and the ledger stand."""
+
+    ledger: LedgerFile = None
+
     @property
     def ledger_file(self) -> Path:
-        """The ledger that a new run is charged in."""
+        """The ledger's file."""
         return self.ledger or self.home / "ledger.sqlite"
+
+
+@dataclass(frozen=True)
+class WorkOptions(StateOptions):
+    """The options of a command that computes on this machine, in a run directory that it removes."""
+
+    workers: WorkersOption = None
+    memory_limit: MemoryLimit = "auto"
+    as_json: Json = False
+
+    @contextmanager
+    def working(self, run: RunDirectory, title: str) -> Iterator[Workers]:
+        """Lock a run directory, start workers, and show their progress under a title."""
+        from flows.execution.cluster import ClusterSettings, open_cluster
+        from flows.execution.progress import bars, report
+        from tasks.lifecycle.run_directory import locked
+        from tasks.lifecycle.workers import Workers
+
+        cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)
+        with locked(run), open_cluster(cluster, run / "dask") as client, bars(title):
+            yield Workers(client, report)
+
+
+@dataclass(frozen=True)
+class ExactOptions(WorkOptions, LedgerOptions):
+    """The options of a command that writes exact counts, or errors against them, and asks the ledger about the data."""
+
+
+@dataclass(frozen=True)
+class RunOptions(ClusterOptions, LedgerOptions):
+    """The options of every command that runs a flow, whatever the flow computes."""
+
+    account: Annotated[str | None, typer.Option(help="The account to charge; none for synthetic data.")] = None
+    second_account: Annotated[
+        bool,
+        typer.Option("--second-account", help="Charge persons whom another account was charged for: it is intended."),
+    ] = False
+    run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr for each region.")] = None
+    resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
+    as_json: Json = False
 
     @property
     def cluster(self) -> ClusterSettings:
@@ -125,8 +178,17 @@ class RunOptions(ClusterOptions):
 
         return ClusterSettings(**{name: getattr(self, name) for name in CLUSTER})
 
+    def start_ahead(self, *stages: str) -> None:
+        """Start what a run would wait for before anything heavy is imported here: Prefect's server, the fork server.
+
+        `stages` are the modules of the run's stages, which its workers import.
+        """
+        start_server()
+        if not self.scheduler:
+            start_fork_server(*stages)
+
     def settings(self, run_id: str) -> dict[str, Any]:
-        """The settings that a new run of any system has, but where its release goes."""
+        """Return the settings that a new run of any system has, except where its release goes."""
         return {
             "account": self.account,
             "second_account": self.second_account,
@@ -137,21 +199,30 @@ class RunOptions(ClusterOptions):
         }
 
 
-def with_run_options(command: Command) -> Command:
-    """Give a command whose last parameter is `options: RunOptions` an option for each of their fields."""
-    own = list(inspect.signature(command).parameters.values())[:-1]
-    shared = [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
-        for field in sorted(fields(RunOptions), key=lambda field: field.name in CLUSTER)
-    ]
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(RunOptions, include_extras=True)
+def with_options(command: Command) -> Command:
+    """Give a command, instead of each parameter that is a dataclass of options, an option for each of its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, tuple[type, list[str]]] = {}
+    for parameter in inspect.signature(command).parameters.values():
+        if is_dataclass(group := hints[parameter.name]):
+            own = get_type_hints(group, include_extras=True)
+            shared = sorted(fields(group), key=lambda field: field.name in CLUSTER)
+            groups[parameter.name] = group, [field.name for field in shared]  # type: ignore[assignment]
+            parameters += [
+                inspect.Parameter(field.name, KEYWORD_ONLY, default=field.default, annotation=own[field.name])
+                for field in shared
+            ]
+        else:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
 
     @wraps(command)
     def called(**values: Any) -> None:
-        chosen = {parameter.name: values.pop(parameter.name) for parameter in shared}
-        command(**values, options=RunOptions(**chosen))
+        chosen = {
+            name: group(**{field: values.pop(field) for field in names}) for name, (group, names) in groups.items()
+        }
+        command(**values, **chosen)
 
-    parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in (*own, *shared)]
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""`--resume ID`: a run goes on as it began, and where the options beside it say."""
+"""`--resume ID`: continue a run with its own settings, on the cluster that the options name."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ BESIDE = {"resume", "ledger", "state", "as_json", *CLUSTER}
 
 
 def resumed(context: typer.Context, options: RunOptions, system: type[S]) -> S | None:
-    """Return the settings that a stopped run goes on with; None where it is released, which is said.
+    """Return the settings with which a stopped run continues; where it is released, say so and return None.
 
     Raises
     ------
     Refused
         where the run has no directory here, or is of another system.
     typer.BadParameter
-        where an option is given that a resumed run would not heed.
+        where an option is given that a resumed run would ignore.
     """
     from flows.execution.settings import run_directory
     from flows.execution.systems import load_settings
 
-    refuse(context, given(context).keys() - BESIDE, "a run that is resumed goes on with what it began with")
+    refuse(context, given(context).keys() - BESIDE, "a resumed run keeps the options that it began with")
     run = run_directory(options.home, str(options.resume))
     settings = system.load(run)
     if settings is None:
@@ -55,9 +55,9 @@ def _say_released(run_id: str, options: RunOptions) -> None:
         row = Ledger(options.ledger_file).row(run_id)
     except LedgerError:
         row = None
-    if row is None or row.state != "released":
-        state = f"; the ledger calls it {row.state}" if row else ""
-        raise Refused(f"run {run_id} has no confidential directory here{state}")
+    if row is None or row.status != "released":
+        status = f"; the ledger calls it {row.status}" if row else ""
+        raise Refused(f"run {run_id} has no confidential directory here{status}")
     out.print(f"run {run_id} is released; there is nothing to resume")
 
 
@@ -80,10 +80,10 @@ def refuse(context: typer.Context, names: Collection[str], why: str) -> None:
 
 
 def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> ClusterSettings:
-    """Return where a resumed run goes on: where it was, but for what the options change.
+    """Return the cluster of a resumed run: the one it had, as changed by the options.
 
-    A cluster that is lost must not hold the run up: `--scheduler` names another, `--workers` this machine where the run
-    was elsewhere; all else changes one setting of the cluster that it was on.
+    If a cluster is lost, `--scheduler` names another, and `--workers` continues on this machine. Any other option
+    changes one setting of the run's cluster.
     """
     from flows.execution.cluster import ClusterSettings
 
@@ -92,5 +92,9 @@ def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Cluste
     if "scheduler" in changes or (elsewhere and "workers" in changes):
         return ClusterSettings(**changes)
     if elsewhere:
-        refuse(context, changes.keys() & {"memory_limit"}, "is of workers on this machine; --workers N goes on here")
+        refuse(
+            context,
+            changes.keys() & {"memory_limit"},
+            "limits workers on this machine; to continue here, give --workers N",
+        )
     return saved.model_copy(update=changes)

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flows.commands.inputs import checked_parameters
-from flows.commands.options import RunOptions, folder, with_run_options
+from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
@@ -19,8 +19,10 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
+STAGES = ("tasks.detailed_dhca.population_groups", "tasks.detailed_dhca.release", "tasks.spine.state")
 
-@with_run_options
+
+@with_options
 def run(
     context: typer.Context,
     params: Annotated[str | None, typer.Argument(help="Parameters directory (path or URL).")] = None,
@@ -32,7 +34,8 @@ def run(
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
     coterminous_list: Annotated[str | None, typer.Option(help="Further sets: SET|REGION_TYPE|REGION_ID.")] = None,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Release estimates from both noisy answers as well: smaller errors.")
+        bool,
+        typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
     ] = False,
     spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
     blocks_each: Annotated[int | None, typer.Option(min=1, help="Blocks in a partition; no effect on results.")] = None,
@@ -41,14 +44,15 @@ def run(
 ) -> None:
     """Run SafeTab-P over the regions that config.json asks for, and release their tables.
 
-    What a run will spend is shown before any noise is drawn. A run that stops is taken up by `das run --resume ID`
-    without spending again, elsewhere if options name another cluster; its id is printed at the start. With --resume,
-    only these options are allowed: --state, --ledger, --json, --workers, --memory-limit, --scheduler and its
+    What a run will spend is shown before any noise is drawn. If it stops, `das run --resume ID` continues
+    it without spending again; its id is printed at the start. With --resume, only these options are allowed: --state,
+    --ledger, --json, and, to continue on another cluster, --workers, --memory-limit, --scheduler and its
     certificates.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
     `das run params/ data/ out/ --account census-2020`
     """
+    options.start_ahead(*STAGES)
 
     def begin() -> list[DetailedDhcaSettings]:
         if params is None or data is None or release is None:

@@ -1,4 +1,4 @@
-"""What every command does that runs a flow under a run id: begin or resume its runs, tell how they ended, and exit."""
+"""What every command that runs a flow does: begin or resume its runs, report how they ended, and exit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import RenderableType
 
 from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
+from flows.execution.prefect_server import use_server
 from flows.execution.unforeseen import unforeseen
 from flows.reports.terminal import err, interruptible, out, show
 from tasks.lifecycle.errors import Failed, Refused
@@ -43,12 +44,12 @@ class FlowCommand(Generic[S]):
     summary: Callable[[list[dict[str, Any]]], RenderableType]
 
     def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[S]]) -> None:
-        """Run what `begin` gives, or what --resume names, one run after the other; a failure stops no later run.
+        """Run what `begin` gives, or what --resume names, one run after another; a failed run does not stop later ones.
 
         Raises
         ------
         Failed
-            where a run stopped; what it says names the command that resumes it.
+            where a run stopped; the message names the command that resumes it.
         Refused
             where a run was refused, and none stopped.
         """
@@ -56,28 +57,37 @@ class FlowCommand(Generic[S]):
             _say_left_behind(options)
             todo = begin()
             _keep(todo, options)
-        elif (one := resumed(context, options, self.system)) is not None:
+        elif (again := resumed(context, options, self.system)) is not None:
             _say_left_behind(options)
-            todo = [one]
+            todo = [again]
         else:
             return
-        outcomes = []
-        for settings in todo:
-            with interruptible(f"interrupted; {_go_on(settings)}"):
-                outcomes.append(self._outcome(settings, as_json=options.as_json))
+        outcomes = self._outcomes(todo, as_json=options.as_json)
         told = [outcome.told() | self.tell(outcome.settings, outcome.manifest()) for outcome in outcomes]
         show(self.document(told), lambda: self.summary(told), as_json=options.as_json)
         if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
             worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
-            raise worst("\n".join(str(problem) for problem in problems))
+            raise worst("\n".join(dict.fromkeys(str(problem) for problem in problems)))
+
+    def _outcomes(self, todo: Sequence[S], *, as_json: bool) -> list[Outcome[S]]:
+        """Run all on one cluster. Its scratch files lie in the run directory that is there the longest: the last."""
+        from flows.execution.cluster import OneCluster
+
+        outcomes = []
+        with interruptible(f"interrupted; {_go_on(todo[-1])}"), OneCluster(todo[-1].directory / "dask"):
+            for settings in todo:
+                with interruptible(f"interrupted; {_go_on(settings)}"):
+                    outcomes.append(self._outcome(settings, as_json=as_json))
+        return outcomes
 
     def _outcome(self, settings: S, *, as_json: bool) -> Outcome[S]:
-        """Run one; how it fails is kept, so that the next one still runs."""
+        """Run one run, and keep its failure so that the next one still runs."""
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         from flows.execution.progress import bars
 
         try:
             with bars(f"Run {settings.run_id}"):
+                use_server()
                 return Outcome(settings, release=self.flow(settings))
         except Refused as refused:
             return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
@@ -150,7 +160,7 @@ def _say_left_behind(options: RunOptions) -> None:
 
 
 def _keep(todo: Sequence[RunSettings], options: RunOptions) -> None:
-    """Keep the settings of new runs: from here on each can be resumed. Raises Refused."""
+    """Save the settings of new runs: from now on each can be resumed. Raises Refused."""
     from flows.execution.settings import keep_settings
     from tasks.lifecycle.commit import check_out
     from tasks.lifecycle.run_directory import locked
@@ -170,14 +180,14 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     from flows.reports.curator import findings_table, load_findings
     from tasks.inputs.findings import has_errors
 
-    found = load_findings(settings.directory)
-    if not has_errors(found):
+    findings = load_findings(settings.directory)
+    if not has_errors(findings):
         return []
     if not as_json:
-        out.print(findings_table(found))
+        out.print(findings_table(findings))
     err.print(f"The values are in the curator's report: {settings.directory / 'findings.json'}")
-    return found
+    return findings
 
 
 def _go_on(settings: RunSettings) -> str:
-    return f"nothing is lost, go on with: {settings.resume}"
+    return f"nothing is lost; continue with: {settings.resume}"

@@ -39,12 +39,12 @@ def show(
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write a copy for a web server without Python.")] = None,
     part: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """Look at a release: find a geography or an iteration, see what was published, in what detail, with which margins.
+    """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
     Serves a page on this machine alone until Ctrl-C. With `--region` or `--iteration` the answer is printed instead,
     with `--json` as data; with `--export` a copy is written that any web server can serve.
@@ -56,12 +56,12 @@ def show(
     from flows.reports.show.names import read_names, write_names
     from flows.reports.show.scope import Scope
 
-    found = read_names(names or [])
-    if keep_names and not found:
-        raise Refused("--keep-names keeps what --names gives, and that is nothing")
-    shown = open_release(release, found, params, Scope.named(part) if part else None)
+    given_names = read_names(names or [])
+    if keep_names and not given_names:
+        raise Refused("--keep-names needs --names: there are no names to keep")
+    shown = open_release(release, given_names, params, Scope.named(part) if part else None)
     if keep_names:
-        err.print(f"wrote {write_names(release, found)}; the release itself is as it was", soft_wrap=True)
+        err.print(f"wrote {write_names(release, given_names)}; the release itself is unchanged", soft_wrap=True)
     check = Check(release, shown.manifest["files"])
     if export is not None:
         _export(shown, check, export)
@@ -79,7 +79,9 @@ def _export(shown: Shown, check: Check, out: Path) -> None:
     _warn(check)
     written = export(shown, out, {**about(shown, check), "scope": shown.scope.words})
     size = sum(written.values())
-    err.print(f"wrote {out}: {len(written)} files, {size / 1e6:.1f} MB; serve it as it is, as by", soft_wrap=True)
+    err.print(
+        f"wrote {out}: {len(written)} files, {size / 1e6:.1f} MB; serve it as it is, for example with", soft_wrap=True
+    )
     err.print(f"  python -m http.server --bind 127.0.0.1 --directory {out}", soft_wrap=True)
 
 
@@ -102,18 +104,18 @@ def _print(
         raise Refused(str(error)) from None
     columns, rows = shown.rows(view)
     if form is Format.csv:
-        found = [
+        texts = [
             TextTable(view.title, columns, [["" if value is None else str(value) for value in row] for row in rows])
         ]
     else:
-        found = tables(view, columns, rows, _notes(shown, view))
-    report({**asdict(view), "changed": check.changed}, found, form, as_json=as_json)
+        texts = tables(view, columns, rows, _notes(shown, view))
+    report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
 def _notes(shown: Shown, view: Any) -> list[str]:
     marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
     status = [view.group.why] if view.view == "group" and view.group.why else []
-    sums = [f"{one.kinds}: {one.sums.verdict}" for one in getattr(view, "children", ()) if one.sums]
+    sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}: {page.total:,} groups in all"] if page and page.pages > 1 else []
     margin = [view.margin] if getattr(view, "margin", "") else []
@@ -125,7 +127,7 @@ def _warn(check: Check) -> None:
         err.print(
             "[bold red]THIS RELEASE WAS CHANGED after it was made:[/] "
             + "; ".join(check.changed)
-            + ". Do not rely on any number of it.",
+            + ". Do not rely on any number in it.",
             soft_wrap=True,
         )
 
@@ -147,7 +149,9 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
         listening.listen()
     except OSError as error:
         listening.close()
-        raise Refused(f"port {port} cannot be had ({error.strerror}); --port gives another, 0 a free one") from None
+        raise Refused(
+            f"port {port} cannot be used ({error.strerror}); choose another with --port, 0 for any free one"
+        ) from None
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
     warm(shown, check)
     threading.Thread(target=_beside, args=[check], daemon=True).start()

@@ -25,7 +25,7 @@ class Product(StrEnum):
     dhc_units = "dhc-units"
 
 
-class Region(StrEnum):
+class Jurisdiction(StrEnum):
     """US, or Puerto Rico."""
 
     us = "us"
@@ -50,7 +50,7 @@ def spine(
     settings: Annotated[Product, typer.Option(help="The production run whose levels, OSEs and budget to take.")] = (
         Product.pl94_persons
     ),
-    region: Annotated[Region, typer.Option(help="US or Puerto Rico.")] = Region.us,
+    region: Annotated[Jurisdiction, typer.Option(help="US or Puerto Rico.")] = Jurisdiction.us,
     variant: Annotated[Variant, typer.Option(help="Where paper and production program differ.")] = Variant.production,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")
@@ -69,7 +69,7 @@ def spine(
     workers: Annotated[int, typer.Option(min=0, help="Dask workers on this machine, by state; 0: none.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Optimize the geographic spine of the TopDown Algorithm, and say what it buys.
+    """Optimize the geographic spine of the TopDown Algorithm, and report what it gains.
 
     OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
     conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources.

@@ -1,4 +1,4 @@
-"""`das synth`: synthetic persons, and the mark that says of data that it is synthetic."""
+"""`das synth`: synthetic persons, and the mark that declares data synthetic."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Words = Annotated[
 ]
 Mark = Annotated[
     Path | None,
-    typer.Option("--mark", metavar="DATA", help="Declare the files in DATA synthetic; makes nothing."),
+    typer.Option("--mark", metavar="DATA", help="Declare the files in DATA synthetic; make no files."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="With --mark: declare it without being asked.")]
+Yes = Annotated[bool, typer.Option("--yes", help="With --mark: do not ask for confirmation.")]
 Shares = Annotated[
     Path | None,
     typer.Option(
@@ -38,11 +38,12 @@ Shares = Annotated[
     ),
 ]
 Persons = Annotated[
-    int | None, typer.Option(min=1, help="Of the nation, Puerto Rico included. Default: 334,735,155, as in 2020.")
+    int | None,
+    typer.Option(min=1, help="Persons in the nation, Puerto Rico included. Default: 334,735,155, as in 2020."),
 ]
 States = Annotated[
     str | None,
-    typer.Option(metavar="44,09,72", help="The nation's states to make, 72 being Puerto Rico. Default: all."),
+    typer.Option(metavar="44,09,72", help="Make only these states of the nation; 72 is Puerto Rico. Default: all."),
 ]
 Params = Annotated[
     Path | None,
@@ -107,7 +108,7 @@ def synth(
 def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
     for option, value in given.items():
         if value is not None and option not in allowed:
-            raise typer.BadParameter(f"{option} does not go with {form}")
+            raise typer.BadParameter(f"{option} cannot be used with {form}")
 
 
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
@@ -128,17 +129,17 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
 
 
 def _confirm(data: Path, names: Sequence[str]) -> None:
-    """Ask whether a mark is meant. Raises Refused where it is not, or where nobody is there to ask."""
+    """Ask for confirmation of a mark. Raises Refused if it is denied, or if nobody can answer."""
     from tasks.lifecycle.errors import Refused
 
     if not sys.stdin.isatty():
-        raise Refused("--mark asks before it exempts data from its budget; where nobody can answer, it needs --yes")
+        raise Refused("--mark asks before it exempts data from charges; where nobody can answer, add --yes")
     err.print(
         f"{data} will be taken for synthetic ({', '.join(names)}): runs on it charge nothing to any account, "
         "and das truth writes out its exact counts. Never do this with records of real persons.",
         soft_wrap=True,
     )
-    if not typer.confirm("Are these records of nobody?", default=False, err=True):
+    if not typer.confirm("Are these records synthetic, and of no real person?", default=False, err=True):
         raise Refused(f"{data} is not marked")
 
 

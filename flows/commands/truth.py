@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from flows.commands.inputs import checked_parameters, show_findings_of
-from flows.commands.options import Data, LedgerFile, MemoryLimit, Params, State, WorkersOption, folder
-from flows.reports.terminal import Json, err, interruptible, show
+from flows.commands.options import Data, ExactOptions, Params, check_empty, folder, with_options
+from flows.reports.terminal import err, interruptible, show
 from tasks.lifecycle.errors import Refused
 
 
+@with_options
 def truth(
     params: Params,
     data: Data,
@@ -21,58 +22,44 @@ def truth(
         Path, typer.Argument(metavar="OUT", help="Where the tables go, as OUT/us and OUT/pr.", callback=folder)
     ],
     curator: Annotated[
-        bool, typer.Option("--i-am-the-curator", help="Allow it on data that is not marked synthetic.")
+        bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
     ] = False,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = False,
-    ledger: LedgerFile = None,
-    state: State = None,
-    workers: WorkersOption = None,
-    memory_limit: MemoryLimit = "auto",
-    as_json: Json = False,
+    *,
+    options: ExactOptions,
 ) -> None:
-    """Write the release that a run would give with its noise switched off. NOT PRIVATE: its owner alone may read it.
+    """Write the release that a run would give with its noise switched off. NOT PRIVATE: only its owner may read it.
 
-    One that was killed is cleared away, with what it had written beside OUT's tables, by `das runs discard ID`.
+    If the command is killed, `das runs discard ID` removes what it had written.
 
     **Example:** `das truth params/ data/ truth/`
     """
-    from flows.execution.cluster import ClusterSettings, open_cluster
-    from flows.execution.progress import bars, report
-    from flows.execution.settings import new_run_id, state_home
+    from flows.execution.settings import new_run_id
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.detailed_dhca.truth import release_truth
-    from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.truth import end_truth
-    from tasks.lifecycle.workers import Workers
 
-    parameters = checked_parameters(params, data, as_json=as_json)
-    if release.exists() and (not release.is_dir() or any(release.iterdir())):
-        raise Refused(f"{release} is not empty: choose an empty or a new folder")
-    base, made, home = new_run_id("truth"), {}, state or state_home()
-    settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
+    parameters = checked_parameters(params, data, as_json=options.as_json)
+    check_empty(release)
+    base, made = new_run_id("truth"), {}
     for region in parameters.configuration.regions:
-        run = DetailedRun(home / "runs" / f"{base}-{region}")
-        stopped = interruptible(f"interrupted; of {region.upper()} nothing is left", partial(end_truth, run))
+        run = DetailedRun(options.home / "runs" / f"{base}-{region}")
+        stopped = interruptible(f"interrupted; nothing of {region.upper()} is left", partial(end_truth, run))
         try:
-            with (
-                stopped,
-                locked(run),
-                open_cluster(settings, run / "dask") as client,
-                bars(f"Truth of {region.upper()}"),
-            ):
+            with stopped, options.working(run, f"Truth of {region.upper()}") as workers:
                 made[region] = release_truth(
                     run,
-                    Workers(client, report),
+                    workers,
                     params,
                     data,
                     release.absolute(),
                     region,
-                    ledger=ledger or home / "ledger.sqlite",
+                    ledger=options.ledger_file,
                     coterminous=coterminous,
                     curator=curator,
                 )
         except Refused:
-            show_findings_of(run, as_json=as_json)
+            show_findings_of(run, as_json=options.as_json)
             raise
         finally:  # exact counts stay nowhere but where they were asked for
             end_truth(run)
@@ -80,5 +67,5 @@ def truth(
     show(
         {"NOT_PRIVATE": True, "releases": made},
         lambda: "\n".join(f"{region.upper()}: {place or 'skipped, no block'}" for region, place in made.items()),
-        as_json=as_json,
+        as_json=options.as_json,
     )

@@ -27,7 +27,8 @@ def tune(
         str | None, typer.Option(help="Target margin as a share of the average count.  [default: 0.1]")
     ] = None,
     chance: Annotated[
-        str | None, typer.Option(help="That a group of size 0 is suppressed, from 0.5.  [default: 0.9999]")
+        str | None,
+        typer.Option(help="Probability that a group of size 0 is suppressed, at least 0.5.  [default: 0.9999]"),
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
     region: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
@@ -62,7 +63,7 @@ def tune(
     plan = plan.without(off or [])
     if total is not None:
         plan = plan.scaled(fraction(total, "total"))
-    found = answers(plan)
+    answered = answers(plan)
     if html is not None:
         from flows.reports.tuning.page import page
 
@@ -71,7 +72,7 @@ def tune(
         from flows.reports.tuning.workbook import workbook
 
         _write(xlsx, workbook(plan))
-    report(found, tables(found), form, as_json=as_json)
+    report(answered, tables(answered), form, as_json=as_json)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from flows.commands.options import Data, MemoryLimit, Params, State, WorkersOption
-from flows.reports.terminal import Json, err, out, show
+from flows.commands.options import Data, Params, WorkOptions, with_options
+from flows.reports.terminal import err, out, show
 from tasks.lifecycle.errors import Refused
 
 
-def validate(
-    params: Params,
-    data: Data,
-    state: State = None,
-    workers: WorkersOption = None,
-    memory_limit: MemoryLimit = "auto",
-    as_json: Json = False,
-) -> None:
-    """Check every row of every file of a run's input; leaves with 1 where it would be refused.
+@with_options
+def validate(params: Params, data: Data, options: WorkOptions) -> None:
+    """Check every row of every file of a run's input; exit with 1 if a run would be refused.
 
     The findings are shown without the values that broke a rule. The report with the values stays in the confidential
     directory that is named below the table.
@@ -24,44 +18,39 @@ def validate(
     """
     import shutil
 
-    from flows.execution.cluster import ClusterSettings, open_cluster
-    from flows.execution.progress import bars, report
-    from flows.execution.settings import new_run_id, state_home
+    from flows.execution.settings import new_run_id
     from flows.reports.curator import findings_data, findings_table, load_findings
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.detailed_dhca.validation import check_data_alone
     from tasks.detailed_dhca.validation import validate as validate_input
     from tasks.inputs.findings import has_errors
     from tasks.inputs.parameters import read_parameters
-    from tasks.lifecycle.run_directory import locked
-    from tasks.lifecycle.workers import Workers
 
-    parameters, found = read_parameters(params)
+    parameters, findings = read_parameters(params)
     if parameters is None:
-        found += check_data_alone(data)
+        findings += check_data_alone(data)
     base, reports = new_run_id("validate"), []
-    settings = ClusterSettings(workers=workers, memory_limit=memory_limit)
     for region in parameters.configuration.regions if parameters else ():
-        run = DetailedRun((state or state_home()) / "runs" / f"{base}-{region}")
+        run = DetailedRun(options.home / "runs" / f"{base}-{region}")
         try:
-            with locked(run), open_cluster(settings, run / "dask") as client, bars(f"Validating {region.upper()}"):
-                if validate_input(run, Workers(client, report), params, data, region) is None:
+            with options.working(run, f"Validating {region.upper()}") as workers:
+                if validate_input(run, workers, params, data, region) is None:
                     err.print(f"[yellow]{region.upper()} has no block in GRF-C: a run would skip it[/]")
         except Refused:
             if not has_errors(load_findings(run)):  # of the data as a whole, as a mark that does not cover it
                 shutil.rmtree(run.path)
                 raise
             reports.append(run.path)
-        found += load_findings(run)
+        findings += load_findings(run)
         if run.path not in reports:
             shutil.rmtree(run.path)
-    found = list(dict.fromkeys(found))  # both regions read the same parameter files
+    findings = list(dict.fromkeys(findings))  # both regions read the same parameter files
     show(
-        {"valid": not has_errors(found), "findings": findings_data(found), "reports": reports},
-        lambda: findings_table(found) if found else "[green]No findings.[/]",
-        as_json=as_json,
+        {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
+        lambda: findings_table(findings) if findings else "[green]No findings.[/]",
+        as_json=options.as_json,
     )
-    if not as_json and reports:
+    if not options.as_json and reports:
         out.print("The values are in the curator's report:", *(f"  {path}/findings.json" for path in reports), sep="\n")
-    if has_errors(found):
+    if has_errors(findings):
         raise Refused("the input does not pass validation")

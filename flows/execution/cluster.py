@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.execution.fork_server import ENVIRONMENT, METHOD, start_fork_server
 from tasks.lifecycle.code import code_digest
 from tasks.lifecycle.errors import Failed, Refused
 
@@ -40,23 +41,17 @@ QUIET = {
     # 15 s are too short where workers start slowly, or where the new one has just died too.
     "distributed.deploy.lost-worker-timeout": "1h",
 }
-# Dask has its workers hand freed memory back at once (64 KiB); arrays of a few MiB then cost more in page faults than
-# in arithmetic. Measured on the spine of Wisconsin: 1.2 to 1.7 s a pass with Dask's value, 0.5 s with this one. A
-# thread's own arena (glibc) holds 64 MiB at most and maps larger arrays anew each time, so there is to be one arena.
-KEEP_MEMORY = {
-    f"distributed.nanny.pre-spawn-environ.{name}": value
-    for name, value in {
-        "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
-        "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
-        "MALLOC_ARENA_MAX": "1",
-    }.items()
+# Local workers are forked from one process that has imported what they need, and start with its environment.
+FORKED = {
+    "distributed.worker.multiprocessing-method": METHOD,
+    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ENVIRONMENT.items()},
 }
 # Even without a dashboard Dask serves pages of call stacks and exceptions; this removes them.
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
 class ClusterSettings(BaseModel):
-    """Where the stages run; paths and numbers only, for Prefect stores and shows them."""
+    """Where the stages run; paths and numbers only, since Prefect stores and shows them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -86,9 +81,43 @@ def fit(settings: ClusterSettings) -> tuple[int, int]:
     return workers, max(WORKER, (limit - COORDINATOR) // workers)
 
 
+class OneCluster:
+    """A cluster for the runs of a command, one after the other: the first that asks for it has it started."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._opened: tuple[ClusterSettings, Client] | None = None
+        self._stop = ExitStack()
+
+    def __enter__(self) -> None:
+        global _one
+        _one = self
+
+    def __exit__(self, *_: object) -> None:
+        global _one
+        _one = None
+        self._stop.close()
+
+    def client(self, settings: ClusterSettings) -> Client:
+        """Return a client of the cluster, or of a new one where the last was lost or is not what the settings name."""
+        if self._opened and self._opened[0] == settings and _has_workers(self._opened[1]):
+            return self._opened[1]
+        self._stop.close()
+        client = self._stop.enter_context(_start(settings, self._scratch))
+        self._opened = settings, client
+        return client
+
+
+_one: OneCluster | None = None
+
+
+def _has_workers(client: Client) -> bool:
+    return client.status == "running" and bool(client.nthreads())
+
+
 @contextmanager
 def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
-    """Give a client of the cluster that the settings name; what this starts, it stops.
+    """Give a client of the cluster that the settings name; what this starts, it stops, or OneCluster at its end.
 
     Raises
     ------
@@ -102,11 +131,21 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         raise Refused("a tls:// scheduler needs certificates: give --tls-ca, --tls-cert and --tls-key")
     if settings.scheduler and not _is_closed(settings.scheduler):
         raise Refused(
-            "a scheduler on another machine needs TLS, for whoever reaches its port runs code there: use tls://"
+            "a scheduler on another machine needs TLS, since anyone who reaches its port can run code there: use tls://"
         )
     check_memory_limit(settings.memory_limit)
+    if _one:
+        yield _one.client(settings)
+    else:
+        with _start(settings, scratch) as client:
+            yield client
+
+
+@contextmanager
+def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
+    """Start a cluster or connect to one, and stop what was started. Raises Refused, Failed."""
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    with dask.config.set(QUIET | KEEP_MEMORY | ({} if settings.dashboard else NO_PAGES)):
+    with dask.config.set(QUIET | FORKED | ({} if settings.dashboard else NO_PAGES)):
         try:
             with _ignoring_interrupts():
                 client = _connect(settings, scratch)
@@ -154,7 +193,7 @@ def check_memory_limit(limit: str) -> None:
         raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
     if not enough:
         least = format_bytes(COORDINATOR + WORKER)
-        raise Refused(f"--memory-limit {limit} is too little: a run with one worker needs {least}")
+        raise Refused(f"--memory-limit {limit} is too small: a run with one worker needs {least}")
 
 
 @contextmanager
@@ -202,6 +241,7 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         client.wait_for_workers(1)  # as long as its queue takes
         return client
     workers, bytes_each = fit(settings)
+    start_fork_server()
     cluster = LocalCluster(
         n_workers=workers,
         threads_per_worker=settings.threads_per_worker,
@@ -225,4 +265,4 @@ def _check_code(client: Client) -> None:
     """
     digests = client.run(code_digest, on_error="return").values()  # a digest, or the error of a worker without
     if any(digest != code_digest() for digest in digests):
-        raise Failed("cluster: a worker lacks das-flows or runs other code: install the same das-flows on all")
+        raise Failed("cluster: a worker lacks das-flows or runs different code: install the same das-flows everywhere")

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file
 from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.lifecycle.errors import Refused
@@ -14,7 +14,7 @@ from tasks.lifecycle.run_directory import SETTINGS
 
 
 class DetailedDhcaSettings(RunSettings):
-    """What one run of the Detailed DHC-A reads, writes and may spend: the release of one region."""
+    """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhca"
     COMMAND = "das run"
@@ -23,10 +23,10 @@ class DetailedDhcaSettings(RunSettings):
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
-    region: Region = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
+    region: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
     coterminous: bool = Field(default=True, description="Equate coterminous geographies (Algorithm 4).")
     coterminous_list: Location | None = Field(default=None, description="Further coterminous sets, a table.")
-    estimates: bool = Field(default=False, description="Release, beside the counts, estimates from both noisy answers.")
+    estimates: bool = Field(default=False, description="Release estimates from both noisy answers beside the counts.")
     spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
 

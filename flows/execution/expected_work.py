@@ -8,7 +8,7 @@ from flows.execution.progress import Expected
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.top_down.run import TopDownRun
 
@@ -25,7 +25,7 @@ SPINE = 6.0  # blocks, in two passes over the states
 PERSON_BYTES = 79  # a line of text
 
 
-def expected_work(run: DetailedRun, region: Region, spine: bool, estimates: bool) -> Expected | None:
+def expected_work(run: DetailedRun, region: Jurisdiction, spine: bool, estimates: bool) -> Expected | None:
     """Return the core-seconds that each stage is expected to take, and its pieces.
 
     None before the geography is read.
@@ -62,7 +62,7 @@ def _persons(file: PersonFile) -> float:
 # Core-seconds of the TopDown Algorithm, as benchmarks/top_down.py measures them on Rhode Island.
 CHECKED = 2.0  # a million records
 DRAWN, WRITTEN, ESTIMATED = 0.05, 0.10, 0.20  # a thousand blocks: measured in estimation, released, solved
-PASSED_UP = 0.04  # a thousand blocks, without the noise
+PASSED_UP, MARGINS = 0.04, 0.1  # a thousand blocks, without the noise
 
 
 def expected_top_down(run: TopDownRun) -> Expected | None:
@@ -79,5 +79,6 @@ def expected_top_down(run: TopDownRun) -> Expected | None:
         "estimate states": (thousands * ESTIMATED * 0.1, 0),
         "estimate tracts": (thousands * ESTIMATED * 0.5, 0),
         "estimate blocks": (thousands * (ESTIMATED * 0.4 + DRAWN), 0),
+        **({"margins": (thousands * (DRAWN + MARGINS), 0)} if design.estimator == "gls" else {}),
         "release": (thousands * 0.05, 0),
     }

@@ -1,4 +1,4 @@
-"""Who watches a run: a terminal's bars, or, in a worker of the Prefect server, nobody."""
+"""The progress of a run: bars on a terminal, and the artifacts that the Prefect server shows."""
 
 from __future__ import annotations
 
@@ -23,25 +23,78 @@ from flows.reports.terminal import err
 Expected = Mapping[str, tuple[float, int]]  # by stage, in order: its expected core-seconds, and its pieces (0: unknown)
 
 WHOLE = "whole run"
-_watcher: Bars | None = None
+_watchers: list[Bars | Tally] = []
 
 
 def report(stage: str, done: int, total: int) -> None:
-    """Tell whoever watches that `done` of `total` pieces of a stage are finished."""
-    if _watcher:
-        _watcher.report(stage.partition(" (")[0], done, total)
+    """Report that `done` of `total` pieces of a stage are finished."""
+    for watcher in list(_watchers):
+        watcher.report(stage.partition(" (")[0], done, total)
 
 
 def expect(expected: Callable[[], Expected | None]) -> None:
-    """Tell whoever watches how to learn what the run will take; `expected` gives None as long as nobody can know."""
-    if _watcher:
-        _watcher.expect(expected)
+    """Set the function that estimates the run's work; it returns None as long as that is unknown."""
+    for watcher in list(_watchers):
+        watcher.expect(expected)
+
+
+@contextmanager
+def watched(watcher: Bars | Tally) -> Iterator[None]:
+    """Have a run watched."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+class Tally:
+    """The pieces of every stage, done and in all, and the share of the whole run that is done, as expected work."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, tuple[int, int]] = {}
+        self._ask: Callable[[], Expected | None] = lambda: None
+        self._expected: Expected | None = None
+        self._lock = Lock()  # stages of several levels report at once
+
+    def expect(self, expected: Callable[[], Expected | None]) -> None:
+        """Ask this for the expected work, until it can be known."""
+        self._ask = expected
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Count a piece of a stage, or, where `done` is 0, the pieces of one level more."""
+        with self._lock:
+            so_far, pieces = self.pieces.get(stage, (0, 0))
+            self.pieces[stage] = (so_far, pieces + total) if done == 0 else (so_far + 1, pieces)
+
+    def share(self) -> float | None:
+        """Return the share of the whole run that is done; None before it can be known."""
+        with self._lock:
+            self._expected = self._expected or self._ask()
+            if not self._expected:
+                return None
+            work = sum(seconds for seconds, _ in self._expected.values())
+            return sum(done_of(self._expected, self.pieces)) / work if work else None
+
+
+def done_of(expected: Expected, pieces: Mapping[str, tuple[float, float]]) -> Iterator[float]:
+    """Yield the expected core-seconds of what is done, by the pieces of each stage, done and in all.
+
+    A stage whose successor has begun without it was done before.
+    """
+    order = list(expected)
+    begun = max((order.index(stage) for stage in pieces if stage in expected), default=-1)
+    for place, (stage, (seconds, known)) in enumerate(expected.items()):
+        if stage in pieces:
+            done, total = pieces[stage]
+            yield seconds * min(1.0, done / max(total, known, 1))
+        elif place < begun:
+            yield seconds
 
 
 @contextmanager
 def bars(title: str) -> Iterator[None]:
     """Show one bar a stage on the terminal, and one of the whole run with what is left, where that is known."""
-    global _watcher
     columns = (
         TextColumn("{task.description:<28}"),
         BarColumn(),
@@ -51,13 +104,13 @@ def bars(title: str) -> Iterator[None]:
     )
     with Progress(*columns, console=err, speed_estimate_period=60) as display:
         err.print(f"[bold]{title}[/]")
-        before, _watcher = _watcher, Bars(display)
+        watcher = Bars(display)
         try:
-            yield
-            _watcher.finish()
+            with watched(watcher):
+                yield
+            watcher.finish()
         finally:
-            _watcher.stop()
-            _watcher = before
+            watcher.stop()
 
 
 class Bars:
@@ -93,10 +146,12 @@ class Bars:
             self._expected = self._expected or self._ask()
             if self._whole is not None and self._expected:
                 work = sum(seconds for seconds, _ in self._expected.values())
-                self.display.update(self._whole, total=work, completed=sum(self._done(self._expected)))
+                tasks = {stage: self.display.tasks[bar] for stage, bar in self._bars.items()}
+                pieces = {stage: (task.completed, task.total or 0) for stage, task in tasks.items()}
+                self.display.update(self._whole, total=work, completed=sum(done_of(self._expected, pieces)))
 
     def finish(self) -> None:
-        """Note that the run has come to a good end."""
+        """Note that the run has ended well."""
         if self._whole is not None and self._expected:
             self.display.update(self._whole, completed=sum(seconds for seconds, _ in self._expected.values()))
 
@@ -104,20 +159,6 @@ class Bars:
         """Note that the run has ended, well or not, and show no more of what is left."""
         if self._whole is not None:
             self.display.stop_task(self._whole)
-
-    def _done(self, expected: Expected) -> Iterator[float]:
-        """Yield the expected core-seconds of what is done.
-
-        A stage whose successor has begun without it was done before.
-        """
-        order = list(expected)
-        begun = max((order.index(stage) for stage in self._bars if stage in expected), default=-1)
-        for place, (stage, (seconds, pieces)) in enumerate(expected.items()):
-            if stage in self._bars:
-                bar = self.display.tasks[self._bars[stage]]
-                yield seconds * min(1.0, bar.completed / max(bar.total or 0, pieces, 1))
-            elif place < begun:
-                yield seconds
 
 
 class _Pieces(MofNCompleteColumn):

@@ -1,9 +1,10 @@
-"""A run as a flow carries it out, whatever it computes: its stages as Prefect tasks, and all that is around them.
+"""How a flow carries out a run, whatever it computes: its stages as Prefect tasks, and what surrounds them.
 
-    lock -> release that is there already? -> settings kept -> cluster -> the flow's own stages -> commit
+    lock -> release that is there already? -> settings kept -> what needs no worker is checked -> cluster
+         -> the flow's own stages -> commit
 
-A flow gives its stages, as a function of a `Run`. Every stage is coarse: it maps many Dask calls and waits for them. A
-stage that is retried repeats the same noise, so retries are safe.
+A flow gives its stages, as a function of a `Run`, and the check before them. Every stage is coarse: it maps many Dask
+calls and waits for them. A stage that is retried repeats the same noise, so retries are safe.
 """
 
 from __future__ import annotations
@@ -12,43 +13,62 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, Generic, TypeVar
 
-from prefect import get_run_logger, runtime, task
+from prefect import allow_failure, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import RunSettings, keep_settings
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
 from tasks.lifecycle.commit import check_out, commit, end_run, finish_released
 from tasks.lifecycle.confidential import guard
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 Future = PrefectFuture[Any]
+CHECK = "parameters and account"
 S = TypeVar("S", bound=RunSettings)
 
 
-def stages_at_once(count: int) -> Any:
-    """Return the runner of a flow's tasks, in threads; the Dask workers behind them are the limit of a stage."""
-    return ThreadPoolTaskRunner(max_workers=count)  # any: prefect's own types do not fit each other
+def flow_options(count: int) -> dict[str, Any]:
+    """Return what Prefect is told of every flow: its runs' names, so many stages at once, in threads, and its hooks.
+
+    The Dask workers behind the stages are the limit of a stage.
+    """
+    return {
+        "task_runner": ThreadPoolTaskRunner(max_workers=count),
+        "flow_run_name": states.run_name,
+        "persist_result": False,
+        "on_crashed": [states.close],
+        "on_cancellation": [states.close],
+    }
 
 
 async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> bool:
-    """Return whether to try again: a refusal stays one however often it is asked."""
+    """Return whether to try again: a refusal would only be repeated."""
     return not isinstance(await state.aresult(raise_on_failure=False), Refused)
 
 
 @task(retries=2, retry_delay_seconds=1, retry_condition_fn=_worth_retrying, cache_policy=NO_CACHE, persist_result=False)
-def stage(name: str, run: RunDirectory, function: Callable[..., Any]) -> Any:
-    """Run one stage of a run; what goes wrong in it stays in the confidential directory."""
-    return guard(name, run, function)
+def stage(name: str, run: RunDirectory, function: Callable[..., Any], in_vain: Callable[[], str | None]) -> Any:
+    """Run one stage of a run, unless it is in vain; the text of its errors stays in the confidential directory."""
+    if reason := in_vain():
+        return states.not_run(reason)
+    try:
+        return guard(name, run, function)
+    except Failed:
+        if reason := in_vain():  # its workers were taken away
+            return states.not_run(reason)
+        raise
 
 
 @dataclass(frozen=True)
@@ -58,6 +78,8 @@ class Run(Generic[S]):
     settings: S
     directory: RunDirectory
     workers: Workers
+    over: Event  # set once the run has ended, whatever its stages do
+    begun: list[Future]
 
     @property
     def out(self) -> Path:
@@ -71,14 +93,29 @@ class Run(Generic[S]):
 
     def submit(self, name: str, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
         """Start the stage `function(directory, **arguments)` once those it comes after have ended well."""
-        named = stage.with_options(name=name.partition(" (")[0], task_run_name=name)
+
+        def in_vain() -> str | None:
+            failed = not all(future.state.is_completed() for future in after)
+            return "the run ended in another stage" if failed or self.over.is_set() else None
+
         call = partial(function, **arguments)
-        future: Future = named.submit(name, self.directory, call, return_state=False, wait_for=after)
+        wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
+        future: Future = _named(name).submit(name, self.directory, call, in_vain, return_state=False, wait_for=wait_for)
+        self.begun.append(future)
         return future
 
     def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        """Run a stage and wait for what it gives."""
+        """Run a stage and wait for its result."""
         return self.submit(name, function, **arguments).result()
+
+    def submit_gate(self, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
+        """Start the budget check, which reserves what the run will spend; the server is told of it."""
+
+        def reserve(directory: RunDirectory) -> None:
+            function(directory, **arguments)
+            artifacts.tell_reserved(self.settings)
+
+        return self.submit("budget check", reserve, *after)
 
     def submit_commit(self, *after: Future, charged: bool) -> Future:
         """Start the last stage: the staged release goes to its place, and the run ends."""
@@ -88,35 +125,69 @@ class Run(Generic[S]):
         )
 
 
-def carry_out(settings: S, stages: Callable[[Run[S]], Path | None]) -> str | None:
-    """Begin the run that the settings name, or take it up where it stopped; returns the path of its release.
+def carry_out(
+    settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None], nothing: str = ""
+) -> str | State[Any]:
+    """Begin the run that the settings name, or resume it where it stopped; return the path of its release.
 
-    None where the stages find nothing to release: the run is skipped and charged nothing. Started again under the same
-    run id, a flow takes up its own run: the same noise, one charge, one release. Call it in a flow.
+    Where there is none, return the state that the run ends in: Failed where it stopped or was refused, which Prefect
+    raises for whoever called the flow; Skipped where the stages find nothing to release, `nothing` being the reason.
+    Started again under the same run id, a flow takes up its own run: the same noise, one charge, one release. Call it
+    in a flow.
 
-    Raises
-    ------
-    Refused, Failed
-        as the stages do, and the commit.
+    check: refuses a new run for what needs no worker, before a cluster is started.
     """
     settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
+    get_run_logger().info("run %s", settings.run_id)
+    try:
+        place = _carry_out(settings, stages, check)
+    except Refused as error:
+        return states.refused(error)
+    except Failed as error:
+        return states.failed(error, settings)
+    if place is None:
+        return states.skipped(nothing)
+    artifacts.tell_released(settings, place)
+    get_run_logger().info("released: %s", place)
+    return str(place)
+
+
+def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], None]) -> Path | None:
     run, out = settings.directory, Path(settings.out)
-    logger = get_run_logger()
-    logger.info("run %s", run.id)
     with locked(run):
+        artifacts.tell_earlier(settings, states.begin(settings))
         if is_truth(run):
             raise Refused(f"{run.id} is the directory of a das truth and can never be released: give another run id")
         if there := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):
-            logger.info("released already: %s", there)
-            return str(there)
+            return there
         check_out(run, out, settings.folder)
         keep_settings(run, settings)
-        with open_cluster(settings.cluster, run / "dask") as client:
-            place = stages(Run(settings, run, Workers(client, report)))
+        _named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
+        place = _through(settings, stages)
         if place is None:
             if (run / AUTHORIZATION).exists():
-                raise Refused(f"run {run.id} was reserved, and its inputs now have nothing to release for its region")
+                raise Refused(
+                    f"run {run.id} was reserved, but its inputs no longer have anything to release for its region"
+                )
             end_run(run)
-            return None
-    logger.info("released: %s", place)
-    return str(place)
+    return place
+
+
+def _through(settings: S, stages: Callable[[Run[S]], Path | None]) -> Path | None:
+    """Run the stages on a cluster; however they end, none is at work any more afterwards."""
+    begun: list[Future] = []
+    over = Event()
+    try:
+        with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
+            try:
+                return stages(Run(settings, settings.directory, Workers(client, report), over, begun))
+            finally:
+                over.set()
+    except Exception:
+        for future in begun:  # what is still at work has lost its workers
+            future.wait()
+        raise
+
+
+def _named(name: str) -> Any:
+    return stage.with_options(name=name.partition(" (")[0], task_run_name=name)

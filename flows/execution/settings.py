@@ -68,7 +68,7 @@ class RunSettings(BaseModel, ABC):
     FILE: ClassVar[str]  # of the run's directory, where the settings are kept
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster"})  # while a run goes on: no release depends on it
 
-    out: Folder = Field(description="Where the release goes, to a folder in OUT; {run} in it is the run id.")
+    out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     second_account: bool = Field(default=False, description="Charge persons whom another account was charged for.")
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
@@ -102,7 +102,7 @@ class RunSettings(BaseModel, ABC):
 
     @property
     def resume(self) -> str:
-        """The command that goes on with the run."""
+        """The command that resumes the run."""
         return f"{self.COMMAND} --resume {self.run_id} --state {self.state}"
 
     def named(self, run_id: str) -> Self:
@@ -133,11 +133,11 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))
     if differs and (run / SECRET).exists():
         again = f"{settings.COMMAND} --resume {run.id}"
-        raise Refused(f"run {run.id} began with another {', '.join(differs)}: go on with {again}")
+        raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {again}")
     try:
         text = settings.model_dump_json()
     except ValueError:  # a byte of the command line that is not UTF-8
-        raise Refused("an option holds bytes that are not UTF-8 text: name files by names that are") from None
+        raise Refused("an option is not UTF-8 text: rename the file that it names") from None
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
         run.drop_stages()
     with whole(run / settings.FILE, durable=True) as temporary:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
-from spine.settings import Region
+from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import MARK_FILE
@@ -33,7 +33,7 @@ class TopDownSettings(RunSettings):
     )
     quarters: Location | None = Field(default=None, description="Declared living quarters by block; quarters.csv.")
     totals: Location | None = Field(default=None, description="Declared population by state; states.csv.")
-    region: Region = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
+    region: Jurisdiction = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
     spine: Kind = Field(default="optimized", description="conventional, aian or optimized.")
     products: tuple[ProductName, ...] = Field(default=("persons", "units"), min_length=1)
     mechanism: Literal["zcdp", "pure"] = "zcdp"
@@ -45,10 +45,13 @@ class TopDownSettings(RunSettings):
     states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
     nation: bool | None = Field(default=None, description="Measure the US level; by default where all states are.")
     estimator: Estimator = Field(
-        default="topdown", description="topdown, as the 2020 program; gls: a level by what was measured below it, too."
+        default="topdown",
+        description="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level.",
     )
     rounding: Literal["program", "l1"] = "program"
-    microdata: Literal["parquet", "text"] = Field(default="parquet", description="text: a row a record as well.")
+    microdata: Literal["parquet", "text"] = Field(
+        default="parquet", description="text: also as text, one row a record."
+    )
     measurements: bool = Field(default=True, description="Release the noisy measurements.")
 
     @property
@@ -89,7 +92,7 @@ class TopDownSettings(RunSettings):
                 levels = ", ".join(settings[name].levels)
                 raise Refused(f"the allocation of {name} is not for the levels {levels}")
         if self.nation and self.region == "pr":
-            raise Refused("Puerto Rico stands below no nation: its spine begins with itself")
+            raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
         return Design(
             region=self.region,
             kind=self.spine,
@@ -115,5 +118,5 @@ class TopDownSettings(RunSettings):
 def _records(data: str, name: str) -> str:
     """The file of a product's records: Parquet where there is one, else text."""
     filesystem, folder = locate(data)
-    found = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
-    return found[0] if found else f"{data}/{name}.txt"
+    present = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
+    return present[0] if present else f"{data}/{name}.txt"

@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw, in the command itself: one line for the terminal, the traceback for the curator."""
+"""Unexpected errors in the command itself: one line for the terminal, the traceback for the curator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _state: Path | None = None
 
 
 def given_state(state: Path | None) -> Path | None:
-    """Remember the command's --state, as an option's callback: what goes wrong from now on is kept there."""
+    """Remember the command's --state (an option's callback): errors from now on are kept there."""
     global _state
     _state = state.absolute() if state else None  # workers have other working directories
     return _state
 
 
 def unforeseen(error: Exception) -> Failed:
-    """Keep the traceback of an error that nobody foresaw where only the curator reads: it may hold a person's value."""
+    """Keep the traceback of an unexpected error where only the curator reads: it may hold a person's value."""
     from flows.execution.settings import state_home  # and with it Dask, which das --help does without
 
     if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
@@ -35,5 +35,5 @@ def unforeseen(error: Exception) -> Failed:
         with open(handle, "w") as copy:
             copy.write("".join(traceback.format_exception(error)))
     except OSError:
-        return Failed(f"an unforeseen {type(error).__name__}, of which no copy could be kept in {folder}")
-    return Failed(f"an unforeseen {type(error).__name__}; the curator's copy of it is {path}")
+        return Failed(f"an unexpected {type(error).__name__}, of which no copy could be kept in {folder}")
+    return Failed(f"an unexpected {type(error).__name__}; the curator's copy is {path}")

@@ -51,7 +51,7 @@ def draw_charts(report: Report) -> dict[str, str]:
 
 
 def _draw_gains(gains: pd.DataFrame) -> Figure:
-    """Return a line a kind of level and table: the error of its totals as counts, and as estimates."""
+    """Return one line per kind of level and table: the error of its totals as counts, and as estimates."""
     from matplotlib import pyplot as plt
 
     rows = _by_kind(gains)
@@ -84,23 +84,25 @@ def _by_kind(gains: pd.DataFrame) -> pd.DataFrame:
     where = rows["REGION_TYPE"].isin(NATION_STATE).map({True: "Nation and state", False: "Below state"})
     tables = {name: "single totals" if name == WORKLOADS[TOTAL] else f"totals of {name}" for name in WORKLOADS}
     kind = where + ", " + rows["ITERATION_LEVEL"].map(ITERATIONS) + ": " + rows["WORKLOAD"].map(tables)
-    squares = {of: rows[f"RMSE_{of}"] ** 2 * rows[f"COUNTS_{of}"] for of in ("COUNT", "ESTIMATE")}
+    squares = {column: rows[f"RMSE_{column}"] ** 2 * rows[f"COUNTS_{column}"] for column in ("COUNT", "ESTIMATE")}
     sums = rows.assign(COUNT=squares["COUNT"], ESTIMATE=squares["ESTIMATE"], kind=kind).groupby("kind")
     order = rows.assign(kind=kind, where=where, workload=rows["WORKLOAD"].map(WORKLOADS.index))
     by = {"ITERATION_LEVEL": False, "where": False, "workload": True}
     names = order.sort_values([*by], ascending=[*by.values()])["kind"].drop_duplicates()
     total = sums[["COUNT", "ESTIMATE", "COUNTS_COUNT", "COUNTS_ESTIMATE"]].sum().loc[names]
-    return pd.DataFrame({f"RMSE_{of}": (total[of] / total[f"COUNTS_{of}"]) ** 0.5 for of in ("COUNT", "ESTIMATE")})
+    return pd.DataFrame(
+        {f"RMSE_{column}": (total[column] / total[f"COUNTS_{column}"]) ** 0.5 for column in ("COUNT", "ESTIMATE")}
+    )
 
 
 def _draw_totals(axis: Axes, table: pd.DataFrame) -> None:
     from matplotlib.ticker import LogLocator
 
-    for of, filled in zip(OF, ("none", "full"), strict=True):
-        every = table[(table["OF"] == of) & (table["WORKLOAD"] != WORKLOADS[TOTAL_ONLY])].assign(MEASURED=True)
+    for value, filled in zip(OF, ("none", "full"), strict=True):
+        every = table[(table["OF"] == value) & (table["WORKLOAD"] != WORKLOADS[TOTAL_ONLY])].assign(MEASURED=True)
         for name, part, x in _measured(every):
             if len(part):
-                label, colour = f"{name}, {of}", COLOURS[name]
+                label, colour = f"{name}, {value}", COLOURS[name]
                 axis.plot(x, part["RMSE"], MARKERS[name], color=colour, ms=5, fillstyle=filled, label=label)
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

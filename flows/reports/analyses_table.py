@@ -16,11 +16,11 @@ UNITS: dict[Definition, str] = {"puredp": "epsilon", "zcdp": "rho"}
 _MARKS = {"paper": "*", "continuous": "~"}
 NOTES = (
     "Rounded up. unbounded: one record added or removed; bounded: one replaced. order: the Rényi order (unbounded).",
-    "* no bound: Lemma 8 integrates over the real line where the law has only integers, and so understates.",
+    "* no bound: Lemma 8 integrates over the real line, but the law is on the integers, so it understates the loss.",
     "~ exact for continuous Gaussian noise; for the discrete one the bounds are the other rows.",
 )
 PLD = (
-    "PLD: privacy-loss distributions (dp-accounting), rounded to the safe side. For the geometric law TotalOnly is the "
+    "PLD: privacy-loss distributions (dp-accounting), rounded up. For the geometric law TotalOnly is the "
     "worst case of any mixture of groups; for the Gaussian no reading is proved to be."
 )
 NO_PLD = f"No privacy-loss distributions: floating point needs delta >= {LEAST_DELTA:g}, epsilon <= {LARGEST_EPSILON}."

@@ -84,7 +84,7 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
         data["both_regions"] = {"unbounded": str(both.unbounded), "bounded": str(both.bounded)}
         last = tables[-1]
         note = (
-            f"US and Puerto Rico together, a person being in one of them: {near(both.unbounded)} unbounded, "
+            f"US and Puerto Rico together, since a person is in one of them: {near(both.unbounded)} unbounded, "
             f"{near(both.bounded)} bounded ({UNITS[both.definition]})."
         )
         tables[-1] = TextTable(last.title, last.columns, last.rows, [*last.notes, note])

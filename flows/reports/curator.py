@@ -95,7 +95,7 @@ def together_warning(told: dict[str, Any]) -> str:
     """Return what a curator must hear of persons that several accounts were charged for."""
     return (
         f"[yellow]warning:[/] the same persons were charged to {', '.join(told['accounts'])}: together they have spent "
-        f"{told['unit']} {shown(told['amount'])} in the state charged most, and that is what bounds them"
+        f"{told['unit']} {shown(told['amount'])} in the state charged most, and that sum bounds the loss"
     )
 
 

@@ -5,7 +5,7 @@ zCDP -> (epsilon, delta) is the optimal conversion of Canonne, Kamath, Steinke (
     epsilon = alpha rho + ln(1 - 1/alpha) + ln(1/(alpha delta)) / (alpha - 1).
 
 Every alpha gives a true statement. So the search for the best alpha uses floats; the statement at that alpha is then
-bounded in ball arithmetic and rounded to the safe side.
+bounded in ball arithmetic and rounded up.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def rho(epsilon: Fraction | float, delta: Fraction | float) -> float:
 
 def _log(delta: Fraction | float) -> float:
     if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not at {delta}")
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
     numerator, denominator = Fraction(delta).as_integer_ratio()
     return log(numerator) - log(denominator)
 
@@ -90,5 +90,5 @@ def secrecy_of_the_sample(epsilon: float, rate: float) -> float:
     if not 0 < rate <= 1:
         raise ValueError(f"the sampling rate must be above 0 and at most 1, not {rate}")
     if not 0 < epsilon < 700:
-        raise ValueError(f"epsilon must lie strictly between 0 and 700, not at {epsilon}")
+        raise ValueError(f"epsilon must lie strictly between 0 and 700, not {epsilon}")
     return log1p(rate * expm1(epsilon))

@@ -21,12 +21,12 @@ from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.states import check_states
 from privacy.noise.laws import Definition
 
-CHARGED_BEFORE = "this data was charged for as confidential before; its mark of synthetic data is wrong"
+CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic data is wrong"
 RAN_AS_SYNTHETIC = (
-    "this data was run as synthetic before, for which nobody was charged, so it is refused as confidential; "
-    "its mark belongs beside it"
+    "this data was run as synthetic before, when nothing was charged, so it cannot now be run as confidential; "
+    "put its mark back"
 )
-State = Literal["reserved", "sealed", "released", "abandoned"]
+Status = Literal["reserved", "sealed", "released", "abandoned"]
 # An amount as a Fraction writes it, `5` or `1/3`: digits that begin with no 0, perhaps a slash and such digits again.
 _POSITIVE = "{0} GLOB '[1-9]*' AND {0} NOT GLOB '*[^0-9/]*' AND {0} NOT GLOB '*/[0/]*' AND {0} NOT GLOB '*/*/*' AND "
 _POSITIVE += "{0} NOT GLOB '*/'"
@@ -147,7 +147,7 @@ class Row:
     configuration_digest: str
     noise_scheme: int
     secret_digest: str
-    state: State
+    status: Status
     release_digest: str | None
     reserved: str
 
@@ -187,12 +187,12 @@ class Ledger:
             return [account for name in names if (account := _account(database, name))]
 
     def spent(self, account: str) -> dict[str, Fraction]:
-        """What is charged to each state in an account, abandoned runs included."""
+        """Return what is charged to each state in an account, abandoned runs included."""
         with self._transaction() as database:
             return _spent(database, account)
 
     def check(self, request: Request) -> Fraction:
-        """What a request would charge, in the account's currency. Raises LedgerError where it cannot be met."""
+        """Return what a request would charge, in the account's currency. Raises LedgerError where it cannot be met."""
         with self._transaction() as database:
             return _charge(database, request)
 
@@ -236,7 +236,7 @@ class Ledger:
         return row
 
     def row(self, run: str) -> Row | None:
-        """The row of a run, None where there is none."""
+        """Return the row of a run, None where there is none."""
         with self._transaction() as database:
             return _row(database, run)
 
@@ -252,10 +252,10 @@ class Ledger:
             if _seen(database, input_digest, records_digest, synthetic=False):
                 raise LedgerError(CHARGED_BEFORE)
             columns = "input_digest, records_digest, synthetic"
-            found = database.execute(f"SELECT {columns} FROM data WHERE run = ?", (run,)).fetchone()
-            if found is None:
+            entered = database.execute(f"SELECT {columns} FROM data WHERE run = ?", (run,)).fetchone()
+            if entered is None:
                 _enter(database, run, input_digest, records_digest, synthetic=True)
-            elif found != (input_digest, records_digest, 1):
+            elif entered != (input_digest, records_digest, 1):
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
 
     def check_confidential(self, input_digest: str, records_digest: str) -> None:
@@ -264,7 +264,7 @@ class Ledger:
             _check_confidential(database, input_digest, records_digest)
 
     def synthetic_runs(self) -> list[tuple[str, str]]:
-        """The runs on synthetic data, which nobody was charged for, and when each was entered; the oldest first."""
+        """Return the runs on synthetic data, which were not charged, and when each was entered; oldest first."""
         with self._transaction() as database:
             return list(database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid"))
 
@@ -277,16 +277,16 @@ class Ledger:
             return [row for run in ids if (row := _row(database, run))]
 
     def runs_on_other_data(self, run: str) -> list[str]:
-        """The earlier runs of a run's account that covered some of its states with data of another digest."""
+        """Return the earlier runs of a run's account that covered some of its states with data of another digest."""
         row = self.row(run)
         return on_other_data(row, self.rows(row.account)) if row else []
 
     def together(self, run: str) -> Together | None:
-        """What all accounts that were charged for a run's data have spent on it; None where its own is the only one."""
+        """Return what all accounts charged for a run's data have spent on it; None if only its own account was."""
         with self._transaction() as database:
             row = _row(database, run)
-            found = _accounts_of(database, row.input_digest, _records(database, run), row.states) if row else []
-            accounts = [account for name in sorted(found) if (account := _account(database, name))]
+            names = _accounts_of(database, row.input_digest, _records(database, run), row.states) if row else set()
+            accounts = [account for name in sorted(names) if (account := _account(database, name))]
             if row is None or len(accounts) < 2:
                 return None
             pure = all(account.definition == "puredp" for account in accounts)
@@ -296,8 +296,9 @@ class Ledger:
                     if state in sums:
                         as_rho = account.definition == "puredp" and not pure
                         sums[state] += pure_to_rho(amount) if as_rho else amount
-            names = tuple(account.name for account in accounts)
-            return Together(names, "puredp" if pure else "zcdp", max(sums.values()))
+            return Together(
+                tuple(account.name for account in accounts), "puredp" if pure else "zcdp", max(sums.values())
+            )
 
     def seal(self, run: str, release_digest: str) -> None:
         """Note the digest of the release that a run will give, and no other from now on."""
@@ -312,11 +313,11 @@ class Ledger:
         with self._transaction() as database:
             database.execute("UPDATE run SET state = 'abandoned' WHERE id = ? AND state != 'released'", (run,))
 
-    def _move(self, run: str, sources: Sequence[State], target: State, release_digest: str) -> None:
+    def _move(self, run: str, sources: Sequence[Status], target: Status, release_digest: str) -> None:
         with self._transaction() as database:
             row = _row(database, run)
-            if row is None or row.state not in sources:
-                raise LedgerError(f"run {run} is {row.state if row else 'not in the ledger'}: it cannot be {target}")
+            if row is None or row.status not in sources:
+                raise LedgerError(f"run {run} is {row.status if row else 'not in the ledger'}: it cannot be {target}")
             if row.release_digest not in (None, release_digest):
                 raise LedgerError(f"run {run} was sealed with another release")
             values = (target, release_digest, run)
@@ -359,7 +360,7 @@ class Ledger:
 
 
 def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
-    """The runs before `row` among an account's rows, oldest first, that charged one of its states for other data."""
+    """Return the runs before `row` (rows are oldest first) that charged one of its states for other data."""
     earlier = rows[: rows.index(row)]
     return [
         other.run
@@ -369,7 +370,7 @@ def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
 
 
 def shown(amount: Fraction) -> str:
-    """An amount in decimals, to six digits, for a person to read; also one that passes every float."""
+    """Return an amount in decimals, to six digits, for a person to read; also one that passes every float."""
     try:
         return f"{float(amount):g}"
     except OverflowError:
@@ -398,28 +399,28 @@ def _enter(database: sqlite3.Connection, run: str, input_digest: str, records_di
 def _seen(database: sqlite3.Connection, input_digest: str, records_digest: str, *, synthetic: bool) -> bool:
     """True where a run had this input or these records, and took them for synthetic or confidential as asked."""
     same = "SELECT 1 FROM data WHERE (input_digest = ? OR records_digest = ?) AND synthetic = ?"
-    found = database.execute(same, (input_digest, records_digest, int(synthetic))).fetchone()
-    if found is None and not synthetic:  # of a das-flows that entered no digest of the records alone
-        found = database.execute("SELECT 1 FROM run WHERE input_digest = ?", (input_digest,)).fetchone()
-    return found is not None
+    row = database.execute(same, (input_digest, records_digest, int(synthetic))).fetchone()
+    if row is None and not synthetic:  # of a das-flows that entered no digest of the records alone
+        row = database.execute("SELECT 1 FROM run WHERE input_digest = ?", (input_digest,)).fetchone()
+    return row is not None
 
 
 def _records(database: sqlite3.Connection, run: str) -> str:
-    """The digest of a run's records, empty for one of a das-flows that entered none."""
-    found = database.execute("SELECT records_digest FROM data WHERE run = ?", (run,)).fetchone()
-    return str(found[0]) if found else ""
+    """Return the digest of a run's records, empty for one of a das-flows that entered none."""
+    row = database.execute("SELECT records_digest FROM data WHERE run = ?", (run,)).fetchone()
+    return str(row[0]) if row else ""
 
 
 def _accounts_of(
     database: sqlite3.Connection, input_digest: str, records_digest: str, states: Sequence[str]
 ) -> set[str]:
-    """The accounts in which one of these states was charged for this input or these records."""
-    found = database.execute(
+    """Return the accounts in which one of these states was charged for this input or these records."""
+    charged = database.execute(
         "SELECT DISTINCT account, us_state FROM run JOIN charge ON charge.run = run.id "
         "LEFT JOIN data ON data.run = run.id WHERE run.input_digest = ? OR data.records_digest = ?",
         (input_digest, records_digest),
     )
-    return {account for account, state in found if state in states}
+    return {account for account, state in charged if state in states}
 
 
 def _check_account(database: sqlite3.Connection, request: Request) -> None:
@@ -428,8 +429,8 @@ def _check_account(database: sqlite3.Connection, request: Request) -> None:
     others = _accounts_of(database, request.input_digest, request.records_digest, request.states) - {request.account}
     if others:
         raise LedgerError(
-            f"this data was charged to another account before, {', '.join(sorted(others))}: neither total would "
-            "bound what is known of its persons; --second-account says that this is meant"
+            f"this data was charged to another account before, {', '.join(sorted(others))}: neither total alone "
+            "would bound the loss of its persons; add --second-account if this is intended"
         )
 
 
@@ -439,16 +440,16 @@ def _check_confidential(database: sqlite3.Connection, input_digest: str, records
 
 
 def _account(database: sqlite3.Connection, name: str) -> Account | None:
-    found = database.execute("SELECT name, definition, total FROM account WHERE name = ?", (name,)).fetchone()
-    return Account(found[0], found[1], Fraction(found[2])) if found else None
+    row = database.execute("SELECT name, definition, total FROM account WHERE name = ?", (name,)).fetchone()
+    return Account(row[0], row[1], Fraction(row[2])) if row else None
 
 
 def _row(database: sqlite3.Connection, run: str) -> Row | None:
-    found = database.execute("SELECT * FROM run WHERE id = ?", (run,)).fetchone()
-    if not found:
+    columns = database.execute("SELECT * FROM run WHERE id = ?", (run,)).fetchone()
+    if not columns:
         return None
     states = database.execute("SELECT us_state FROM charge WHERE run = ? ORDER BY us_state", (run,)).fetchall()
-    return Row(found[0], found[1], tuple(state for (state,) in states), Fraction(found[2]), *found[3:])
+    return Row(columns[0], columns[1], tuple(state for (state,) in states), Fraction(columns[2]), *columns[3:])
 
 
 def _spent(database: sqlite3.Connection, account: str) -> dict[str, Fraction]:
@@ -463,7 +464,7 @@ def _spent(database: sqlite3.Connection, account: str) -> dict[str, Fraction]:
 
 
 def _charge(database: sqlite3.Connection, request: Request) -> Fraction:
-    """The amount in the account's currency: epsilon is at most epsilon^2 / 2 of rho, and rho is never epsilon."""
+    """Return the amount in the account's currency: epsilon costs epsilon^2 / 2 of rho; rho is never epsilon."""
     account = _account(database, request.account)
     if account is None:
         raise LedgerError(f"there is no account {request.account}: open it first (das ledger open {request.account} …)")

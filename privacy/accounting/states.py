@@ -21,11 +21,11 @@ def check_states(states: tuple[str, ...]) -> None:
     Raises
     ------
     ValueError
-        where one stands twice or is not the FIPS code of a state, of DC or of Puerto Rico.
+        where one appears twice or is not the FIPS code of a state, of DC or of Puerto Rico.
     """
     if unknown := sorted(set(states) - {*STATES_US, *STATES_PR}):
         raise ValueError(
-            f"a state must be a two-digit FIPS code, as 44 for Rhode Island, not {', '.join(map(repr, unknown))}"
+            f"a state must be a two-digit FIPS code, such as 44 for Rhode Island, not {', '.join(map(repr, unknown))}"
         )
     if twice := sorted({state for state in states if states.count(state) > 1}):
         raise ValueError(f"each state must be named once; twice: {', '.join(twice)}")

@@ -7,7 +7,7 @@ L2 reaches it sooner because the counts are large:
 
     A1 = 1 - sum|t - c| / sum t,    A2 = 1 - sum (t - c)^2 / sum t^2        (t true, c released)
 
-A curve computed on confidential counts leaks: it is for choosing epsilon behind closed doors, or on other data.
+A curve computed on confidential counts leaks: use it only internally to choose epsilon, or compute it on other data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The figures that the slides on S-DHC print: budgets, persons, losses, and how each stands to the rule.
+"""The figures that the slides on S-DHC print: budgets, persons and losses, and whether the rule gives them.
 
 Source: as in attribute_loss_s_dhc.py, whose rule gives 35 of the 40 figures of the Results table and all 16 of
-the two {Relation} tables. `READINGS` lists the other five as what they are.
+the two {Relation} tables. `READINGS` explains the other five.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Person:
 
     @property
     def householder(self) -> bool:
-        """The person on whose race, ethnicity and relations the household's recodes hang."""
+        """The person whose race, ethnicity and relations determine the household's recodes."""
         return self.relation == HOUSEHOLDER
 
 
@@ -114,7 +114,7 @@ class Table:
 
 
 class Effect(IntEnum):
-    """The most that a change of A does to the rows that a table counts; the worse, the larger."""
+    """The most that a change of A does to the rows that a table counts, from least to worst."""
 
     NONE = 0
     SWAP = 1

@@ -1,4 +1,4 @@
-"""Sets of attributes by name, and the one property that every A-attribute loss has in A."""
+"""Sets of attributes by name, and the property that A-attribute loss must have: it does not fall as A grows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ K = TypeVar("K")
 
 
 def attributes_of(names: Iterable[str], attributes: Collection[str]) -> frozenset[str]:
-    """Return the attributes with these names, in whatever case. Raises ValueError for a name that none has."""
+    """Return the attributes with these names, ignoring case. Raises ValueError for an unknown name."""
     known = {attribute.casefold(): attribute for attribute in attributes}
     chosen = set()
     for name in names:

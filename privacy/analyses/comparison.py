@@ -1,4 +1,4 @@
-"""What a set of level budgets means at a delta, by every analysis of the comparison paper and by the exact ones.
+"""The epsilon at a delta of a set of level budgets, by every analysis of the comparison paper and by exact ones.
 
 Source: "SafeTab[Geometric] vs SafeTab[Discrete Gaussian]", Table 2 and appendix F. Unbounded neighbours differ by one
 record added or removed. A replaced record (bounded) changes at most twice as many counts, each by one, so that every
@@ -54,11 +54,11 @@ class Analysis:
 
 
 def analyses(definition: Definition, levels: Sequence[LevelBudget], gamma: Fraction, delta: Fraction) -> list[Analysis]:
-    """Return every analysis of one mechanism; those by privacy-loss distributions within the range of floats."""
+    """Return every analysis of one mechanism; privacy-loss distributions only within the range of floats."""
     if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not at {delta}")
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
     if not 0 < gamma < 1:
-        raise ValueError(f"gamma must lie strictly between 0 and 1, not at {gamma}")
+        raise ValueError(f"gamma must lie strictly between 0 and 1, not {gamma}")
     if not levels:
         raise ValueError("no population group level has a budget")
     rows = _geometric(levels, gamma, delta) if definition == "puredp" else _gaussian(levels, delta)

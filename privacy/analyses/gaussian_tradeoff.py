@@ -1,4 +1,4 @@
-"""From rho to (epsilon, delta) in closed form, and as tightly as if the noise were a continuous Gaussian."""
+"""From rho to (epsilon, delta): in closed form, and tightly as if the noise were a continuous Gaussian."""
 
 from __future__ import annotations
 

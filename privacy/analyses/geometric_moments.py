@@ -35,7 +35,7 @@ def moments(e: float) -> Moments:
 
 
 def pmf_of_sum(e: float, cells: int) -> NDArray[np.float64]:
-    """Return P(S = k) for k = -K ... K, S the sum of `cells` draws, by Fourier inversion, to ~1e-15.
+    """Return P(S = k) for k = -K ... K, where S is the sum of `cells` draws, by Fourier inversion, to ~1e-15.
 
     Folding at the period 2K + 1 adds P(|S| > K), which K (at least 60 standard deviations and 60/e) makes nothing.
     """

@@ -25,7 +25,7 @@ ORDERS: Floats = 1 + np.geomspace(1e-4, 1e6, 40_001)  # neighbours differ by 0.0
 def lemma_8(alpha: Floats, epsilon: float) -> Floats:
     """Return the divergence of the geometric mechanism as Corollary 1 prints it. Not a bound.
 
-    Its proof integrates the density over the real line where the law has only integers, and so understates.
+    Its proof integrates the density over the real line but the law is on the integers, so it understates the loss.
     """
     before = np.log(2 * alpha / (epsilon * (2 * alpha - 1))) + (alpha - 1) * epsilon
     after = np.log(2 * (alpha - 1) / (epsilon * (2 * alpha - 1))) - alpha * epsilon

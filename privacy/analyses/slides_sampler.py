@@ -1,4 +1,4 @@
-"""The slides' own samplers: inverse CDFs in floating point, to stand beside the exact one. Not for confidential data.
+"""The slides' own samplers: inverse CDFs in floating point, for comparison with the exact one. Not for real data.
 
 Source: Clark, Dajani (2019), Method, slide 1. Both routes have the law P(k) = (1-a)/(1+a) a^|k|, a = exp(-e), on paper.
 In floats neither is epsilon-DP:

@@ -1,4 +1,4 @@
-"""What suppression does to a published total: how often it goes, and how far the noise of one that stays leans up.
+"""What suppression does to a published total: how often it is removed, and how large the bias is if it stays.
 
 SafeTab-P, section 5.3.2: a total n + X is published iff it exceeds the threshold T. T: `privacy.noise.margins`, eq. 12.
 """

@@ -87,7 +87,7 @@ def margins(laws: Laws) -> Margins:
 def estimate_margins(laws: Laws) -> dict[str, int]:
     """Return the margins of estimated totals (T1) at each detail, far from any threshold, pooled with full weight."""
     answers = {name: Answers(laws.stage_1, laws.stage_2, cells) for name, cells in CELLS.items()}
-    return {name: make_estimator(of, None, None).margin for name, of in answers.items()}
+    return {name: make_estimator(answered, None, None).margin for name, answered in answers.items()}
 
 
 def sizes_for_relative_error(margin: int, target: Fraction) -> dict[str, int]:

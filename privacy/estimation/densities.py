@@ -84,7 +84,9 @@ def margin_of_sizes(sizes: NDArray[np.int64], chances: Density, coverage: float 
     """Return the smallest m with P(size <= m) >= coverage; errors of these sizes have these chances, which sum to 1."""
     within = np.cumsum(np.bincount(sizes, weights=chances))
     if np.abs(within - coverage).min() < 1e-9:
-        raise ArithmeticError(f"a margin whose coverage is {coverage} to the ninth digit is not decided in floats")
+        raise ArithmeticError(
+            f"a margin whose coverage is {coverage} to the ninth digit cannot be decided in floating point"
+        )
     return int(np.argmax(within > coverage))
 
 

@@ -19,12 +19,12 @@ def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) ->
     regional, detailed : one per code of a single-valued attribute
         The iteration of that level that the code maps to, -1 for none.
     """
-    found = {}
-    for one in np.unique(regional[regional >= 0]):
-        parts = np.unique(detailed[regional == one])
-        if parts[0] >= 0 and (regional[np.isin(detailed, parts)] == one).all():
-            found[int(one)] = tuple(int(part) for part in parts)
-    return found
+    equalities = {}
+    for iteration in np.unique(regional[regional >= 0]):
+        parts = np.unique(detailed[regional == iteration])
+        if parts[0] >= 0 and (regional[np.isin(detailed, parts)] == iteration).all():
+            equalities[int(iteration)] = tuple(int(part) for part in parts)
+    return equalities
 
 
 def combine(

@@ -27,7 +27,7 @@ class Factor:
 
     def __post_init__(self) -> None:
         if not self.levels:
-            raise ValueError(f"factor {self.name} has no levels: declare them, for they are never taken from the data")
+            raise ValueError(f"factor {self.name} has no levels: declare them: they are never taken from the data")
         if len(set(self.levels)) < len(self.levels):
             raise ValueError(f"factor {self.name} has a level twice")
 
@@ -51,7 +51,9 @@ class Histogram:
     def __post_init__(self) -> None:
         names = self.names
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"a histogram has at least one factor, and each once, not {', '.join(names) or 'none'}")
+            raise ValueError(
+                f"a histogram needs at least one factor, and each only once, not {', '.join(names) or 'none'}"
+            )
         if self.cells > MOST_CELLS:
             raise ValueError(f"the histogram has {self.cells:,} cells, more than {MOST_CELLS:,}")
         for cell in self.impossible:

@@ -132,7 +132,7 @@ class _Sums:
         self.place = np.clip(self.place - pooling.reach, -correction.widest, correction.widest) + correction.widest
         self.most = int(np.ceil(self.scale * (np.abs(self.error).max() + np.abs(correction.values).max()))) + 2
         single = [self._sums(self.error[[row]], np.zeros((1, 1)), self.p[[row]]) for row in range(len(self.a))]
-        self.beyond = [_tails(np.array([one[part] for one in single])) for part in range(3)]
+        self.beyond = [_tails(np.array([law[part] for law in single])) for part in range(3)]
 
     def law(self, size: int, margin: int) -> SizeLaw | None:
         """Return the error at a true size in units; None where the detail cannot be."""

@@ -34,7 +34,7 @@ def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -
 @lru_cache(maxsize=65536)
 def _margin(parts: Parts, alpha: Fraction) -> int:
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, not at {alpha}")
+        raise ValueError(f"alpha must lie strictly between 0 and 1, not {alpha}")
     ((law, cells), *others) = parts
     if cells < 1:
         raise ValueError(f"a sum has at least one cell, not {cells}")
@@ -120,7 +120,7 @@ class _Sum:
         return reduce(mul, powers)
 
     def _tail(self, y: int) -> arb:
-        """A bound on P(|S| >= y): some law's part reaches its share of y, the shares going by standard deviation."""
+        """Bound P(|S| >= y): some law's part reaches its share of y, with shares in proportion to the deviations."""
         shares = [max(1, int(y * deviation / sum(self.deviations))) for deviation in self.deviations]
         if len(shares) == 1:
             shares = [y]

@@ -11,9 +11,9 @@ The contract
     Everything is deterministic: the same answers give the same estimates, bit by bit, in any order or partition of the
     work (no fused or reordered floating-point operations are compiled).
 
-The steps, each returning `Estimates` of a run of geounits and a `Solve` for each parent solved
+The steps, each returning `Estimates` of a range of geounits and a `Solve` for each parent solved
     estimate_roots(plan, measure)               the top level: the nation, or the parts of each state of a forest
-    estimate_children(plan, parents, measure)   one level down, for the children of a run of parents
+    estimate_children(plan, parents, measure)   one level down, for the children of a range of parents
     estimate_below(plan, parents, measure)      all levels below, as a list of `Estimates`, top first
 
 The estimator
@@ -29,7 +29,7 @@ The estimator
 
 A unit of work
     (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) `estimate_below` of one
-    county (`counties.only(geounit)`), independent of every other. `measure` is asked for runs of at most `Plan.rows`
+    county (`counties.only(geounit)`), independent of every other. `measure` is asked for ranges of at most `Plan.rows`
     geounits (or one parent's children) of one level, in spine order, once ("gls": twice).
     With "gls" a task a county comes first, `up_pass(plan, measure, level, county, county + 1)[0]`: 18 kB to keep. (1)
     joins them (`information_joined`), passes up (`up_pass_above`), and gives the result to `estimate_roots` and

@@ -19,7 +19,7 @@ LEFT = 0.99  # of the total's precision that may be taken out of P: what is left
 
 @dataclass(frozen=True)
 class Measured:
-    """Noisy answers of a run of geounits as least squares takes them.
+    """Noisy answers of a range of geounits as least squares takes them.
 
     answers: (geounits, coordinates of the last pass's query groups). weights: (groups, geounits) inverse variances.
     total, total_weight: (geounits,) the answers of the total query, and their inverse variance; empty if not asked.
@@ -49,7 +49,7 @@ class Measured:
 
 
 def measured(plan: Plan, level: int, given: NoisyAnswers) -> Measured:
-    """The noisy answers of a run of geounits, with their weights."""
+    """The noisy answers of a range of geounits, with their weights."""
     name, spine = plan.spine.levels[level], plan.spine
     shares = spine.shares[level][given.first : given.last]
     queries, _ = plan.asked[level]
@@ -67,7 +67,7 @@ def measured(plan: Plan, level: int, given: NoisyAnswers) -> Measured:
 
 @dataclass(frozen=True)
 class Informed:
-    """Information of a run of geounits as least squares takes it.
+    """Information of a range of geounits as least squares takes it.
 
     told: h and P. linear, begin: (geounits, 2016) h and z = h/P of the cells. total, total_weight: (geounits,) the
     totals of z, and their inverse variance.
@@ -121,7 +121,7 @@ class Informed:
 
 
 def informed(plan: Plan, told: Information) -> Informed:
-    """Information of a run of geounits, with its estimates and their totals."""
+    """Information of a range of geounits, with its estimates and their totals."""
     allowed = np.ascontiguousarray(plan.invariants.allowed(told.level)[told.first : told.last])
     z, variance = estimates(told, allowed)
     return Informed(told, to_cells(told.linear), to_cells(z), total_of(z), 1 / total_variance(variance))

@@ -1,4 +1,4 @@
-"""From the top of the spine down: the roots, one level of a run of parents, and everything below."""
+"""From the top of the spine down: the roots, one level of a range of parents, and everything below."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def estimate_roots(plan: Plan, measure: Measure, known: tuple[Information, ...] 
         state, declared = invariants.state_of, invariants.state_totals
     else:
         state, declared = np.zeros(number, np.int64), invariants.state_totals.sum(keepdims=True)
-    found, solves = [], []
+    estimates, solves = [], []
     for s in range(len(declared)):
         parts = np.flatnonzero(state == s)
         for part, total in zip(parts, _part_totals(plan, parts, int(declared[s]), answers), strict=True):
             estimate, solve = _root(plan, int(part), int(total), s, answers)
-            found.append(estimate)
+            estimates.append(estimate)
             solves += solve
     order = np.argsort(np.concatenate([np.flatnonzero(state == s) for s in range(len(declared))]))
-    return joined([found[at] for at in order]), solves
+    return joined([estimates[at] for at in order]), solves
 
 
 def _answers(
@@ -115,12 +115,12 @@ def _root(plan: Plan, part: int, total: int, state: int, answers: Measured | Inf
 def estimate_children(
     plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
 ) -> tuple[Estimates, list[Solve]]:
-    """The children of a run of parents: for each parent they sum to it, cell by cell, and meet the invariants."""
+    """The children of a range of parents: for each parent they sum to it, cell by cell, and meet the invariants."""
     level = parents.level + 1
     plan.refuse_unmeasured(parents.level, parents.first, parents.last)
     if plan.product is UNITS:
         return _children_units(plan, parents, measure, known), []
-    found: list[Estimates] = []
+    estimates: list[Estimates] = []
     solves: list[Solve] = []
     for first_parent, last_parent in plan.runs(parents.level, parents.first, parents.last):
         first_child = plan.first_child[parents.level]
@@ -130,32 +130,32 @@ def estimate_children(
             begin, end = int(first_child[parent]), int(first_child[parent + 1])
             cells, counts = parents.of(parent)
             if end - begin == 1:
-                found.append(_estimates(level, begin, counts[:, None], cells))
+                estimates.append(_estimates(level, begin, counts[:, None], cells))
             elif not len(cells):
-                found.append(_estimates(level, begin, np.zeros((0, end - begin), np.int64), cells))
+                estimates.append(_estimates(level, begin, np.zeros((0, end - begin), np.int64), cells))
             else:
                 if answers is None:
                     answers = _answers(plan, measure, known, level, first, last)
                 x, solve = _parent(plan, level, parent, begin, cells, counts, answers.only(begin, end))
-                found.append(_estimates(level, begin, x, cells))
+                estimates.append(_estimates(level, begin, x, cells))
                 solves.append(solve)
-    return joined(found), solves
+    return joined(estimates), solves
 
 
 def estimate_below(
     plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
 ) -> tuple[list[Estimates], list[Solve]]:
-    """Every level below a run of parents, top first."""
+    """Every level below a range of parents, top first."""
     if plan.estimator == "gls" and not known and parents.level + 1 < len(plan.spine.levels):
         first, last = plan.first_child[parents.level][[parents.first, parents.last]].tolist()
         known = up_pass(plan, measure, parents.level + 1, first, last)
-    found: list[Estimates] = []
+    estimates: list[Estimates] = []
     solves: list[Solve] = []
     while parents.level + 1 < len(plan.spine.levels):
         parents, of_level = estimate_children(plan, parents, measure, known)
-        found.append(parents)
+        estimates.append(parents)
         solves += of_level
-    return found, solves
+    return estimates, solves
 
 
 def _parent(
@@ -225,7 +225,7 @@ def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimate
 
 
 def _children_units(plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...]) -> Estimates:
-    """H1 of the children of a run of parents."""
+    """H1 of the children of a range of parents."""
     level, first_child = parents.level + 1, plan.first_child[parents.level]
     first, last = int(first_child[parents.first]), int(first_child[parents.last])
     hu = plan.invariants.housing_units(level)[first:last].copy()

@@ -98,9 +98,9 @@ def divide(division: Division) -> tuple[FloatArray, int, Solver, float]:
         if solution.step < _stop(division) and solution.missed <= MISSED:
             return solution.x, iterations, name, float(solution.missed)
     for solver in reference.installed() if len(division.cells) * division.children <= reference.LARGEST else []:
-        found = reference.least_squares(division, solver)
-        if found is not None and division.violation(found) <= MISSED:
-            return found, iterations, solver, division.violation(found)
+        x = reference.least_squares(division, solver)
+        if x is not None and division.violation(x) <= MISSED:
+            return x, iterations, solver, division.violation(x)
     violation = division.violation(solution.x)
     if violation * division.children >= SOUND:
         raise EstimationError("least squares: no solver met the bands and bounds of a parent to half a person")
@@ -145,10 +145,10 @@ def to_integers(
     )
     whole, by = result.x, "flow"
     if result.missing or broken(division, whole):
-        found = reference.rounding(division, x, total_first)
-        if found is None:
+        solution = reference.rounding(division, x, total_first)
+        if solution is None:
             raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")
-        whole, by = found, "highs"
+        whole, by = solution, "highs"
     rule = broken(division, whole)
     if rule:
         raise EstimationError(f"rounding: {rule}")
@@ -171,5 +171,5 @@ def broken(division: Division, x: IntArray) -> str:
             return "the parts of a state do not have its declared total"
     types = np.searchsorted(division.kind, np.arange(len(division.allowed)))
     if (np.add.reduceat(x, types, axis=0) < division.least).any():
-        return "a group quarters facility is empty"
+        return "a group-quarters facility is empty"
     return ""

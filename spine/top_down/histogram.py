@@ -140,7 +140,7 @@ def from_entries(kind: type[H], level: int, first: int, row: IntArray, cell: Int
 
 
 def joined(parts: list[H]) -> H:
-    """Runs of geounits of one level that follow each other as one."""
+    """Ranges of geounits of one level that follow each other as one."""
     offsets = np.cumsum([0, *(len(part.cell) for part in parts)])
     starts = [part.starts[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
     cell, count = np.concatenate([p.cell for p in parts]), np.concatenate([p.count for p in parts])

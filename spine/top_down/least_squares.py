@@ -91,16 +91,16 @@ def sums_of(ladder: Ladder, cells: IntArray) -> Sums:
             edges += ladder.offsets[ladder.source[q] + 1] - ladder.offsets[ladder.source[q]]
     up = np.empty((len(cells), direct), np.int64)
     tail, head = np.empty(edges, np.int64), np.empty(edges, np.int64)
-    found, direct, edges = len(cells), 0, 0
+    parts, direct, edges = len(cells), 0, 0
     for q in range(1, groups):
         source = ladder.source[q]
         for j in range(begin[source], begin[source + 1]):
             own = coordinate[j] - ladder.offsets[source]
             target = ladder.offsets[q] + ladder.through[ladder.through_at[q] + own]
             if row[target] < 0:
-                row[target] = found
-                coordinate[found], group[found] = target, q
-                found += 1
+                row[target] = parts
+                coordinate[parts], group[parts] = target, q
+                parts += 1
             if source == 0:
                 up[j, direct] = row[target]
             else:
@@ -108,8 +108,8 @@ def sums_of(ladder: Ladder, cells: IntArray) -> Sums:
                 edges += 1
         if source == 0:
             direct += 1
-        begin[q + 1] = found
-    return Sums(coordinate[:found], group[:found], up, tail[:edges], head[:edges])
+        begin[q + 1] = parts
+    return Sums(coordinate[:parts], group[:parts], up, tail[:edges], head[:edges])
 
 
 class Objective(NamedTuple):
@@ -307,13 +307,13 @@ def descend(objective: Objective, onto: Polytope, point: Point, careful: bool, s
         for c in range(children):
             moved[c] = uphill[c] = 0.0
         for i in range(cells):
-            at, found, last, older, a = table[i], point.x[i], x[i], before[i], onto.a[i]
+            at, minimum, last, older, a = table[i], point.x[i], x[i], before[i], onto.a[i]
             for c in range(children):
-                change = at[c] - found[c]
+                change = at[c] - minimum[c]
                 moved[c] = max(moved[c], abs(change))
-                uphill[c] += change * (found[c] - last[c]) / a[c] if a[c] > 0.0 else 0.0
+                uphill[c] += change * (minimum[c] - last[c]) / a[c] if a[c] > 0.0 else 0.0
                 older[c] = last[c]
-                last[c] = found[c]
+                last[c] = minimum[c]
         hill, step = 0.0, 0.0
         for c in range(children):
             hill += uphill[c]

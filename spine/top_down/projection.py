@@ -315,17 +315,17 @@ def ascend(onto: Polytope, v: FloatArray, anchor: FloatArray, largest: float, po
     value = np.nan  # of the dual at the origin: only where the full step does not halve the residual
     for _ in range(HALVINGS):
         towards(origin, step, direction, point.tau)
-        found = evaluate(onto, v, anchor, point)
-        if found <= 0.5 * largest:
-            return found
+        residual = evaluate(onto, v, anchor, point)
+        if residual <= 0.5 * largest:
+            return residual
         if np.isnan(value):
             towards(origin, 0.0, direction, point.tau)
             evaluate(onto, v, anchor, point)
             value = dual(onto, anchor, point)
             towards(origin, step, direction, point.tau)
-            found = evaluate(onto, v, anchor, point)
+            residual = evaluate(onto, v, anchor, point)
         if dual(onto, anchor, point) - value >= ARMIJO * step * slope:
-            return found
+            return residual
         step *= 0.5
     towards(origin, 0.0, direction, point.tau)
     evaluate(onto, v, anchor, point)

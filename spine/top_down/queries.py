@@ -58,14 +58,14 @@ def factors(groups: list[QueryGroup]) -> list[tuple[int, IntArray]]:
 
     Groups must come widest first. Of those before it through which a group factors, the narrowest is taken.
     """
-    found = []
+    factors_found = []
     for at, group in enumerate(groups[1:], start=1):
         for source in range(at - 1, -1, -1):
             through = _through(groups[source], group)
             if through is not None:
-                found.append((source, through))
+                factors_found.append((source, through))
                 break
-    return found
+    return factors_found
 
 
 def _through(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:

@@ -98,8 +98,8 @@ def least_squares(division: Division, solver: QPSolver, accuracy: float = 1e-9) 
     hessian, linear = quadratic(division)
     a, low, high = constraints(division)
     upper = np.where(division.allowed[division.kind], np.inf, 0.0).ravel()
-    found = (_piqp if solver == "piqp" else _clarabel)(hessian, -linear, a, low, high, upper, accuracy)
-    return None if found is None else np.clip(found, 0.0, upper).reshape(len(division.cells), -1)
+    solution = (_piqp if solver == "piqp" else _clarabel)(hessian, -linear, a, low, high, upper, accuracy)
+    return None if solution is None else np.clip(solution, 0.0, upper).reshape(len(division.cells), -1)
 
 
 def _piqp(
@@ -192,7 +192,7 @@ def rounding(division: Division, x: FloatArray, total_first: bool) -> IntArray |
     cost, together, bounds, whole = rounding_program(division, x, total_first)
     integral = np.zeros(len(cost), np.int64)
     integral[: x.size] = 1
-    found = milp(cost, integrality=integral, bounds=bounds, constraints=together)
-    if not found.success:
+    solution = milp(cost, integrality=integral, bounds=bounds, constraints=together)
+    if not solution.success:
         return None
-    return whole + np.rint(found.x[: x.size]).astype(np.int64).reshape(x.shape)
+    return whole + np.rint(solution.x[: x.size]).astype(np.int64).reshape(x.shape)

@@ -63,7 +63,7 @@ class Information:
 
 
 def information_joined(parts: list[Information]) -> Information:
-    """Runs of geounits of one level that follow each other as one."""
+    """Ranges of geounits of one level that follow each other as one."""
     linear, precision = (
         np.concatenate(arrays) for arrays in zip(*((p.linear, p.precision) for p in parts), strict=True)
     )
@@ -82,7 +82,7 @@ def components(product: Product, queries: list[str]) -> FloatArray:
     axes = [axis for axis in workload.axes if axis != workload.grouped]
     group = np.repeat(np.arange(len(workload.groups)), workload.groups)
     alike, same = np.equal.outer(group, group).astype(float), np.eye(TYPES)
-    found = np.zeros((len(queries), COMPONENTS, TYPES, TYPES))
+    information = np.zeros((len(queries), COMPONENTS, TYPES, TYPES))
     for at, query in enumerate(queries):
         kept, grouping = workload.keeps(query)
         between = same if workload.grouped in kept else alike if grouping else np.ones((TYPES, TYPES))
@@ -90,8 +90,8 @@ def components(product: Product, queries: list[str]) -> FloatArray:
             factor = 1.0
             for axis, rest in zip(axes, residual, strict=True):
                 factor *= 1.0 if axis in kept else 0.0 if rest else workload.axes[axis]
-            found[at, component] = factor * between
-    return found
+            information[at, component] = factor * between
+    return information
 
 
 def own_information(
@@ -311,5 +311,5 @@ PATTERNS = np.array(
 
 def entries(precision: FloatArray) -> FloatArray:
     """(..., 8 patterns, types, types) the entries of P between two cells, from its 8 components."""
-    found: FloatArray = (PATTERNS[:, :, None, None] * precision[..., None, :, :, :]).sum(axis=-3)
-    return found
+    matrices: FloatArray = (PATTERNS[:, :, None, None] * precision[..., None, :, :, :]).sum(axis=-3)
+    return matrices

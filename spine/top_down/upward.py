@@ -1,6 +1,6 @@
 """The pass up the tree: the information (h, P) of geounits and of everything below them (`tree`), a level at a time.
 
-What is kept of blocks is nothing: they are measured a run of parents at a time, and handed up at once.
+What is kept of blocks is nothing: they are measured a range of parents at a time, and handed up at once.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def up_pass_above(plan: Plan, measure: Measure, told: Information) -> tuple[Info
 
     So a state's pass goes on from its counties' (`information_joined`), and the nation's from its states' parts.
     """
-    found = [told]
-    while found[0].level > 0:
-        found.insert(0, above(plan, measure, found[0], 0, len(plan.spine.starts[found[0].level - 1])))
-    return tuple(found)
+    passed = [told]
+    while passed[0].level > 0:
+        passed.insert(0, above(plan, measure, passed[0], 0, len(plan.spine.starts[passed[0].level - 1])))
+    return tuple(passed)
 
 
 def above(plan: Plan, measure: Measure, children: Information, first: int, last: int) -> Information:
@@ -70,7 +70,7 @@ def own(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Info
     """What the answers of the geounits first, ..., last - 1 say; nothing of those with the share 0."""
     runs = [(begin, min(begin + plan.rows, last)) for begin in range(first, last, plan.rows)]
     if level == len(plan.spine.levels) - 1:
-        runs = [(first, last)]  # asked a run of parents at a time
+        runs = [(first, last)]  # asked a range of parents at a time
     return information_joined([_own(plan, measure, level, begin, end) for begin, end in runs])
 
 
@@ -101,7 +101,7 @@ def _own(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Inf
 def lacking(
     plan: Plan, measure: Measure, known: tuple[Information, ...], level: int, first: int, last: int
 ) -> Information:
-    """The information of a run of geounits: among what is known, or from a pass up to them."""
+    """The information of a range of geounits: among what is known, or from a pass up to them."""
     for told in known:
         if told.level == level and told.first <= first and last <= told.last:
             return told.only(first, last)

@@ -23,7 +23,7 @@ def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, 
     Raises
     ------
     Refused
-        where a text is not made of key=value, or the file cannot be read.
+        where a text is not of the form key=value, or the file cannot be read.
     """
     for text in texts:
         pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
@@ -51,7 +51,7 @@ def person(values: Mapping[str, str]) -> Person:
     Raises
     ------
     Refused
-        where a key is missing or unknown, a value is none, or the values contradict each other.
+        where a key is missing or unknown, a value is not valid, or the values contradict each other.
     """
     check_keys(values, required=("name", "age", "relation", "size"), optional=("family", "own_children"))
     age, size = whole(values, "age"), whole(values, "size")

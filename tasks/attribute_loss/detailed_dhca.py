@@ -10,7 +10,7 @@ import numpy as np
 
 from privacy.analyses.attribute_loss_dhca import GroupLevel, Record, race_groups_of_codes
 from tasks.attribute_loss.described import check_keys, flag, whole
-from tasks.inputs.configuration import Configuration, Level, Region
+from tasks.inputs.configuration import Configuration, Jurisdiction, Level
 from tasks.inputs.iterations import RACE_CODES, Iterations
 from tasks.inputs.level_budgets import read_parameter_files, stability_parts
 from tasks.lifecycle.errors import Refused
@@ -23,7 +23,7 @@ class Parameters:
     configuration: Configuration
     iterations: Iterations | None
 
-    def levels(self, region: Region) -> dict[Level, GroupLevel]:
+    def levels(self, region: Jurisdiction) -> dict[Level, GroupLevel]:
         """Return the population group levels that a region tabulates."""
         return {
             level: GroupLevel(
@@ -43,7 +43,7 @@ class Parameters:
         Raises
         ------
         Refused
-            where a key is missing or unknown, or a value is none; `codes` need the iteration files.
+            where a key is missing or unknown, or a value is not valid; `codes` need the iteration files.
         """
         check_keys(values, required=("name",), optional=("races", "codes", "ethnicity", "place", "aiannh"))
         name, place, aiannh = values["name"], flag(values, "place", True), flag(values, "aiannh", True)

@@ -100,7 +100,7 @@ class Domain(BaseModel):
         return self.weight.grid if self.weight else Fraction(1)
 
     def mechanism(self, epsilon: Fraction) -> BottomUp:
-        """The mechanism at a budget, with the sensitivity that the weights give it."""
+        """Return the mechanism at a budget, with the sensitivity that the weights give it."""
         return BottomUp(epsilon, self.weight.most, self.weight.grid) if self.weight else BottomUp(epsilon)
 
     def digest(self) -> str:
@@ -108,11 +108,13 @@ class Domain(BaseModel):
         return sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     def factor_of(self, name: str) -> str:
-        """The factor that a name stands for: itself, or the one that it is a coarser form of."""
+        """Return the factor that a name stands for: itself, or the one that it is a coarser form of."""
         return self.groups[name].of if name in self.groups else name
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
-        """The groups of cells that some factors or coarser factors tell apart. Raises ValueError for another name.
+        """Return the groups of cells that some factors or coarser factors tell apart.
+
+        Raises ValueError for any other name.
 
         `histogram` is that of the domain, or one of its margins with all the factors needed.
         """
@@ -155,7 +157,7 @@ class Grouping:
         return prod(map(len, self.levels))
 
     def of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The group of each cell, all zero where nothing tells them apart."""
+        """Return the group of each cell, all zero where nothing tells them apart."""
         axes = dict(zip(self._histogram.names, self._histogram.levels(cells), strict=True))
         group = np.zeros(len(cells), np.int64)
         for levels, (factor, to_group) in zip(self.levels, self._numbers, strict=True):
@@ -163,7 +165,7 @@ class Grouping:
         return group
 
     def number(self, levels: Sequence[str]) -> int:
-        """The number of the group with these levels. Raises ValueError for an unknown level."""
+        """Return the number of the group with these levels. Raises ValueError for an unknown level."""
         number = 0
         for name, known, level in zip(self.names, self.levels, levels, strict=True):
             if level not in known:
@@ -172,7 +174,7 @@ class Grouping:
         return number
 
     def label(self, number: int) -> dict[str, str]:
-        """The levels of a group, by name."""
+        """Return the levels of a group, by name."""
         label = {}
         for name, levels in zip(reversed(self.names), reversed(self.levels), strict=True):
             number, at = divmod(number, len(levels))
@@ -209,7 +211,9 @@ def _check_writable(domain: Domain) -> None:
     """Refuse names that a release's tables and files could not have, or not apart, and levels that no text can hold."""
     names = (*domain.factors, *domain.groups)
     if wrong := [name for name in names if not re.fullmatch(NAME, name)]:
-        raise ValueError(f"{wrong[0][:40]!r} is no name for a factor: up to 64 letters, digits and _, a letter first")
+        raise ValueError(
+            f"{wrong[0][:40]!r} is not a valid name for a factor: use up to 64 letters, digits and _, a letter first"
+        )
     folded = [name.casefold() for name in names]
     if taken := [name for name in names if name.casefold() in TAKEN or folded.count(name.casefold()) > 1]:
         raise ValueError(
@@ -233,7 +237,7 @@ def check_margins(domain: Domain, margins: Sequence[Sequence[str]]) -> None:
     for margin in margins:
         domain.grouping(margin)
         if len(set(margin)) < len(margin) or margins.count(margin) > 1:
-            raise ValueError(f"margin {','.join(margin)} stands twice, or a name in it")
+            raise ValueError(f"margin {','.join(margin)} appears twice, or a name in it")
         if len(",".join(margin)) > LONGEST_MARGIN:
             raise ValueError(f"margin {','.join(margin)[:40]}… is longer than {LONGEST_MARGIN} characters")
 
@@ -302,7 +306,7 @@ def read_totals(path: Path, domain: Domain) -> Totals:
                 raise ValueError(f"line {line} does not have {len(rows[0])} columns")
             number = grouping.number([level for place, level in enumerate(row) if place != at])
             if number in published:
-                raise ValueError(f"line {line} gives a group for the second time")
+                raise ValueError(f"line {line} repeats a group")
             if row[at].strip():
                 published[number] = _steps(row[at], domain.grid, line)
     except OSError as error:

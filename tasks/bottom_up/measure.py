@@ -20,11 +20,11 @@ from privacy.estimation.calibration import Method, agree, calibrate
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
 from tasks.bottom_up.domain import Domain, Totals
-from tasks.bottom_up.tabulate import TABULATED, Tabulated
+from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object
-from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.reservation import Charging, authorize, foresee
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -87,19 +87,41 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
     tabulated: Tabulated = load_object(run / TABULATED)
     if plan.sampler == "slides" and not tabulated.synthetic:
         raise Refused("the slides' sampler is not epsilon-DP (its tail is cut): it is for synthetic data only")
-    request = Request(
+    request = _request(run, plan, charging, tabulated)
+    authorize(run, charging, request, synthetic=tabulated.synthetic)
+
+
+def foresee_budget(run: RunDirectory, plan: Plan, table: str, charging: Charging) -> None:
+    """Refuse at once what the budget check would refuse later, and a table without the declared columns.
+
+    A run that has tabulated is past this. Charges nothing; marked data needs no account.
+
+    Raises
+    ------
+    Refused, Failed
+        as `check_budget` does, and as `tabulate` does.
+    """
+    if (run / TABULATED).exists():
+        return
+    open_source(table, plan.domain)
+    if read_table_mark(table) is None:
+        foresee(run, charging, _request(run, plan, charging))
+
+
+def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabulated | None = None) -> Request:
+    """What a run asks of the ledger; before its table is read, without digests of it."""
+    return Request(
         run=run.id,
         account=charging.account or "",
         states=plan.domain.states,
         definition=plan.mechanism.spend.definition,
         amount=plan.mechanism.spend.unbounded,
-        input_digest=tabulated.input_digest,
+        input_digest=tabulated.input_digest if tabulated else "",
         configuration_digest=plan.digest(),
         noise_scheme=NOISE_SCHEME_VERSION,
-        records_digest=tabulated.records_digest,
+        records_digest=tabulated.records_digest if tabulated else "",
         second_account=charging.second_account,
     )
-    authorize(run, charging, request, synthetic=tabulated.synthetic)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:

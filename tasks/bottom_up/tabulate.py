@@ -76,13 +76,13 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
-        if load_object(run / SOURCE) != _open(table, domain):
+        if load_object(run / SOURCE) != open_source(table, domain):
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
         done: Tabulated = load_object(run / TABULATED)
         return done
     remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, _mark_path(table)]):
-        tabulated = _tabulate(run, workers, _open(table, domain))
+        tabulated = _tabulate(run, workers, open_source(table, domain))
     save_object(run / TABULATED, tabulated)
     return tabulated
 
@@ -92,12 +92,12 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     partitions = _partitions(source)
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
     reports = [json.loads((run / f"counts/{number:05d}.json").read_text()) for number in range(partitions)]
-    found = gather(_findings(reports))
-    write_findings(run / "findings.json", found)
-    if has_errors(found):
+    findings = gather(_findings(reports))
+    write_findings(run / "findings.json", findings)
+    if has_errors(findings):
         raise Refused(f"the table does not pass validation; the findings are in the curator's report of {run.id}")
     digest = digest_file(source.path) if source.parquet else combine(bytes.fromhex(each["digest"]) for each in reports)
-    mark = _read_mark(source.path)
+    mark = read_table_mark(source.path)
     if mark is not None:
         mark.check({source.name: digest})
     return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), digest, mark is not None, partitions)
@@ -113,7 +113,8 @@ def _findings(reports: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         line += report["lines"]
 
 
-def _open(table: str, domain: Domain) -> Source:
+def open_source(table: str, domain: Domain) -> Source:
+    """Return the table of a run, by its header. Raises Refused where it cannot be read or lacks a declared column."""
     try:
         if table.endswith(".parquet"):
             with open_file(table) as stream:
@@ -132,7 +133,7 @@ def _open(table: str, domain: Domain) -> Source:
     if missing := [name for name in domain.columns if name not in header]:
         raise Refused(f"{table} has no column {', '.join(missing)}")
     if doubled := [name for name in domain.columns if header.count(name) > 1]:
-        raise Refused(f"{table}: column {', '.join(doubled)} stands twice")
+        raise Refused(f"{table}: column {', '.join(doubled)} appears twice")
     return Source(table, domain, header)
 
 
@@ -150,7 +151,8 @@ def _mark_path(table: str) -> str:
     return f"{folder}{slash}{MARK_FILE}"
 
 
-def _read_mark(table: str) -> Mark | None:
+def read_table_mark(table: str) -> Mark | None:
+    """Return the mark that lies beside a table, None where there is none. Raises Refused when it is damaged."""
     return read_mark_file(_mark_path(table))
 
 
@@ -161,24 +163,24 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
         return
     source: Source = load_object(run / SOURCE)
     read = (_read_row_group if source.parquet else _read_text)(source, number)
-    found = read.found
+    findings = read.findings
     if read.table is not None:
         cells, steps, faults = count(source, read.table)
-        found = found + faults
+        findings = findings + faults
         save_arrays(run / f"counts/{number:05d}", {"cell": cells, "steps": steps})
     with whole(report) as temporary:
-        findings = [asdict(finding) for finding in found]
-        temporary.write_text(json.dumps({"digest": read.digest, "lines": read.lines, "findings": findings}))
+        told = {"digest": read.digest, "lines": read.lines, "findings": [asdict(finding) for finding in findings]}
+        temporary.write_text(json.dumps(told))
 
 
 def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Finding]]:
     """Count records (text columns, dictionary-encoded) into cells: sorted cells that occur, their steps, findings."""
-    domain, found = source.domain, []
+    domain, findings = source.domain, []
     good = np.ones(len(table), bool)
 
     def fault(rule: str, column: str, bad: NDArray[np.bool_], values: Sequence[str]) -> None:
         if bad.any():
-            found.append(Finding(source.name, rule, column, int(bad.sum()), None, kept(sorted(values))))
+            findings.append(Finding(source.name, rule, column, int(bad.sum()), None, kept(sorted(values))))
             np.logical_and(good, ~bad, out=good)
 
     levels = []
@@ -200,7 +202,7 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     cells, place = np.unique(cell[good], return_inverse=True)
     totals = np.zeros(len(cells), np.int64)
     np.add.at(totals, place, steps[good])
-    return cells, totals, found
+    return cells, totals, findings
 
 
 def _number(numbers: Mapping[str, int], level: str) -> int:
@@ -221,14 +223,14 @@ class Read:
     """A partition as read: no table where it has no row or cannot be parsed; no line and digest for Parquet."""
 
     table: pa.Table | None
-    found: list[Finding]
+    findings: list[Finding]
     lines: int = 0
     digest: str = ""
 
 
 def _read_text(source: Source, number: int) -> Read:
     lines = read_lines(source.path, number, CHUNK_BYTES)
-    table, found = parse_rows(
+    table, findings = parse_rows(
         source.name,
         lines.body if lines.body.strip() else b"",
         source.header,
@@ -236,10 +238,10 @@ def _read_text(source: Source, number: int) -> Read:
         dictionary=True,
         delimiter=source.domain.delimiter,
     )
-    return Read(table, found, lines.count, lines.digest)
+    return Read(table, findings, lines.count, lines.digest)
 
 
 def _read_row_group(source: Source, number: int) -> Read:
     with open_file(source.path) as stream:
-        table, found = read_row_group(pq.ParquetFile(stream), number, source.name, source.domain.columns)
-    return Read(table, found)
+        table, findings = read_row_group(pq.ParquetFile(stream), number, source.name, source.domain.columns)
+    return Read(table, findings)

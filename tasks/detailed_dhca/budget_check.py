@@ -9,7 +9,7 @@ from privacy.accounting.ledger import Request
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.detailed_dhca.person_file import missing_data
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.inputs.configuration import Configuration, Region
+from tasks.inputs.configuration import Configuration, Jurisdiction
 from tasks.inputs.parameters import Parameters, configuration_digest, read_parameters
 from tasks.inputs.synthetic_mark import read_data_mark
 from tasks.lifecycle.authorization import is_truth
@@ -17,8 +17,8 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize, foresee
 
 
-def region_spend(configuration: Configuration, region: Region) -> Spend:
-    """What a run over a region spends. Raises Refused where a budget is infinite: that is for `das truth` only."""
+def region_spend(configuration: Configuration, region: Jurisdiction) -> Spend:
+    """Return what a run over a region spends. Raises Refused where a budget is infinite."""
     levels = configuration.levels(region)
     try:
         budgets = [configuration.budget(level) for level in levels]
@@ -31,7 +31,7 @@ def region_spend(configuration: Configuration, region: Region) -> Spend:
     return spend(configuration.privacy_defn, budgets)
 
 
-def foresee_budget(run: DetailedRun, params: str, data: str, region: Region, charging: Charging) -> None:
+def foresee_budget(run: DetailedRun, params: str, data: str, region: Jurisdiction, charging: Charging) -> None:
     """Refuse at once what the budget check would refuse later: an account that is missing or has too little left.
 
     Charges nothing. Marked data needs no account, nor does a region that is switched off; a run that has its row is
@@ -53,13 +53,13 @@ def foresee_budget(run: DetailedRun, params: str, data: str, region: Region, cha
 
 def _request(
     run: DetailedRun,
-    region: Region,
+    region: Jurisdiction,
     charging: Charging,
     parameters: Parameters,
     configuration: str,
     validated: Validated | None = None,
 ) -> Request:
-    """What a run asks of the ledger; before its data is read, without digests of it."""
+    """Return what a run asks of the ledger; before its data is read, without digests of it."""
     total = region_spend(parameters.configuration, region)
     return Request(
         run=run.id,
@@ -77,7 +77,7 @@ def _request(
 
 def check_budget(
     run: DetailedRun,
-    region: Region,
+    region: Jurisdiction,
     charging: Charging,
     options: dict[str, object],
     *,

@@ -16,7 +16,7 @@ from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.published import Estimated, Published, load_kind, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import published_folders
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level, Region
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.files import digest_file, unchanged
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.inputs.tables import read_table
@@ -31,7 +31,7 @@ ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_ty
 def equate_coterminous(
     run: DetailedRun,
     workers: Workers,
-    region: Region,
+    region: Jurisdiction,
     *,
     enabled: bool,
     listed: str | None,
@@ -44,7 +44,9 @@ def equate_coterminous(
     workers.map("coterminous", run, equate, halves)
 
 
-def save_sets(run: DetailedRun, region: Region, *, enabled: bool, listed: str | None, digest: object = None) -> None:
+def save_sets(
+    run: DetailedRun, region: Jurisdiction, *, enabled: bool, listed: str | None, digest: object = None
+) -> None:
     """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing.
 
     Found anew in each try, for the list may have changed since; once a run is reserved, the budget check refuses that.
@@ -56,14 +58,14 @@ def save_sets(run: DetailedRun, region: Region, *, enabled: bool, listed: str | 
     """
     path = listed if enabled else None
     with unchanged([path] if path else []):
-        found = find_sets(run, region, path) if enabled else {}
+        sets = find_sets(run, region, path) if enabled else {}
         read = digest_file(path) if path else None
     if path and digest not in (None, read):
         raise Refused(f"{path} changed while it was read")
-    save_object(run.coterminous_path, found)
+    save_object(run.coterminous_path, sets)
 
 
-def find_sets(run: DetailedRun, region: Region, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+def find_sets(run: DetailedRun, jurisdiction: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
     """Per region type, the number of the coterminous set that each region is in, -1 for none. Public.
 
     Raises
@@ -72,7 +74,7 @@ def find_sets(run: DetailedRun, region: Region, listed: str | None = None) -> di
         where the list names an unknown region or puts two regions of one type in a set.
     """
     geography = run.geography
-    region_types = REGION_TYPES[region]
+    region_types = REGION_TYPES[jurisdiction]
     offsets = np.cumsum([0, *(len(geography.region_ids[name]) for name in region_types)])
     pairs = list(_equal_pairs(geography, region_types, offsets))
     if listed:
@@ -115,18 +117,18 @@ def _equal_pairs(
         sizes[name] = np.bincount(region_of[name][inside], minlength=count)
         firsts[name] = np.full(count, NOWHERE)
         firsts[name][region_of[name][inside][::-1]] = inside[::-1]
-    for i, one in enumerate(region_types):
-        for j, other in enumerate(region_types[i + 1 :], start=i + 1):
-            regions = np.flatnonzero(sizes[one])
+    for i, first in enumerate(region_types):
+        for j, second in enumerate(region_types[i + 1 :], start=i + 1):
+            regions = np.flatnonzero(sizes[first])
             if not len(regions):
                 continue
-            candidate = np.full(len(sizes[one]), NOWHERE)
-            candidate[regions] = region_of[other][firsts[one][regions]]
-            inside = region_of[one] != NOWHERE
-            shared = inside & (region_of[other] != NOWHERE) & (region_of[other] == candidate[region_of[one]])
-            both = np.bincount(region_of[one][shared], minlength=len(sizes[one]))
+            candidate = np.full(len(sizes[first]), NOWHERE)
+            candidate[regions] = region_of[second][firsts[first][regions]]
+            inside = region_of[first] != NOWHERE
+            shared = inside & (region_of[second] != NOWHERE) & (region_of[second] == candidate[region_of[first]])
+            both = np.bincount(region_of[first][shared], minlength=len(sizes[first]))
             regions = regions[candidate[regions] != NOWHERE]
-            same = (both[regions] == sizes[one][regions]) & (both[regions] == sizes[other][candidate[regions]])
+            same = (both[regions] == sizes[first][regions]) & (both[regions] == sizes[second][candidate[regions]])
             yield regions[same] + offsets[i], candidate[regions[same]] + offsets[j]
 
 
@@ -134,9 +136,9 @@ def _listed_pairs(
     path: str, geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
-    table, found = read_table(path, "the list", LIST_COLUMNS)
-    if table is None or found:
-        raise Refused(f"{path}: {found[0].rule}")
+    table, findings = read_table(path, "the list", LIST_COLUMNS)
+    if table is None or findings:
+        raise Refused(f"{path}: {findings[0].rule}")
     numbers = {
         (name, region_id): number + offset
         for name, offset in zip(region_types, offsets, strict=False)
@@ -163,25 +165,25 @@ class _Side:
     coterminous: Published
 
     def records(self, place: int) -> pd.DataFrame:
-        """The published groups of coterminous regions: set, code, place of the level, row."""
+        """Return the published groups of coterminous regions: set, code, place of the level, row."""
         region, position = np.divmod(self.coterminous.group, len(self.codes))
         row = np.arange(len(region))
         return pd.DataFrame({"set": self.set_of[region], "code": self.codes[position], "donor": place, "row": row})
 
     def members(self, place: int) -> pd.DataFrame:
-        """The coterminous regions: set, place of the level, region."""
+        """Return the coterminous regions: set, place of the level, region."""
         regions = np.flatnonzero(self.set_of != NOWHERE)
         return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
 
-def equate(run: DetailedRun, region: Region, iteration_level: int, estimates: bool = False) -> None:
+def equate(run: DetailedRun, jurisdiction: Jurisdiction, iteration_level: int, estimates: bool = False) -> None:
     """Algorithm 4 for the levels of one iteration level; writes their final tables, piece by piece.
 
     Estimates are equated as counts are: of the same groups, so with the same donors. A set has its donor's estimate,
     margin and fate in the ancestor test.
     """
     levels = [
-        level for level in run.parameters.configuration.levels(region) if level.iteration_level == iteration_level
+        level for level in run.parameters.configuration.levels(jurisdiction) if level.iteration_level == iteration_level
     ]
     if all(folder.exists() for level in levels for folder in final_folders(run, level, estimates)):
         return
@@ -203,12 +205,12 @@ def final_folders(run: DetailedRun, level: Level, estimates: bool = False) -> li
 
 
 def load_final(run: DetailedRun, level: Level) -> Iterator[Published]:
-    """The tables of a level that will be released, a piece of its groups at a time."""
+    """Return the tables of a level that will be released, a piece of its groups at a time."""
     return (load_published([folder]) for folder in final_folders(run, level))
 
 
 def load_final_estimates(run: DetailedRun, level: Level) -> Iterator[Estimated]:
-    """The estimates of a level, those that are dropped too, a piece of its groups at a time."""
+    """Return the estimates of a level, those that are dropped too, a piece of its groups at a time."""
     return (load_kind([folder], Estimated) for folder in final_folders(run, level, estimates=True))
 
 
@@ -232,7 +234,7 @@ def _side(run: DetailedRun, level: Level, estimates: bool) -> _Side:
 
 
 def _recipients(sides: list[_Side]) -> pd.DataFrame:
-    """The groups that get another's data: that of the first level, in the order R, that published their iteration."""
+    """Return the groups that take another's data: that of the first level, in the order R, with their iteration."""
     records = pd.concat([side.records(place) for place, side in enumerate(sides)])
     donors = records.drop_duplicates(["set", "code"])  # the levels stand in the order R
     members = pd.concat([side.members(place) for place, side in enumerate(sides)])
@@ -241,7 +243,7 @@ def _recipients(sides: list[_Side]) -> pd.DataFrame:
 
 
 def _given(sides: list[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> Published:
-    """What the recipients of one level, whose iterations have these codes, are given; sorted by group."""
+    """Return what the recipients of one level, whose iterations have these codes, are given; sorted by group."""
     kind = type(sides[0].coterminous)
     parts = [load_kind([], kind)]
     recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in

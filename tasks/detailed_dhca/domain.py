@@ -63,7 +63,7 @@ class Domain:
         return len(self.region_ids) * len(self.iterations)
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Runs of whole regions (first, last) that hold about GROUPS_EACH groups each."""
+        """Ranges of whole regions (first, last) that hold about GROUPS_EACH groups each."""
         step = max(1, GROUPS_EACH // max(1, len(self.iterations)))
         regions = len(self.region_ids)
         return [(first, min(first + step, regions)) for first in range(0, regions, step)]
@@ -79,15 +79,15 @@ class Queries:
     zero_suppression_chance: Fraction | None
 
     def law(self, query: str) -> Law:
-        """The noise of one query, `total_only`, `stage_1` or `stage_2`: each costs a group its budget / stability."""
+        """Return the noise of a query, `total_only`, `stage_1` or `stage_2`; it costs a group budget / stability."""
         return law(self.definition, getattr(self.budgets, query), self.stability)
 
     def of_detail(self, detail: int) -> Law:
-        """The noise in each cell of a group's published table."""
+        """Return the noise in each cell of a group's published table."""
         return self.law("total_only" if detail == TOTAL_ONLY else "stage_2")
 
     def margin(self, detail: int, cells: int) -> int:
-        """The 95% margin of error of a sum of `cells` published cells of a group with that detail."""
+        """Return the 95% margin of error of a sum of `cells` published cells of a group with that detail."""
         return margin_of_error(self.of_detail(detail), cells)
 
     @cached_property
@@ -99,7 +99,7 @@ class Queries:
 
 
 def load_domain(run: DetailedRun, level: Level) -> Domain:
-    """The domain of a level of a validated run."""
+    """Return the domain of a level of a validated run."""
     return _domain(run, level, stamp(run.parameters_path))
 
 
@@ -117,7 +117,7 @@ def _domain(run: DetailedRun, level: Level, _stamp: tuple[int, int]) -> Domain:
 
 
 def load_queries(run: DetailedRun, level: Level) -> Queries:
-    """The queries of a level of a validated run. Raises ValueError where its budget is infinite."""
+    """Return the queries of a level of a validated run. Raises ValueError where its budget is infinite."""
     return _queries(run, level, stamp(run.parameters_path))
 
 

@@ -17,7 +17,7 @@ from privacy.estimation.estimator import Estimator, make_estimator
 from privacy.estimation.pooling import Answers
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, WIDTHS, load_domain, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import NEVER, Level, Region
+from tasks.inputs.configuration import NEVER, Jurisdiction, Level
 from tasks.lifecycle.files import load_object, once, save_object, stamp
 from tasks.lifecycle.workers import Workers
 
@@ -43,56 +43,59 @@ class Detail:
 
 
 def details_of(run: DetailedRun, level: Level) -> dict[int, Detail]:
-    """The details that step 1 can choose in a level."""
+    """Return the details that step 1 can choose in a level."""
     queries = load_queries(run, level)
     thresholds = run.parameters.configuration.thresholds[level]
     ends = (None, *(None if threshold >= NEVER else threshold for threshold in thresholds), None)
-    found = {}
+    details = {}
     for detail in (TOTAL, AGE4, AGE9, AGE23):
         low, high = ends[detail], ends[detail + 1]
         never = detail > TOTAL and low is None
         if not never and (low is None or high is None or low < high):
             answers = Answers(queries.law("stage_1"), queries.law("stage_2"), int(WIDTHS[detail]))
-            found[detail] = Detail(answers, low, high)
-    return found
+            details[detail] = Detail(answers, low, high)
+    return details
 
 
-def make_estimators(run: DetailedRun, workers: Workers, region: Region) -> None:
+def make_estimators(run: DetailedRun, workers: Workers, region: Jurisdiction) -> None:
     """Make the estimators of every detail of every level, each once."""
     numbers = range(len(_distinct(run, region)))
     workers.map("estimate tables", run, save_estimator, [(region, number) for number in numbers])
 
 
-def save_estimator(run: DetailedRun, region: Region, number: int) -> None:
+def save_estimator(run: DetailedRun, region: Jurisdiction, number: int) -> None:
     """Make one of the estimators."""
     path = run.estimator_path(number)
-    of = _distinct(run, region)[number]
-    once(path, lambda: save_object(path, make_estimator(of.answers, of.low, of.high)))
+    made_for = _distinct(run, region)[number]
+    once(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
 
 
 def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
-    """The estimators of a level, by detail."""
-    numbers = {of: number for number, of in enumerate(_distinct(run, level.region))}
-    return {detail: load_object(run.estimator_path(numbers[of])) for detail, of in details_of(run, level).items()}
+    """Return the estimators of a level, by detail."""
+    numbers = {made_for: number for number, made_for in enumerate(_distinct(run, level.region))}
+    return {
+        detail: load_object(run.estimator_path(numbers[made_for]))
+        for detail, made_for in details_of(run, level).items()
+    }
 
 
-def _distinct(run: DetailedRun, region: Region) -> list[Detail]:
-    """What estimators are made for, one number each."""
+def _distinct(run: DetailedRun, region: Jurisdiction) -> list[Detail]:
+    """Return what estimators are made for, one number each."""
     levels = run.parameters.configuration.levels(region)
-    return list(dict.fromkeys(of for level in levels for of in details_of(run, level).values()))
+    return list(dict.fromkeys(made_for for level in levels for made_for in details_of(run, level).values()))
 
 
 def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
-    """The variance of the estimate of a total away from thresholds, by detail; nan where no group has the detail."""
-    found = np.full(len(WIDTHS), np.nan)
-    found[-1] = load_queries(run, level).law("total_only").variance()
+    """Return the variance of an estimated total far from thresholds, by detail; nan for a detail no group has."""
+    by_width = np.full(len(WIDTHS), np.nan)
+    by_width[-1] = load_queries(run, level).law("total_only").variance()
     for detail, estimator in load_estimators(run, level).items():
-        found[detail] = estimator.variance
-    return found
+        by_width[detail] = estimator.variance
+    return by_width
 
 
 def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
-    """The level's iterations that are sums of Detailed ones, each by its place in its level's domain.
+    """Return the level's iterations that are sums of Detailed ones, each by its place in its level's domain.
 
     Found in the maps of single-valued attributes: ethnicity, and race where a record has one code.
     """
@@ -104,21 +107,21 @@ def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
     maps = parameters.iterations.granularity(level).maps
     own, parts = (load_domain(run, each).iterations for each in (level, below))
     return {
-        int(np.searchsorted(own, one)): tuple(np.searchsorted(parts, of).tolist())
+        int(np.searchsorted(own, whole)): tuple(np.searchsorted(parts, summands).tolist())
         for kind in kinds
-        for one, of in find_equalities(maps[kind, 1], maps[kind, 2]).items()
+        for whole, summands in find_equalities(maps[kind, 1], maps[kind, 2]).items()
     }
 
 
 def ancestors(run: DetailedRun, level: Level) -> dict[Level, int]:
-    """The levels whose regions hold those of this one, with the digits of a region id that name them."""
+    """Return the levels whose regions hold those of this one, with the digits of a region id that name them."""
     levels = run.parameters.configuration.levels(level.region)
     above = {Level(name, level.iteration_level): digits for name, digits in ANCESTORS.get(level.region_type, ())}
     return {ancestor: digits for ancestor, digits in above.items() if ancestor in levels}
 
 
 def critical_values(run: DetailedRun, level: Level, ancestor: Level) -> dict[int, int]:
-    """The most by which a total may exceed an ancestor's, by the ancestor's detail. TotalOnly is none of theirs."""
+    """Return the most by which a total may exceed its ancestor's, by the ancestor's detail (never TotalOnly)."""
     return _critical_values(run, level, ancestor, stamp(run.parameters_path))
 
 

@@ -59,18 +59,18 @@ def estimate_published(run: DetailedRun, level: Level, first: int, last: int) ->
 
 
 def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> Totals:
-    """The estimated totals of groups of a level, in any order, from both of their noisy answers."""
+    """Return the estimated totals of groups of a level, in any order, from both of their noisy answers."""
     detail = _taken(run, level, groups, run.details_folder, "detail").astype(np.uint8)
     stage_1 = _taken(run, level, groups, run.details_folder, "total")
     measured = _taken(run, level, groups, run.tables_folder, "total")
     queries, widths = load_queries(run, level), WIDTHS[detail]
     total, margin = measured.copy(), np.full(len(groups), queries.margin(TOTAL_ONLY, 1))
     uniform, turn = np.zeros(len(groups)), np.zeros(len(groups), np.int64)
-    for of, estimator in load_estimators(run, level).items():
-        rows = np.flatnonzero(detail == of)
+    for number, estimator in load_estimators(run, level).items():
+        rows = np.flatnonzero(detail == number)
         answers = stage_1[rows], measured[rows]
         drawn = rows if widths[rows].max(initial=1) > 1 else rows[estimator.correction(*answers) != 0]
-        uniform[drawn], turn[drawn] = _words(run, level, groups[drawn], int(WIDTHS[of]))
+        uniform[drawn], turn[drawn] = _words(run, level, groups[drawn], int(WIDTHS[number]))
         total[rows] += estimator.change(*answers, uniform[rows])
         margin[rows] = estimator.margins(total[rows])
     return Totals(detail, measured, total, margin, turn)
@@ -79,7 +79,7 @@ def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> 
 def _words(
     run: DetailedRun, level: Level, groups: NDArray[np.int64], cells: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """A uniform number and a turn for each group."""
+    """Return a uniform number and a turn for each group."""
     words = estimate_words(run, level, groups)
     uniform = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniform, (words[:, 1] % np.uint64(cells)).astype(np.int64)
@@ -122,7 +122,7 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> Estimated:
 
 
 def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
-    """What is added to each cell of the tables, in the order of `Published`."""
+    """Return what is added to each cell of the tables, in the order of `Published`."""
     widths = published.widths
     starts = np.cumsum(widths) - widths
     added = np.zeros(len(published.cells), np.int64)
@@ -135,19 +135,19 @@ def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
 
 
 def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> Totals:
-    """The totals, those of iterations that are sums of Detailed ones with what these say of them.
+    """Return the totals, those of iterations that are sums of Detailed ones with what these say of them.
 
     All parts count, suppressed ones too: their totals before suppression are unbiased given their details.
     """
     total, margin = pooled.total.copy(), pooled.margin.copy()
     below = Level(level.region_type, 2)
     region, position = np.divmod(groups, len(load_domain(run, level).iterations))
-    for one, parts in equalities(run, level).items():
-        rows = np.flatnonzero(position == one)
+    for iteration, parts in equalities(run, level).items():
+        rows = np.flatnonzero(position == iteration)
         of_parts = region[rows][:, None] * len(load_domain(run, below).iterations) + np.array(parts)
-        found = pooled_totals(run, below, of_parts.ravel())
-        summed = found.total.reshape(of_parts.shape).sum(axis=1)
-        variance = variances(run, below)[found.detail].reshape(of_parts.shape).sum(axis=1)
+        of_level_below = pooled_totals(run, below, of_parts.ravel())
+        summed = of_level_below.total.reshape(of_parts.shape).sum(axis=1)
+        variance = variances(run, below)[of_level_below.detail].reshape(of_parts.shape).sum(axis=1)
         own = variances(run, level)[pooled.detail[rows]]
         total[rows] = combine(pooled.total[rows], own, summed, variance)
         margin[rows] = combined_margin(combined_variance(own, variance))
@@ -155,7 +155,7 @@ def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
 
 
 def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> NDArray[np.bool_]:
-    """The groups without a table whose total exceeds that of their state or county by more than noise explains."""
+    """Return groups without a table whose total exceeds their state's or county's by more than noise explains."""
     dropped = np.zeros(len(groups), np.bool_)
     domain = load_domain(run, level)
     codes, ids = np.array(domain.iteration_codes), np.array(domain.region_ids)
@@ -166,11 +166,11 @@ def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
         region_above = np.searchsorted(np.array(above.region_ids), ids.astype(f"U{digits}"))
         region, position = np.divmod(groups, len(codes))
         rows = np.flatnonzero((pooled.detail == TOTAL) & (position_above[position] >= 0))
-        of = region_above[region[rows]] * len(above.iterations) + position_above[position[rows]]
-        unique, back = np.unique(of, return_inverse=True)
-        found = pooled_totals(run, ancestor, unique)
+        group_above = region_above[region[rows]] * len(above.iterations) + position_above[position[rows]]
+        unique, back = np.unique(group_above, return_inverse=True)
+        of_ancestor = pooled_totals(run, ancestor, unique)
         most = np.full(len(WIDTHS), np.iinfo(np.int64).max)
         for detail, value in critical_values(run, level, ancestor).items():
             most[detail] = value
-        dropped[rows] |= pooled.total[rows] - found.total[back] > most[found.detail[back]]
+        dropped[rows] |= pooled.total[rows] - of_ancestor.total[back] > most[of_ancestor.detail[back]]
     return dropped

@@ -15,7 +15,7 @@ from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equa
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
-from tasks.inputs.configuration import REGION_TYPES, Level, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.parameters import configuration_digest
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object
@@ -39,7 +39,7 @@ OF_ESTIMATES = {
 
 def describe_release(
     run: DetailedRun,
-    region: Region,
+    region: Jurisdiction,
     out: Path,
     published: Mapping[Level, Mapping[str, int]],
     options: Mapping[str, object],
@@ -111,7 +111,7 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
     parts = load_domain(run, Level(level.region_type, 2)).iteration_codes if sums else ()
     return {
         "details": details,
-        "sums": {codes[one]: [parts[part] for part in of] for one, of in sums.items()},
+        "sums": {codes[whole]: [parts[part] for part in summands] for whole, summands in sums.items()},
         "critical_values": {
             str(ancestor): {DETAILS[detail]: value for detail, value in critical_values(run, level, ancestor).items()}
             for ancestor in ancestors(run, level)
@@ -130,22 +130,22 @@ def _noise(queries: Queries) -> dict[str, Any]:
     }
 
 
-def _geography(run: DetailedRun, region: Region, validated: Validated) -> dict[str, Any]:
+def _geography(run: DetailedRun, jurisdiction: Jurisdiction, validated: Validated) -> dict[str, Any]:
     return {
-        "states": run.parameters.configuration.states(region),
+        "states": run.parameters.configuration.states(jurisdiction),
         "blocks": validated.blocks,
         "GRF-C": validated.geography_digest,
     }
 
 
-def _coterminous(run: DetailedRun, region: Region) -> list[list[str]]:
-    """The sets of coterminous regions; where a group of a set was published, the first of its
+def _coterminous(run: DetailedRun, jurisdiction: Jurisdiction) -> list[list[str]]:
+    """Return the sets of coterminous regions; where a group of a set was published, the first of its
     regions that published it is the donor."""
     ids = run.geography.region_ids
     members: dict[int, list[str]] = {}
     sets = load_object(run.coterminous_path)
-    for region_type in REGION_TYPES[region]:
-        for number, of in enumerate(sets.get(region_type, ())):
-            if of >= 0:
-                members.setdefault(int(of), []).append(f"{region_type} {ids[region_type][number]}")
+    for region_type in REGION_TYPES[jurisdiction]:
+        for number, set_number in enumerate(sets.get(region_type, ())):
+            if set_number >= 0:
+                members.setdefault(int(set_number), []).append(f"{region_type} {ids[region_type][number]}")
     return [members[number] for number in sorted(members)]

@@ -71,7 +71,7 @@ class NoNoise:
 
 
 def open_noise(run: DetailedRun, level: Level) -> Noise:
-    """The noise of a level of a run. Raises Failed as `read_drawing` does."""
+    """Return the noise of a level of a run. Raises Failed as `read_drawing` does."""
     drawing = read_drawing(run)
     return NoNoise() if drawing is None else RunNoise(level, *drawing, run)
 

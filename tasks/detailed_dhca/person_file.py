@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.files import locate, locate_file, open_file, read_bytes, read_lines, why
-from tasks.inputs.findings import Finding
+from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, GRF_FILE
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.synthetic_mark import PERSON_FILES
@@ -85,7 +85,7 @@ def read_person_header(data: str) -> tuple[str, list[str], list[Finding]]:
         name = path.rsplit("/", 1)[-1]
         header = _header(path)
     except FileNotFoundError:
-        return "", [], [Finding(name, "the file does not exist")]
+        return "", [], [Finding(name, MISSING)]
     except OSError as error:
         told = NOT_PARQUET if error.errno is None else f"the file cannot be read: {why(error)}"  # None: Arrow's own
         return "", [], [Finding(name, told)]
@@ -140,11 +140,11 @@ def _read_text(file: PersonFile, number: int) -> Chunk:
     body = lines.body
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
     if _begins_outside(file, body) and body.isascii():  # then its states alone may tell that nobody here counts
-        states, found = parse_rows(file.name, body, file.header, ["TABBLKST"], dictionary=True)
+        states, findings = parse_rows(file.name, body, file.header, ["TABBLKST"], dictionary=True)
         if states is not None and _all_outside(file, states["TABBLKST"]):
-            return Chunk(None, lines.count, lines.digest, place, found, outside=len(states))
-    table, found = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
-    return Chunk(table, lines.count, lines.digest, place, found)
+            return Chunk(None, lines.count, lines.digest, place, findings, outside=len(states))
+    table, findings = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
+    return Chunk(table, lines.count, lines.digest, place, findings)
 
 
 def _begins_outside(file: PersonFile, body: bytes) -> bool:
@@ -164,11 +164,11 @@ def _read_row_group(file: PersonFile, number: int) -> Chunk:
     place = lambda row: row + 1  # noqa: E731
     with open_file(file.path) as stream:
         groups = pq.ParquetFile(stream)
-        states, found = read_row_group(groups, number, file.name, ["TABBLKST"])
+        states, findings = read_row_group(groups, number, file.name, ["TABBLKST"])
         if states is not None and _all_outside(file, states["TABBLKST"]):
             return Chunk(None, len(states), "", place, [], outside=len(states))
-        table, found = read_row_group(groups, number, file.name, COLUMNS) if states is not None else (None, found)
-        return Chunk(table, groups.metadata.row_group(number).num_rows, "", place, found)
+        table, findings = read_row_group(groups, number, file.name, COLUMNS) if states is not None else (None, findings)
+        return Chunk(table, groups.metadata.row_group(number).num_rows, "", place, findings)
 
 
 def malformed(column: str) -> Callable[[str], bool]:

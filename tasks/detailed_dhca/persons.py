@@ -53,10 +53,10 @@ def encode_chunk(run: DetailedRun, number: int) -> None:
 
 
 def read_report(run: DetailedRun, number: int) -> ChunkReport:
-    """The report of an encoded chunk."""
+    """Return the report of an encoded chunk."""
     fields = json.loads((run / f"persons/{number:05d}.json").read_text())
-    found = [Finding(**{**item, "values": tuple(item["values"])}) for item in fields.pop("findings")]
-    return ChunkReport(findings=found, **fields)
+    findings = [Finding(**{**item, "values": tuple(item["values"])}) for item in fields.pop("findings")]
+    return ChunkReport(findings=findings, **fields)
 
 
 def _encode(run: DetailedRun, number: int, report: Path) -> None:
@@ -76,7 +76,7 @@ def _encode(run: DetailedRun, number: int, report: Path) -> None:
 
 
 def _at(finding: Finding, place: Callable[[int], int]) -> Finding:
-    """A finding whose `first` is a row, with the line that the row stands on."""
+    """Return a finding whose `first` is a row, with the line that the row stands on."""
     return finding if finding.first is None else Finding(**{**finding.__dict__, "first": place(finding.first)})
 
 
@@ -94,14 +94,14 @@ def check_and_encode(
     if left_out:
         for column in columns.values():
             column.numbers = column.numbers[rows]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     good = np.ones(len(rows), bool)
 
     def fault(rule: str, name: str, bad: NDArray[np.bool_]) -> None:
         if bad.any():
             column = columns[name]
             values = sorted({column.values[number] for number in np.unique(column.numbers[bad])})
-            found.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), kept(values)))
+            findings.append(Finding(file.name, rule, name, int(bad.sum()), int(rows[bad.argmax()]), kept(values)))
             np.logical_and(good, ~bad, out=good)
 
     for name in PATTERNS:
@@ -136,8 +136,8 @@ def check_and_encode(
     }
     encoded["combination"], combinations = distinct_columns(codes)
     if not good.all():
-        return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, found
-    return _sorted_by_block(encoded, combinations), left_out, found
+        return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, findings
+    return _sorted_by_block(encoded, combinations), left_out, findings
 
 
 def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.uint16]) -> dict[str, NDArray[Any]]:
@@ -148,7 +148,7 @@ def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.
 
 
 def _integer(text: str) -> int:
-    """The number a text is, 0 where it is none; such a row has a finding."""
+    """Return the number a text is, 0 where it is none; such a row has a finding."""
     return int(text[-9:]) if text.isascii() and text.isdigit() else 0  # ages may have any number of leading zeros
 
 
@@ -176,5 +176,5 @@ def distinct_columns(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int32], NDAr
 
 
 def encoded_chunks(run: DetailedRun) -> Iterator[Path]:
-    """The folders of all encoded chunks, in order."""
+    """Yield the folders of all encoded chunks, in order."""
     yield from sorted(path for path in (run / "persons").iterdir() if path.is_dir() and path.name.isdigit())

@@ -20,7 +20,7 @@ from scipy import sparse
 from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
 from tasks.detailed_dhca.persons import CELLS, encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import REGION_TYPES, Level, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object, stamp
 from tasks.lifecycle.workers import Workers
@@ -31,13 +31,15 @@ PARTITIONS_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Partition:
-    """A run of whole tracts: its blocks, and per region type the run of regions that it touches. Public."""
+    """A range of whole tracts: its blocks, and per region type the range of regions that it touches. Public."""
 
     blocks: slice
     regions: dict[str, tuple[int, int]]
 
 
-def count_population_groups(run: DetailedRun, workers: Workers, region: Region, blocks_each: int | None = None) -> None:
+def count_population_groups(
+    run: DetailedRun, workers: Workers, region: Jurisdiction, blocks_each: int | None = None
+) -> None:
     """Count the population groups of all levels, one partition of the blocks a piece."""
     geography = run.geography
     if blocks_each is None:
@@ -47,9 +49,9 @@ def count_population_groups(run: DetailedRun, workers: Workers, region: Region, 
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 
 
-def _save_partitions(run: DetailedRun, geography: Geography, region: Region, blocks_each: int) -> None:
-    levels = run.parameters.configuration.levels(region)
-    region_types = [name for name in REGION_TYPES[region] if any(level.region_type == name for level in levels)]
+def _save_partitions(run: DetailedRun, geography: Geography, jurisdiction: Jurisdiction, blocks_each: int) -> None:
+    levels = run.parameters.configuration.levels(jurisdiction)
+    region_types = [name for name in REGION_TYPES[jurisdiction] if any(level.region_type == name for level in levels)]
     partitions = [
         Partition(blocks, {name: geography.regions_in(name, blocks) for name in region_types})
         for blocks in geography.partitions(blocks_each)
@@ -58,7 +60,7 @@ def _save_partitions(run: DetailedRun, geography: Geography, region: Region, blo
 
 
 def load_partitions(run: DetailedRun) -> list[Partition]:
-    """The partitions of a run's blocks."""
+    """Return the partitions of a run's blocks."""
     partitions: list[Partition] = load_object(run.partitions_path)
     return partitions
 
@@ -95,7 +97,7 @@ def count_partition(run: DetailedRun, number: int) -> None:
 def _count_pairs(
     row: NDArray[np.integer[Any]], column: NDArray[np.integer[Any]], shape: tuple[int, int]
 ) -> sparse.csr_array:
-    """How often each pair stands there; to sort numbers takes less than half of scipy's sum of duplicates."""
+    """Return how often each pair stands there; to sort numbers takes less than half of scipy's sum of duplicates."""
     pairs, counts = np.unique(row.astype(np.int64) * shape[1] + column, return_counts=True)
     rows, columns = np.divmod(pairs, shape[1])
     starts = np.searchsorted(rows, np.arange(shape[0] + 1))
@@ -103,7 +105,7 @@ def _count_pairs(
 
 
 def read_persons(run: DetailedRun, blocks: slice) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint16]]:
-    """Gather the encoded persons of a run of blocks from all chunks, with the combinations that occur among them."""
+    """Gather the encoded persons of a range of blocks from all chunks, with the combinations that occur among them."""
     parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
     combinations = [np.zeros((0, 9), np.uint16)]
     known = 0
@@ -129,25 +131,25 @@ def read_persons(run: DetailedRun, blocks: slice) -> tuple[dict[str, NDArray[Any
 
 @lru_cache(maxsize=4)
 def _chunks(run: DetailedRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
-    """The encoded chunks that hold a person, each with its first and its last block: few of them meet a partition."""
+    """Return the encoded chunks that hold a person, each with its first and last block: few meet a partition."""
     opened = ((chunk, open_array(chunk, "block")) for chunk in encoded_chunks(run))
     return [(chunk, int(block[0]), int(block[-1])) for chunk, block in opened if len(block)]
 
 
 @dataclass(frozen=True)
 class ExactCounts:
-    """The exact counts of the groups of a level in a run of regions. Confidential: never leaves a worker.
+    """The exact counts of the groups of a level in a range of regions. Confidential: never leaves a worker.
 
     Attributes
     ----------
     group : int64 array, one per entry
-        Group number relative to the first group of the run of regions.
+        Group number relative to the first group of the range of regions.
     cell : uint8 array, one per entry
         Sex-by-age23 cell.
     count : int32 array, one per entry
         Persons; a group and cell may have several entries.
     groups : int
-        The number of groups in the run of regions.
+        The number of groups in the range of regions.
     """
 
     group: NDArray[np.int64]
@@ -163,10 +165,10 @@ class ExactCounts:
         """Persons of the chosen groups by sex and the age bins of a detail: len(chosen) x (2 x bins)."""
         slot = np.full(self.groups, -1, np.int64)
         slot[chosen] = np.arange(len(chosen))
-        of = slot[self.group]
-        inside = of >= 0
-        cells = _add_up(of[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
-        bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a run of age23 bins
+        slots = slot[self.group]
+        inside = slots >= 0
+        cells = _add_up(slots[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
+        bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a range of age23 bins
         by_sex = cells.reshape(len(chosen), 2, CELLS // 2)
         return np.add.reduceat(by_sex, bins, axis=2).reshape(len(chosen), 2 * len(bins))
 
@@ -177,7 +179,7 @@ def _add_up(place: NDArray[np.int64], count: NDArray[np.int32], size: int) -> ND
 
 
 def read_exact_counts(run: DetailedRun, level: Level, first: int, last: int) -> ExactCounts:
-    """The exact counts of a level's groups in the regions first ... last - 1."""
+    """Return the exact counts of a level's groups in the regions first ... last - 1."""
     domain = load_domain(run, level)
     width = len(domain.iterations)
     position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)

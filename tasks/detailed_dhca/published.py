@@ -55,11 +55,11 @@ class Published:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """The rows of several, one after the other."""
+        """Return the rows of several, one after the other."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The fields by name, for `save_arrays`."""
+        """Return the fields by name, for `save_arrays`."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -85,7 +85,7 @@ def cell_widths(detail: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def load_published(folders: Sequence[Path]) -> Published:
-    """The published groups that lie in these folders."""
+    """Return the published groups that lie in these folders."""
     return load_kind(folders, Published)
 
 
@@ -93,7 +93,7 @@ Kind = TypeVar("Kind", bound=Published)
 
 
 def load_kind(folders: Sequence[Path], kind: type[Kind]) -> Kind:
-    """The published groups, or their estimates, that lie in these folders."""
+    """Return the published groups, or their estimates, that lie in these folders."""
     read = [kind(*(open_array(folder, name) for name in kind.__dataclass_fields__)) for folder in folders]
     return kind.join([_of_no_group(kind), *read])
 

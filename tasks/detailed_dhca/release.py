@@ -26,14 +26,14 @@ from tasks.detailed_dhca.manifest import describe_release
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.detailed_dhca.tabulated import write_tabulated
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafted, drafts, staging
 from tasks.lifecycle.workers import Workers
 
 
 def stage_release(
-    run: DetailedRun, workers: Workers, region: Region, out: Path, options: Mapping[str, object], spine: str
+    run: DetailedRun, workers: Workers, region: Jurisdiction, out: Path, options: Mapping[str, object], spine: str
 ) -> None:
     """Write the whole release into its staging folder: every level's tables, what is tabulated, report and manifest.
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS, Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.pages import end_of_axis, environment, style
 
 REPORT = "report.html"
@@ -35,8 +35,8 @@ LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     """Write OUT/report.html from the manifest's content, and from the tables that lie in OUT."""
-    region: Region = "pr" if manifest["region"] == "PR" else "us"
-    levels = run.parameters.configuration.levels(region)
+    jurisdiction: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
+    levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
     rows = [
         _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level))
@@ -59,13 +59,13 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
 
 
 def level_name(level: Level) -> str:
-    """A level in words: `county, Detailed`."""
+    """Return a level in words: `county, Detailed`."""
     bare = level.region_type.removeprefix("PR-")
     return f"{REGION_WORDS.get(bare, bare.lower())}, {LEVEL_WORDS[level.iteration_level]}"
 
 
 def _row(level: Level, told: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
-    """A population group level: its groups, its noise, what was published. No margins where there is no noise."""
+    """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
     published = told["groups_published"]
     noise = told.get("queries", {})
     margins = (
@@ -117,7 +117,7 @@ def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _dots(
     rows: Sequence[Mapping[str, Any]], series: Mapping[str, tuple[str, Sequence[int | None]]], unit: str
 ) -> dict[str, Any]:
-    """A picture with a row a level and a logarithmic axis. What is None, below 1 or beyond all bounds is left out."""
+    """Draw a row for each level on a logarithmic axis. Values that are None, below 1 or not finite are left out."""
     drawn = [value for _, values in series.values() for value in values if _on_axis(value)]
     last = max(1, ceil(log10(max(drawn, default=1))))
     return {
@@ -163,7 +163,7 @@ class Example:
 
 
 def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[Example]:
-    """The largest published table of each detail, in the first region type: chosen by published counts alone."""
+    """Yield the largest published table of each detail, in the first region type: chosen by published counts alone."""
     of_first = [level for level in levels if level.region_type == levels[0].region_type]
     for detail in (AGE23, AGE9, AGE4):
         for level in of_first:
@@ -194,7 +194,7 @@ def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
 
 
 def age_label(start: int, end: int) -> str:
-    """An age range in words: `0–4`, `20`, `85 and over`."""
+    """Return an age range in words: `0–4`, `20`, `85 and over`."""
     if end >= LAST_AGE:
         return f"{start} and over"
     return f"{start}" if start == end else f"{start}–{end}"

@@ -16,7 +16,7 @@ from tasks.lifecycle.workers import Workers
 
 
 def suppression_threshold(run: DetailedRun, level: Level) -> int | None:
-    """The largest noisy total that is suppressed in a level, None where nothing is.
+    """Return the largest noisy total that is suppressed in a level, None where nothing is.
 
     Nation and state are never suppressed. Without noise the threshold is 0 where a zero_suppression_chance is set
     (docs/spec/safetab-p.md#suppression).
@@ -65,5 +65,5 @@ def _published(run: DetailedRun, level: Level, first: int) -> Published:
 
 
 def published_folders(run: DetailedRun, level: Level) -> list[Path]:
-    """The folders of all pieces of a level, in the order of their groups."""
+    """Return the folders of all pieces of a level, in the order of their groups."""
     return [run.published_folder(level, first) for first, _ in load_domain(run, level).pieces()]

@@ -33,24 +33,24 @@ class Margins:
     cell: NDArray[np.int64]
 
     def of_totals(self, part: Published) -> NDArray[np.int64]:
-        """The margin of each group's total."""
+        """Return the margin of each group's total."""
         if isinstance(part, Estimated):
             return part.margin
         return self.total[part.noise_of, part.detail]
 
     def of_sexes(self, part: Published) -> NDArray[np.int64]:
-        """The margin of each group's sum over one sex."""
+        """Return the margin of each group's sum over one sex."""
         if isinstance(part, Estimated):
             return sex_margin(part.margin, self.total[part.noise_of, part.detail])
         return self.sex[part.noise_of, part.detail]
 
     def of_cells(self, part: Published) -> NDArray[np.int64]:
-        """The margin of each of a group's cells: for an estimate the count's, which covers it too."""
+        """Return the margin of each of a group's cells: for an estimate the count's, which covers it too."""
         return self.cell[part.noise_of, part.detail]
 
 
 def load_margins(run: DetailedRun, level: Level) -> Margins:
-    """The margins that counts of a level can have: its own, or a coterminous donor's. Zero without noise."""
+    """Return the margins that counts of a level can have: its own, or a coterminous donor's. Zero without noise."""
     levels = run.parameters.configuration.levels(level.region)
     shape = (len(levels), len(WIDTHS))
     margins = Margins(*(np.zeros(shape, np.int64) for _ in range(3)))
@@ -119,7 +119,7 @@ for _detail, _starts in AGES.items():
 
 
 def _age_labels(detail: int) -> NDArray[np.int32]:
-    """The age range of each row of a T2 table: twice `*`, then every bin twice."""
+    """Return the age range of each row of a T2 table: twice `*`, then every bin twice."""
     bins = np.repeat(np.arange(len(AGES[detail])), 2) + _FIRST_RANGE[detail]
     return np.concatenate([[0, 0], bins]).astype(np.int32)
 

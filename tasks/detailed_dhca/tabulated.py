@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Region
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction
 from tasks.inputs.geography import Geography
 from tasks.inputs.iterations import Iterations
 
@@ -18,14 +18,14 @@ REGION_COLUMNS = ("REGION_TYPE", "REGION_ID")
 ITERATION_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "NATION_STATE", "SUB_STATE", "TOTAL_ONLY")
 
 
-def write_tabulated(run: DetailedRun, region: Region, out: Path) -> None:
+def write_tabulated(run: DetailedRun, jurisdiction: Jurisdiction, out: Path) -> None:
     """Write the regions and iterations of a run into OUT, pipe-delimited and sorted."""
-    _write(out / REGIONS_FILE, REGION_COLUMNS, _regions(run.geography, region))
+    _write(out / REGIONS_FILE, REGION_COLUMNS, _regions(run.geography, jurisdiction))
     _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(run.parameters.iterations))
 
 
-def _regions(geography: Geography, region: Region) -> Iterable[Sequence[object]]:
-    return ((name, region_id) for name in REGION_TYPES[region] for region_id in geography.region_ids[name])
+def _regions(geography: Geography, jurisdiction: Jurisdiction) -> Iterable[Sequence[object]]:
+    return ((name, region_id) for name in REGION_TYPES[jurisdiction] for region_id in geography.region_ids[name])
 
 
 def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:

@@ -12,7 +12,7 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.exemption import exempt
@@ -27,7 +27,7 @@ def release_truth(
     params: str,
     data: str,
     out: Path,
-    region: Region,
+    region: Jurisdiction,
     *,
     ledger: Path,
     coterminous: bool = False,
@@ -50,7 +50,9 @@ def release_truth(
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
     if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
-        raise Refused("the data is not marked synthetic: exact counts of it are for its curator (--i-am-the-curator)")
+        raise Refused(
+            "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
+        )
     count_population_groups(run, workers, region)
     for level in run.parameters.configuration.levels(region):
         measure_totals(run, workers, level)

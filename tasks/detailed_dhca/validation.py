@@ -16,14 +16,16 @@ from tasks.detailed_dhca.person_file import (
     digest_persons,
     empty,
     find_person_file,
+    missing_data,
     read_person_header,
 )
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
-from tasks.inputs.findings import Finding, gather, has_errors, write_findings
+from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
+from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
 from tasks.inputs.synthetic_mark import MARK_FILE, PERSON_FILES, read_data_mark
 from tasks.lifecycle.digests import combine
@@ -32,7 +34,7 @@ from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 
 
-def validate(run: DetailedRun, workers: Workers, params: str, data: str, region: Region) -> Validated | None:
+def validate(run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction) -> Validated | None:
     """Validate the input of one region and encode its persons into the run directory.
 
     Returns None where config.json switches the region off or it has no block: such a run is skipped.
@@ -47,41 +49,41 @@ def validate(run: DetailedRun, workers: Workers, params: str, data: str, region:
         return _validated_before(run, workers, params, data)
     for name in ("prepared", "persons"):  # of a try that came to no end: the files may have been corrected since
         remove(run / name)
-    parameters, found = read_parameters(params)
+    parameters, findings = read_parameters(params)
     if parameters is None:
-        _refuse(run, found + check_data_alone(data))
+        _refuse(run, findings + check_data_alone(data))
     if region not in parameters.configuration.regions:  # nothing vouches for its levels
-        write_findings(run / "findings.json", gather(found))
+        write_findings(run / "findings.json", gather(findings))
         return None
     with unchanged(f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *PERSON_FILES, MARK_FILE)):
-        validated = _validate_data(run, workers, parameters, found, data, region)
+        validated = _validate_data(run, workers, parameters, findings, data, region)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
 
 
 def _validate_data(
-    run: DetailedRun, workers: Workers, parameters: Parameters, found: list[Finding], data: str, region: Region
+    run: DetailedRun, workers: Workers, parameters: Parameters, findings: list[Finding], data: str, region: Jurisdiction
 ) -> Validated | None:
     """Check and encode the data files, and digest them; `found` are the findings in the parameters."""
     geography, faults = read_geography(data, region, parameters.configuration.states(region))
-    found = found + faults
+    findings = findings + faults
     person_file, faults = _person_file(data, region, parameters)
-    found += faults
+    findings += faults
     if geography is not None and not len(geography.blocks):
-        write_findings(run / "findings.json", gather(found))
+        write_findings(run / "findings.json", gather(findings))
         return None
     if person_file is None:
-        _refuse(run, found)
+        _refuse(run, findings)
     _save(run, parameters, geography, person_file)
     chunks = chunk_count(person_file)
     workers.map("validate", run, encode_chunk, [(number,) for number in range(chunks)])
     person_digest, faults = _collect(run, workers, person_file, chunks, region)
-    found += faults
-    if geography is None or has_errors(found):
+    findings += faults
+    if geography is None or has_errors(findings):
         remove(run / "persons")
-        _refuse(run, found)
-    write_findings(run / "findings.json", gather(found))
+        _refuse(run, findings)
+    write_findings(run / "findings.json", gather(findings))
     geography_digest = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     mark = read_data_mark(data)
     if mark is not None:
@@ -104,7 +106,7 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     validated: Validated = run.validated
     file: PersonFile = run.person_file
     if digest_parameters(params) != run.parameters.digests:
-        raise Refused(f"the parameters of run {run.id} have changed; a new run is a new spend")
+        raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
     try:
         persons = digest_persons(run, workers, find_person_file(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
@@ -113,13 +115,30 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     except OSError as error:
         raise Refused(f"the input of run {run.id} cannot be read: {why(error)}") from None
     if find_person_file(data) != file.path or _input_digest(persons, geography) != validated.input_digest:
-        raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
+        raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated
 
 
-def _refuse(run: DetailedRun, found: Sequence[Finding]) -> NoReturn:
-    write_findings(run / "findings.json", gather(found))
-    raise Refused(f"the input does not pass validation; the findings are in the curator's report of {run.id}")
+def check_public(run: DetailedRun, params: str, data: str, region: Jurisdiction) -> None:
+    """Refuse faulty parameters and data files that are not there: what takes no worker to find, before there are any.
+
+    A validated run is past this. Raises Refused as `validate` does.
+    """
+    if run.validated_path.exists():
+        return
+    parameters, findings = read_parameters(params)
+    if parameters is None:
+        _refuse(run, findings + check_data_alone(data))
+    if region in parameters.configuration.regions and missing_data(data):
+        _refuse(run, findings + check_data_alone(data))
+
+
+def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:
+    """Refuse a run; what is faulty in public files, or is not there at all, is named."""
+    gathered = gather(findings)
+    write_findings(run / "findings.json", gathered)
+    named = in_public(gathered, (*PARAMETER_FILES, GRF_FILE))
+    raise Refused(f"the input does not pass validation{named}; the findings are in the curator's report of {run.id}")
 
 
 def check_data_alone(data: str) -> list[Finding]:
@@ -127,14 +146,14 @@ def check_data_alone(data: str) -> list[Finding]:
 
     They are there, have the right columns, and GRF-C is a table; which of its rows count is the state filter's to say.
     """
-    _, found = read_geography(data, "us", states=())
-    return found + read_person_header(data)[2]
+    _, findings = read_geography(data, "us", states=())
+    return findings + read_person_header(data)[2]
 
 
-def _person_file(data: str, region: Region, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
-    path, header, found = read_person_header(data)
-    if found:
-        return None, found
+def _person_file(data: str, region: Jurisdiction, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
+    path, header, findings = read_person_header(data)
+    if findings:
+        return None, findings
     configuration = parameters.configuration
     file = PersonFile(
         path=path,
@@ -154,22 +173,22 @@ def _save(run: DetailedRun, parameters: Parameters, geography: Geography | None,
 
 
 def _collect(
-    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, region: Region
+    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, region: Jurisdiction
 ) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]
-    found = []
+    findings = []
     line = 0 if file.parquet else 1  # the header
     for report in reports:
-        found += [
+        findings += [
             Finding(**{**finding.__dict__, "first": finding.first + line if finding.first else None})
             for finding in report.findings
         ]
         line += report.lines
-    if not found and not sum(report.rows for report in reports):
-        found.append(empty(file.name))
+    if not findings and not sum(report.rows for report in reports):
+        findings.append(empty(file.name))
     if left_out := sum(report.left_out for report in reports):
-        found.append(
+        findings.append(
             Finding(
                 file.name,
                 f"persons outside the states of {region.upper()}, left out",
@@ -179,5 +198,5 @@ def _collect(
             )
         )
     if file.parquet:
-        return digest_persons(run, workers, file.path), found
-    return combine(bytes.fromhex(report.digest) for report in reports), found
+        return digest_persons(run, workers, file.path), findings
+    return combine(bytes.fromhex(report.digest) for report in reports), findings

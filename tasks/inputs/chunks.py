@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.files import digest_file, locate, read_bytes, read_lines
-from tasks.inputs.findings import Finding
+from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 
@@ -63,7 +63,7 @@ class Chunk:
 
 
 def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple[TableFile | None, list[Finding]]:
-    """A table by path or URL and the findings of its header; None where it cannot be read at all."""
+    """Open a table by path or URL; return it with the findings in its header, or None if it cannot be read."""
     name = path.rsplit("/", 1)[-1]
     filesystem, local = locate(path)
     try:
@@ -74,15 +74,15 @@ def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple
             start = read_bytes(path, 0, 65536)
             header = split_header(start.partition(b"\n")[0], delimiter) if start else []
     except FileNotFoundError:
-        return None, [Finding(name, "the file does not exist")]
+        return None, [Finding(name, MISSING)]
     except OSError as error:
         return None, [Finding(name, f"the file cannot be read: {error.strerror or type(error).__name__}")]
     except pa.ArrowException:
         return None, [Finding(name, "is not a Parquet file")]
     if not header:
         return None, [Finding(name, f"{name} is empty. This fails validation as records are expected.")]
-    found = check_header(name, header, columns, more=True, show=False)
-    return (None if found else TableFile(path, tuple(header), tuple(columns), delimiter)), found
+    findings = check_header(name, header, columns, more=True, show=False)
+    return (None if findings else TableFile(path, tuple(header), tuple(columns), delimiter)), findings
 
 
 def read_chunk(file: TableFile, number: int) -> Chunk:
@@ -93,9 +93,9 @@ def read_chunk(file: TableFile, number: int) -> Chunk:
 def _text(file: TableFile, number: int) -> Chunk:
     lines = read_lines(file.path, number, CHUNK_BYTES)
     body = lines.body if lines.body.strip() else b""
-    table, found = parse_rows(file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter)
+    table, findings = parse_rows(file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter)
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
-    return Chunk(table if table is None or len(table) else None, lines.count, lines.digest, place, found)
+    return Chunk(table if table is None or len(table) else None, lines.count, lines.digest, place, findings)
 
 
 def _row_group(file: TableFile, number: int) -> Chunk:

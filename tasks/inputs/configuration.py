@@ -13,8 +13,8 @@ from privacy.accounting.states import STATES_PR, STATES_US
 from privacy.noise.laws import Definition
 from tasks.inputs.findings import Finding
 
-Region = Literal["us", "pr"]
-REGION_TYPES: dict[Region, tuple[str, ...]] = {
+Jurisdiction = Literal["us", "pr"]
+REGION_TYPES: dict[Jurisdiction, tuple[str, ...]] = {
     "us": ("USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH"),
     "pr": ("PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"),
 }
@@ -30,11 +30,11 @@ class Level(NamedTuple):
 
     @property
     def nation_or_state(self) -> bool:
-        """The granularity: nation and state levels tabulate other iterations than sub-state ones."""
+        """The granularity: nation and states tabulate different iterations from the levels below."""
         return self.region_type in NATION_STATE
 
     @property
-    def region(self) -> Region:
+    def region(self) -> Jurisdiction:
         """The region that tabulates it: US and Puerto Rico have no region type in common."""
         return "pr" if self.region_type.startswith("PR-") else "us"
 
@@ -60,7 +60,7 @@ NEVER = 2**62  # an infinite threshold: no noisy total reaches it
 
 
 def budget_key(level: Level) -> str:
-    """The key of config.json that holds a level's budget."""
+    """Return the key of config.json that holds a level's budget."""
     return f"privacy_budget_p_level_{level.iteration_level}_{level.region_type.lower().replace('-', '_')}"
 
 
@@ -74,8 +74,8 @@ class _Number(str):
 class Configuration(BaseModel):
     """A valid config.json.
 
-    Budgets are exact fractions of rho or epsilon (`privacy_defn` tells which); an infinite one means no noise and is
-    for `das truth` only. Thresholds are integers: a noisy total, being one, reaches t iff it reaches ceil(t).
+    Budgets are exact fractions of rho or epsilon (`privacy_defn` says which); an infinite one means no noise, and only
+    `das truth` takes it. Thresholds are integers: a noisy total, being one, reaches t iff it reaches ceil(t).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
@@ -148,20 +148,20 @@ class Configuration(BaseModel):
             raise ValueError(f"holds invalid state codes {invalid}")
         return tuple(sorted(value))
 
-    def levels(self, region: Region) -> tuple[Level, ...]:
-        """The population group levels that a region tabulates: those with a budget above 0."""
+    def levels(self, region: Jurisdiction) -> tuple[Level, ...]:
+        """Return the population group levels that a region tabulates: those with a budget above 0."""
         return tuple(
             level for level in ALL_LEVELS if level.region_type in REGION_TYPES[region] and self.budgets[level] != 0
         )
 
-    def states(self, region: Region) -> tuple[str, ...]:
-        """The state filter of a region."""
+    def states(self, region: Jurisdiction) -> tuple[str, ...]:
+        """Return the state filter of a region."""
         return self.state_filter_us if region == "us" else STATES_PR
 
     @property
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[Jurisdiction, ...]:
         """The regions that run, US first."""
-        runs: dict[Region, bool] = {"us": self.run_us, "pr": self.run_pr}
+        runs: dict[Jurisdiction, bool] = {"us": self.run_us, "pr": self.run_pr}
         return tuple(region for region in runs if runs[region])
 
     @property
@@ -170,7 +170,7 @@ class Configuration(BaseModel):
         return "Infinity" in self.budgets.values()
 
     def budget(self, level: Level) -> Fraction:
-        """The finite budget of a level.
+        """Return the finite budget of a level.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Configuration(BaseModel):
         """
         budget = self.budgets[level]
         if budget == "Infinity":
-            raise ValueError(f"the budget of {level} is infinite: that is for `das truth` only")
+            raise ValueError(f"the budget of {level} is infinite: only `das truth` takes infinite budgets")
         return budget
 
 
@@ -194,7 +194,7 @@ def _number(value: Any) -> Budget:
 
 
 def exact_number(text: str) -> Fraction:
-    """The exact value of a number as it was written, `4.944`, `1e-3` or `618/125`, where it is one to reckon with.
+    """Return the exact value of a number as written (`4.944`, `1e-3`, `618/125`), if it can be used in a budget.
 
     Raises
     ------

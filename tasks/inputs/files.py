@@ -1,8 +1,8 @@
 """Input files by path or fsspec URL: their bytes, lines and digests, and whether they change while they are read.
 
-Every input is opened here, and none but regular files and URLs: a read of a named pipe or a terminal would wait for
-ever, one of a device would never end. What is no file is an OSError like that of a file which does not exist, so that
-whoever reads an input has one kind of error to catch.
+Every input is opened here. Only regular files and URLs are accepted: reading a named pipe or a terminal would wait
+for ever, and reading a device would never end. Anything else raises an OSError, as a missing file does, so that callers
+have one kind of error to catch.
 """
 
 from __future__ import annotations
@@ -39,10 +39,16 @@ LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would
 def locate(path: str) -> tuple[Any, str]:
     """Return the file system of a path or URL, and the path on it. Raises Refused where no library here serves it."""
     try:
-        found: tuple[Any, str] = fsspec.url_to_fs(path)
+        located: tuple[Any, str] = fsspec.url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise Refused(f"{path}: {error}") from None
-    return found
+    return located
+
+
+def exists(path: str) -> bool:
+    """Return whether there is something at a path or URL. Raises Refused as `locate` does."""
+    filesystem, name = locate(path)
+    return bool(filesystem.exists(name))
 
 
 def locate_file(path: str) -> tuple[Any, str]:
@@ -87,12 +93,12 @@ def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int
     if (begin or stop is not None) and (stop is None or len(data) != stop - begin):
         size = filesystem.size(name)
         if size is None:
-            raise Refused(f"{path}: its server does not tell its size")
+            raise Refused(f"{path}: its server does not report its size")
         wanted = max(0, (size if stop is None else min(stop, size)) - begin)
         if len(data) > wanted:
-            raise Refused(f"{path}: more came than the part that was asked for; its server must serve byte ranges")
+            raise Refused(f"{path}: its server sent more bytes than were requested; it must support byte ranges")
         if len(data) < wanted:
-            raise Refused(f"{path}: fewer bytes came than the file has; it was cut short")
+            raise Refused(f"{path}: its server sent fewer bytes than the file has")
     return data
 
 
@@ -105,7 +111,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def why(error: OSError) -> str:
-    """Return why an input cannot be read, as a message says it."""
+    """Return the reason why an input cannot be read, for a message."""
     return error.strerror or type(error).__name__
 
 
@@ -116,10 +122,10 @@ def digest_file(path: str) -> str:
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """What tells a file from another that takes its place, None where there is none.
+    """Return what distinguishes a file from another that replaces it; None where there is no file.
 
     It is what its file system says of it without reading it: size, inode and times of a local file, size and tag or
-    time of one elsewhere. A server that tells the size alone leaves no more to compare.
+    time of one elsewhere. If a server reports only the size, only the size is compared.
     """
     filesystem, name = locate(path)
     filesystem.invalidate_cache()

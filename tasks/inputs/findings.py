@@ -1,15 +1,17 @@
-"""What validation finds: one finding a rule and column, gathered over every file before the run is refused."""
+"""What validation finds: one finding per rule and column, gathered over every file before the run is refused."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
 SHOWN_VALUES = 1000  # the most distinct values a finding keeps, as the Bureau's program does
 LONGEST_VALUE = 100  # characters of each
+MISSING = "the file does not exist"
+NAMED = 3  # findings in public files that a refusal names
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,14 @@ def gather(findings: Iterable[Finding]) -> list[Finding]:
         key = (finding.file, finding.rule, finding.column)
         merged[key] = merged[key].merge(finding) if key in merged else finding
     return sorted(merged.values(), key=lambda finding: finding.warning)
+
+
+def in_public(findings: Iterable[Finding], public: Collection[str]) -> str:
+    """Return what a refusal says of its findings: those in files of these names, and files that are not there."""
+    errors = [finding for finding in findings if not finding.warning]
+    named = [finding for finding in errors if finding.file in public or finding.rule == MISSING]
+    told = "".join(f"; {finding.file} {finding.column}".rstrip() + f": {finding.rule}" for finding in named[:NAMED])
+    return told + (f"; {len(named) - NAMED} more in public files" if len(named) > NAMED else "")
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:

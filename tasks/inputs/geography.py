@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import REGION_TYPES, Region
+from tasks.inputs.configuration import REGION_TYPES, Jurisdiction
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
@@ -44,7 +44,7 @@ class Geography:
     region_of: dict[str, NDArray[np.int32]]
 
     def partitions(self, blocks_each: int) -> list[slice]:
-        """Cut the blocks into runs of whole tracts of about `blocks_each` blocks each."""
+        """Cut the blocks into ranges of whole tracts of about `blocks_each` blocks each."""
         tracts = self.blocks // 10_000
         starts = np.flatnonzero(np.diff(tracts, prepend=-1))
         cuts = [int(starts[0])] if len(starts) else []
@@ -54,7 +54,7 @@ class Geography:
         return [slice(start, stop) for start, stop in zip(cuts, [*cuts[1:], len(self.blocks)], strict=True)]
 
     def regions_in(self, region_type: str, blocks: slice) -> tuple[int, int]:
-        """The first and the last-but-one region number that a run of blocks touches; (0, 0) where it touches none."""
+        """Return (first, last + 1) of the region numbers that some consecutive blocks touch; (0, 0) if none."""
         regions = self.region_of[region_type][blocks]
         regions = regions[regions != NOWHERE]
         return (int(regions.min()), int(regions.max()) + 1) if len(regions) else (0, 0)
@@ -68,41 +68,43 @@ def block_numbers(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     return number
 
 
-def read_geography(data: str, region: Region, states: tuple[str, ...]) -> tuple[Geography | None, list[Finding]]:
+def read_geography(
+    data: str, jurisdiction: Jurisdiction, states: tuple[str, ...]
+) -> tuple[Geography | None, list[Finding]]:
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
     A region without a block gives a geography without blocks.
     """
-    table, found = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
+    table, findings = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
     if table is None:
-        return None, found
-    found += _malformed(table, "TABBLKST", 2)
+        return None, findings
+    findings += _malformed(table, "TABBLKST", 2)
     table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
     for column, width in zip(COLUMNS, WIDTHS, strict=True):
-        found += _malformed(table, column, width)
-    if has_errors(found):
-        return None, found
+        findings += _malformed(table, column, width)
+    if has_errors(findings):
+        return None, findings
     columns = {name: Column(table[name]) for name in COLUMNS}
     numbers = {name: column.where(_integer, np.int64) for name, column in columns.items()}
     blocks = block_numbers(numbers)[: len(table)]
     order = np.argsort(blocks, kind="stable")
     repeated = np.zeros(len(blocks), bool)
     repeated[order[1:]] = np.diff(blocks[order]) == 0
-    found += check_mask(GRF_FILE, table, "TABBLK", "blocks that stand twice", repeated)
-    if has_errors(found):
-        return None, found
+    findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
+    if has_errors(findings):
+        return None, findings
     present = set(np.array(columns["TABBLKST"].values)[np.unique(columns["TABBLKST"].numbers)].tolist())
     if present and (absent := sorted(set(states) - present)):
-        rule = f"states without a block, which a run is charged to all the same: {absent}"
-        found.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
-    encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[region]}
+        rule = f"states without a block; a run is charged to them all the same: {absent}"
+        findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
+    encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[jurisdiction]}
     return (
         Geography(
             blocks=blocks[order],
             region_ids={region_type: names for region_type, (names, _) in encoded.items()},
             region_of={region_type: regions for region_type, (_, regions) in encoded.items()},
         ),
-        found,
+        findings,
     )
 
 
@@ -114,14 +116,14 @@ def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
 
 
 def _integer(text: str) -> int:
-    """The number a text is; one that is none belongs to a state that was left out."""
+    """Return the number a text is; one that is none belongs to a state that was left out."""
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else 0
 
 
 def _regions(
     region_type: str, numbers: dict[str, NDArray[np.int64]], order: NDArray[np.int64]
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """The ids of a type's regions as the release spells them, sorted, and the region of each block in `order`."""
+    """Return the sorted ids of a type's regions, as a release spells them, and each block's region in `order`."""
     code, width = _region_code(region_type, numbers)
     code = code[order]
     distinct = np.unique(code[code != NOWHERE])
@@ -131,7 +133,7 @@ def _regions(
 
 
 def _region_code(region_type: str, numbers: dict[str, NDArray[np.int64]]) -> tuple[NDArray[np.int64], int]:
-    """The region id of each block as a number, -1 for none, and the digits it is written with."""
+    """Return the region id of each block as a number, -1 for none, and the digits it is written with."""
     state, county, tract = (numbers[name] for name in BLOCK_COLUMNS[:3])
     place, area = numbers["PLACEFP"], numbers["AIANNHCE"]
     match region_type.removeprefix("PR-"):

@@ -54,11 +54,11 @@ class Granularity:
     maps: dict[tuple[str, int], NDArray[np.int32]]
 
     def of_level(self, iteration_level: int) -> NDArray[np.int64]:
-        """The numbers of the iterations of one level, in the order of their codes."""
+        """Return the numbers of the iterations of one level, in the order of their codes."""
         return np.flatnonzero(self.level == iteration_level)
 
     def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
-        """The map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, of both iteration levels.
+        """Return the map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, both levels.
 
         Parameters
         ----------
@@ -91,10 +91,13 @@ class Granularity:
         return np.concatenate(rows), np.concatenate(columns)
 
     def counts(self, iteration_level: int) -> IterationCounts:
-        """What the maps say of one level, for its stability."""
+        """Return what the maps say of one level, for its stability."""
         alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
         reach = max(
-            (len(np.unique(combination[(alone == one) & (combination >= 0)])) for one in np.unique(alone[alone >= 0])),
+            (
+                len(np.unique(combination[(alone == race) & (combination >= 0)]))
+                for race in np.unique(alone[alone >= 0])
+            ),
             default=0,
         )
         return IterationCounts(
@@ -124,18 +127,18 @@ class Iterations:
         return {"Null": 0, **{code: number for number, code in enumerate(self.codes, start=1)}}
 
     def granularity(self, level: Level) -> Granularity:
-        """The iterations that a population group level tabulates (of both iteration levels)."""
+        """Return the iterations that a population group level tabulates (of both iteration levels)."""
         return self.nation_state if level.nation_or_state else self.sub_state
 
     def stability(self, level: Level, max_race_codes: int) -> int:
-        """The stability s of a population group level. Raises ValueError where the formula is not enough."""
+        """Return the stability s of a population group level. Raises ValueError where the formula is not enough."""
         return stability(self.granularity(level).counts(level.iteration_level), max_race_codes)
 
 
 def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
     """Read and check the four parameter files; None where a finding is an error."""
     tables: dict[str, pa.Table] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for file, columns in (
         (CODES_FILE, ("RACE_ETH_CODE", "RACE_ETH_NAME")),
         (RACE_FILE, RACE_COLUMNS),
@@ -143,18 +146,18 @@ def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
         (MAPPING_FILE, MAPPING_COLUMNS),
     ):
         table, faults = read_table(f"{params.rstrip('/')}/{file}", file, columns)
-        found += faults
+        findings += faults
         if table is not None:
             tables[file] = table
-            found += _check_values(file, table)
-    if len(tables) < 4 or has_errors(found):
-        return None, found
-    found += _check_across(tables)
-    if has_errors(found):
-        return None, found
+            findings += _check_values(file, table)
+    if len(tables) < 4 or has_errors(findings):
+        return None, findings
+    findings += _check_across(tables)
+    if has_errors(findings):
+        return None, findings
     iterations = _build(tables)
-    found += list(_differing_hierarchies(iterations))
-    return iterations, found
+    findings += list(_differing_hierarchies(iterations))
+    return iterations, findings
 
 
 def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:
@@ -175,7 +178,7 @@ def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:
         _, first = np.unique(values, return_index=True)
         repeated = np.ones(len(values), bool)
         repeated[first] = False
-        yield from check_mask(file, table, key, "codes that stand twice", repeated)
+        yield from check_mask(file, table, key, "codes that appear twice", repeated)
     if "LEVEL" in table.column_names:
         level, detailed, coarse = (table[name] for name in ("LEVEL", "DETAILED_ONLY", "COARSE_ONLY"))
         both = pc.and_(pc.equal(detailed, "True"), pc.equal(coarse, "True"))

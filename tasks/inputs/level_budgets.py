@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from privacy.accounting.composition import LevelBudget
 from privacy.noise.laws import Definition
-from tasks.inputs.configuration import ALL_LEVELS, Configuration, Level, Region, parse_configuration
+from tasks.inputs.configuration import ALL_LEVELS, Configuration, Jurisdiction, Level, parse_configuration
 from tasks.inputs.files import read_text, why
 from tasks.inputs.findings import has_errors
 from tasks.inputs.iterations import Iterations, read_iterations
@@ -27,7 +27,7 @@ class Setting:
     """What is measured in one region, and with what budgets."""
 
     source: str
-    region: Region
+    region: Jurisdiction
     definition: Definition
     gamma: Fraction
     race_codes: int
@@ -36,7 +36,7 @@ class Setting:
 
 
 def paper_name(level: Level) -> str:
-    """A level as the papers write it, `(Nation, Detailed)`."""
+    """Return a level as the papers write it, `(Nation, Detailed)`."""
     puerto_rico = "PR-" if level.region == "pr" else ""
     region_type = level.region_type.removeprefix("PR-")
     return f"({puerto_rico}{GEOGRAPHIES.get(region_type, region_type)}, {ITERATIONS[level.iteration_level]})"
@@ -50,7 +50,7 @@ _NAMES = {
 
 
 def named_level(text: str) -> Level:
-    """The level of a name: `Nation, Detailed` as the papers write it, `USA, 2` as config.json does, or `usa-2`.
+    """Return the level of a name: `Nation, Detailed` as the papers write it, `USA, 2` as config.json does, or `usa-2`.
 
     Raises
     ------
@@ -64,8 +64,8 @@ def named_level(text: str) -> Level:
     return level
 
 
-def one_region(levels: Iterable[Level]) -> Region:
-    """The region of all these levels.
+def one_region(levels: Iterable[Level]) -> Jurisdiction:
+    """Return the region of all these levels.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def one_region(levels: Iterable[Level]) -> Region:
     """
     regions = {level.region for level in levels}
     if len(regions) != 1:
-        raise Refused("levels of the US and of Puerto Rico are runs of their own" if regions else "there is no level")
+        raise Refused("levels of the US and of Puerto Rico belong to separate runs" if regions else "there is no level")
     return regions.pop()
 
 
@@ -91,17 +91,17 @@ def read_parameter_files(path: Path) -> tuple[Configuration, Iterations | None]:
         text = read_text(file)
     except OSError as error:
         raise Refused(f"{file} cannot be read: {why(error)}") from None
-    configuration, found = parse_configuration(text)
+    configuration, findings = parse_configuration(text)
     iterations = None
     if configuration and path.is_dir():
-        iterations, found = read_iterations(str(path))
-    faults = [finding for finding in found if not finding.warning]
-    if configuration is None or has_errors(found):
+        iterations, findings = read_iterations(str(path))
+    faults = [finding for finding in findings if not finding.warning]
+    if configuration is None or has_errors(findings):
         raise Refused(
             f"{file if configuration is None else path}: {faults[0].column} {faults[0].rule}".replace(":  ", ": ")
         )
     if configuration.noiseless:
-        raise Refused(f"{file}: a budget is infinite, so every loss is")
+        raise Refused(f"{file}: a budget is infinite, so every loss is infinite too")
     return configuration, iterations
 
 

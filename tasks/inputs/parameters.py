@@ -12,7 +12,7 @@ from privacy.noise.laws import law
 from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Configuration, budget_key, parse_configuration
 from tasks.inputs.files import digest_file, read_bytes, unchanged, why
-from tasks.inputs.findings import Finding, has_errors
+from tasks.inputs.findings import MISSING, Finding, has_errors
 from tasks.inputs.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 
 
@@ -39,31 +39,33 @@ def read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
 
 def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
     try:
-        configuration, found = parse_configuration(read_bytes(f"{params.rstrip('/')}/config.json").decode("utf-8-sig"))
+        configuration, findings = parse_configuration(
+            read_bytes(f"{params.rstrip('/')}/config.json").decode("utf-8-sig")
+        )
     except FileNotFoundError:
-        configuration, found = None, [Finding("config.json", "the file does not exist")]
+        configuration, findings = None, [Finding("config.json", MISSING)]
     except OSError as error:
-        configuration, found = None, [Finding("config.json", f"the file cannot be read: {why(error)}")]
+        configuration, findings = None, [Finding("config.json", f"the file cannot be read: {why(error)}")]
     except UnicodeDecodeError:
-        configuration, found = None, [Finding("config.json", "is not UTF-8 text")]
+        configuration, findings = None, [Finding("config.json", "is not UTF-8 text")]
     iterations, faults = read_iterations(params)
-    found += faults
+    findings += faults
     if configuration and iterations:
-        found += _check_levels(configuration, iterations)
-    if has_errors(found) or configuration is None or iterations is None:
-        return None, found
+        findings += _check_levels(configuration, iterations)
+    if has_errors(findings) or configuration is None or iterations is None:
+        return None, findings
     digests = digest_parameters(params)
-    return Parameters(configuration, iterations, digests), found
+    return Parameters(configuration, iterations, digests), findings
 
 
 def _check_levels(configuration: Configuration, iterations: Iterations) -> list[Finding]:
-    """Find the levels whose stability or noise the run could not vouch for, before anything is spent on them."""
-    found = []
+    """Find the levels whose stability or noise cannot be guaranteed, before anything is spent on them."""
+    findings = []
     for level in (level for region in configuration.regions for level in configuration.levels(region)):
         try:
             stability = iterations.stability(level, configuration.max_race_codes)
         except ValueError as error:
-            found.append(Finding(MAPPING_FILE, f"{level}: {error}"))
+            findings.append(Finding(MAPPING_FILE, f"{level}: {error}"))
             continue
         if configuration.budgets[level] == "Infinity":
             continue
@@ -72,8 +74,8 @@ def _check_levels(configuration: Configuration, iterations: Iterations) -> list[
             for budget in (budgets.total_only, budgets.stage_1, budgets.stage_2):
                 check_law(law(configuration.privacy_defn, budget, stability))
         except ValueError as error:
-            found.append(Finding("config.json", f"{level}: {error}", budget_key(level)))
-    return found
+            findings.append(Finding("config.json", f"{level}: {error}", budget_key(level)))
+    return findings
 
 
 def digest_parameters(params: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Tables as Parquet: row groups as columns of text, what is damaged as findings."""
+"""Parquet tables: read row groups as columns of text, and report damage as findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from tasks.inputs.findings import Finding
 
-NOT_PARQUET = "is not a Parquet file, or a damaged one"
+NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
 def read_row_group(

@@ -1,4 +1,4 @@
-"""What a person says of a spine in words: settings by name, a column mapping, an allocation file."""
+"""What a user can specify for a spine: settings by name, a column mapping, an allocation file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from spine.allocations import Allocation
 from spine.hierarchy import common_denominator
 from spine.production import allocation_for
-from spine.settings import Region, SpineSettings, Variant, settings_for
+from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
 from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.configuration import exact_number
 from tasks.inputs.files import read_text, why
@@ -22,7 +22,7 @@ from tasks.lifecycle.errors import Refused
 SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
 
 
-def read_settings(product: str, region: Region, variant: Variant, changes: Mapping[str, str]) -> SpineSettings:
+def read_settings(product: str, region: Jurisdiction, variant: Variant, changes: Mapping[str, str]) -> SpineSettings:
     """Return the settings of a run, with single fields changed by name; values are text, lists separated by commas.
 
     Refused for an unknown name or a value that the field cannot take.
@@ -65,7 +65,7 @@ def read_columns(source: str | None) -> Columns | None:
     except OSError as error:
         raise Refused(f"{source} cannot be read: {why(error)}") from error
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{source} is no column mapping: {error}") from error
+        raise Refused(f"{source} is not a column mapping: {error}") from error
 
 
 def read_allocation(source: str | None, budget: str | None, settings: SpineSettings) -> Allocation:

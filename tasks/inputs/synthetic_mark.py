@@ -1,4 +1,4 @@
-"""SYNTHETIC.json: the mark beside data files that says that they describe nobody (docs/spec/files.md#syntheticjson).
+"""SYNTHETIC.json: the mark beside data files that declares them synthetic (docs/spec/files.md#syntheticjson).
 
 Marked data costs no privacy budget, so the mark holds the digest of every file that it covers: a mark copied to other
 data, or data changed under a mark, is an error and never an exemption.

@@ -1,4 +1,4 @@
-"""Text tables, pipe-delimited unless told: UTF-8, one header row, no quoting (docs/spec/files.md#text-tables).
+"""Text tables, by default pipe-delimited: UTF-8, one header row, no quoting (docs/spec/files.md#text-tables).
 
 Columns are matched by the names in the header, in any order. Every fault is a finding with the line it stands in.
 """
@@ -15,13 +15,13 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from tasks.inputs.files import LONGEST_LINE, count_newlines, read_bytes, why
-from tasks.inputs.findings import Finding, kept, shown
+from tasks.inputs.findings import MISSING, Finding, kept, shown
 
 DELIMITER = "|"
 PARSE_BYTES = 4 * LONGEST_LINE  # text that the parser takes at a time
 HEADER_BYTES = 65536  # a header is shorter
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-STRAY_RETURN = "a carriage return stands within a line, which only a newline ends"
+STRAY_RETURN = "a line holds a carriage return; only a newline ends a line"
 TOO_LONG = f"a line is longer than {LONGEST_LINE:,} bytes"
 LONG_HEADER = f"the first line, the header, is longer than {HEADER_BYTES:,} bytes"
 LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
@@ -37,22 +37,22 @@ def check_header(
 ) -> list[Finding]:
     """Find missing and doubled columns, and unknown ones unless `more` columns are allowed.
 
-    `show` tells whether the rule may hold the names that were found: a person file without a header has a person there.
+    `show` says whether the rule may hold the names found: in a person file without a header they are a person.
     """
     if any("\r" in name for name in header):
         return [Finding(file, STRAY_RETURN, first=1)]
     if sum(len(name) + 1 for name in header) > HEADER_BYTES:
         return [Finding(file, LONG_HEADER, first=1)]
-    found = []
+    findings = []
     if missing := [name for name in columns if name not in header]:
-        found.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
+        findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
     doubled = sorted({name for name in header if list(header).count(name) > 1})
     unknown = [] if more else [name for name in header if name not in columns]
-    for rule, names in (("Columns that stand twice", doubled), ("Unexpected columns found", unknown)):
+    for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
             said = f"{rule}: {shown(names)}" if show else rule
-            found.append(Finding(file, said, first=1, values=kept(names)))
-    return found
+            findings.append(Finding(file, said, first=1, values=kept(names)))
+    return findings
 
 
 def parse_rows(
@@ -71,8 +71,8 @@ def parse_rows(
     """
     if not body:
         return None, []
-    if found := _too_long(file, body) or _stray_returns(file, body):
-        return None, found
+    if findings := _too_long(file, body) or _stray_returns(file, body):
+        return None, findings
     if not (body.isascii() or _is_utf8(body)):
         # A column that is not read may hold what it likes, but the parser prints a traceback for each such row of a
         # wrong width.
@@ -103,8 +103,8 @@ def parse_rows(
         return None, _unreadable(file, body)
     if bad_rows:
         first = next(line for line, text in _lines(body) if not _fits(text, len(header), delimiter))
-        found.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
-    return table.unify_dictionaries().combine_chunks(), found
+        findings.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
+    return table.unify_dictionaries().combine_chunks(), findings
 
 
 def line_numbers(body: bytes, width: int, rows: Sequence[int]) -> list[int]:
@@ -197,18 +197,18 @@ def read_table(
         begin = start.find(b"\n") + 1 or len(start)
         body = read_bytes(path, begin)
     except FileNotFoundError:
-        return None, [Finding(file, "the file does not exist")]
+        return None, [Finding(file, MISSING)]
     except OSError as error:
         return None, [Finding(file, f"the file cannot be read: {why(error)}")]
     header = split_header(start[:begin], delimiter)
-    if start and (found := check_header(file, header, columns, more=more)):
-        return None, found
+    if start and (findings := check_header(file, header, columns, more=more)):
+        return None, findings
     if not body[:HEADER_BYTES].strip() and not body.strip():
         return None, [Finding(file, f"{file} is empty. This fails validation as records are expected.")]
-    table, found = parse_rows(file, body, header, columns, dictionary=dictionary, delimiter=delimiter)
+    table, findings = parse_rows(file, body, header, columns, dictionary=dictionary, delimiter=delimiter)
     if table is not None:
         table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table), delimiter), pa.int32()))
-    return table, [_below_header(finding) for finding in found]
+    return table, [_below_header(finding) for finding in findings]
 
 
 def _row_lines(body: bytes, width: int, rows: int, delimiter: str) -> NDArray[np.int32]:

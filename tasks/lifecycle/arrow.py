@@ -7,10 +7,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 
-def text(codes: NDArray[np.uint8]) -> pa.Array:
-    """Rows of digits as one Arrow string array."""
-    rows, width = codes.shape
-    offsets = np.arange(rows + 1, dtype=np.int64) * width
-    return pa.Array.from_buffers(
-        pa.large_string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(codes))]
-    )
+def text(digits: NDArray[np.uint8]) -> pa.Array:
+    """Return rows of ASCII digits, (rows, width), as one Arrow string array."""
+    rows, width = digits.shape
+    if not width:  # the geocode of a root
+        return pa.array([""] * rows, pa.large_string())
+    fixed = np.ascontiguousarray(digits).view(f"S{width}").ravel()
+    return pa.array(fixed, pa.large_binary()).cast(pa.large_string())

@@ -1,4 +1,4 @@
-"""What allows a run to draw noise: its secret, made in one act with the ledger's row. Without it no stage can draw."""
+"""What allows a run to draw noise: its secret, made in one act with the ledger's row. Without it no stage can."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTHORIZATION = "authorization"
 
 @dataclass(frozen=True)
 class Authorization:
-    """What the budget check fixes for a run: all that its noise depends on besides the secret."""
+    """What the budget check fixes for a run: everything besides the secret on which its noise depends."""
 
     input_digest: str
     configuration_digest: str
@@ -34,7 +34,7 @@ def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
 def read_authorization(run: RunDirectory) -> Authorization | None:
     """Return the run's authorization; None where there is none, or one of an older version, which was not JSON.
 
-    The budget check writes it anew when such a run is resumed, after it has held the run to its row and its secret.
+    When such a run is resumed, the budget check checks it against its row and its secret, and writes it again.
     """
     try:
         return Authorization(**json.loads((run / AUTHORIZATION).read_bytes()))
@@ -94,7 +94,7 @@ def is_truth(run: RunDirectory) -> bool:
 
 
 def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:
-    """What a run's noise follows from; None for a truth, which has none.
+    """Return what a run's noise follows from; None for a truth, which has none.
 
     Raises
     ------

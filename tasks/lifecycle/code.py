@@ -1,4 +1,4 @@
-"""Which das-flows a process runs: two checkouts of one version need not be the same code."""
+"""The code that a process runs: two checkouts of one version need not have the same code."""
 
 from __future__ import annotations
 
@@ -38,5 +38,7 @@ def code_digest() -> str:
 def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function on a worker whose code has this digest. Raises Failed on any other."""
     if code_digest() != code:
-        raise Failed("a worker runs other code than this process: install the same das-flows on all, then resume")
+        raise Failed(
+            "a worker runs different code from this process: install the same das-flows everywhere, then resume"
+        )
     return function(*arguments)

@@ -34,7 +34,7 @@ def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
 
 
 def check_out(run: RunDirectory, out: Path, region: str) -> None:
-    """Refuse an output that holds something which is not this run's, or cannot be written. Raises Refused."""
+    """Raise Refused for an output folder that cannot be written or that holds something else."""
     place = out / region
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
@@ -45,7 +45,7 @@ def check_out(run: RunDirectory, out: Path, region: str) -> None:
 
 
 def is_released(run: RunDirectory, out: Path, region: str) -> bool:
-    """Return whether the release of this very run stands at its place."""
+    """Return whether this run's own release is in place."""
     if not (out / region / MANIFEST).is_file():
         return False
     manifest = read_manifest(out / region)
@@ -60,7 +60,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     Raises
     ------
     Refused
-        where the run was charged and its row is lost, or its release stands damaged at its place.
+        where the run was charged and its row is lost, or its release is in place but damaged.
     Failed
         where the staged release is not whole.
 
@@ -75,7 +75,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
         raise _row_lost(run, ledger)
     there = is_released(run, out, region)
     if there and not is_whole(place):
-        raise Refused(f"{place} is not as run {run.id} made it: move it away and resume the run")
+        raise Refused(f"{place} is not what run {run.id} made: move it away and resume the run")
     if not there and not is_whole(staged):
         raise Failed("commit: the staged release is incomplete; resume the run to write it again")
     digest = release_digest(place if there else staged)
@@ -83,7 +83,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
         drop_unnamed(staged)
         fsync_tree(staged)
         fsync_up(out)
-    if row and row.state != "released":
+    if row and row.status != "released":
         ledger.seal(run.id, digest)
     if not there:
         move_into_place(staged, place)
@@ -96,7 +96,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
 
 
 def _row_lost(run: RunDirectory, ledger: Ledger) -> Refused:
-    """Return the refusal of a run whose charge the ledger has forgotten."""
+    """Return the error for a run whose charge is missing from the ledger."""
     return Refused(
         f"run {run.id} was charged, but the ledger {ledger.path} has no row of it. An older copy forgets what was "
         "spent: put back the ledger that has the row"
@@ -110,7 +110,7 @@ def move_into_place(staged: Path, place: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        raise Failed(f"commit: {place} holds something of another origin; move it away and resume") from None
+        raise Failed(f"commit: {place} holds something that this run did not make; move it away and resume") from None
     fsync(place.parent)
 
 
@@ -131,7 +131,7 @@ def end_run(run: RunDirectory) -> None:
 def finish_released(
     run: RunDirectory, out: Path, region: str, charging: Charging, configuration: Callable[[], str]
 ) -> Path | None:
-    """Return the release of a run that was sealed or has reached its place, its commit brought to an end; else None.
+    """Finish the commit of a run that was sealed or whose release is in place, and return its release; else None.
 
     `configuration` gives the digest of all that shapes the release that is asked for, besides the data. It is called
     only where there is a release. The data is not read again.
@@ -156,9 +156,9 @@ def finish_released(
     there, staged = is_released(run, out, region), staging(run, out, region)
     if there and row is None and "SYNTHETIC" not in read_manifest(out / region):
         raise _row_lost(run, ledger)
-    if row is not None and row.state in ("sealed", "released"):
+    if row is not None and row.status in ("sealed", "released"):
         there = there and release_digest(out / region) == row.release_digest
-        if not there and row.state == "released":
+        if not there and row.status == "released":
             raise Refused(f"run {run.id} was released, but its release is not at {out / region}: put it back there")
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:
@@ -167,5 +167,5 @@ def finish_released(
     if there:  # finish a run whose release has reached its place, whatever is asked for now
         commit(run, out, region, charging, charged=row is not None)
     if configuration() != made_with:
-        raise Refused(f"run {run.id} gave its release with another configuration; a new run is a new spend")
+        raise Refused(f"run {run.id} was released with another configuration; a new run spends budget again")
     return out / region if there else commit(run, out, region, charging, charged=True)

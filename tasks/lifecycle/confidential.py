@@ -48,9 +48,9 @@ def _rule(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     if isinstance(error, OSError) and error.errno:
-        return f"{os.strerror(error.errno)}; the run's errors/ holds where"
+        return f"{os.strerror(error.errno)}; the run's errors/ says where"
     if isinstance(error, MemoryError):
         return "out of memory"
     if isinstance(error, LedgerError):  # its message is public by contract
         return str(error)
-    return f"a {type(error).__name__} was raised; the run's errors/ holds it"
+    return f"a {type(error).__name__} was raised; its text is in the run's errors/"

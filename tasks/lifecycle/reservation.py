@@ -22,6 +22,8 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.run_directory import RunDirectory
 
+NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
+
 
 @dataclass(frozen=True)
 class Charging:
@@ -54,6 +56,26 @@ def foresee(run: RunDirectory, charging: Charging, request: Request) -> None:
         raise Refused(str(error)) from None
 
 
+def check_open(charging: Charging) -> None:
+    """Refuse a run whose account is not named or not open, as long as it is not known what it will ask for.
+
+    Raises
+    ------
+    Refused, Failed
+        as `authorize` does.
+    """
+    if not charging.account:
+        raise Refused(NO_ACCOUNT)
+    try:
+        if charging.account not in [account.name for account in Ledger(charging.ledger).accounts()]:
+            name = charging.account
+            raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+
+
 def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthetic: bool) -> None:
     """Charge a request and make the run's secret, or find both as they are; synthetic data is charged nothing.
 
@@ -73,7 +95,7 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
 def check_named(request: Request) -> None:
     """Refuse a request that names no account."""
     if not request.account:
-        raise Refused("this data needs an account: give --account NAME (das ledger open NAME opens one)")
+        raise Refused(NO_ACCOUNT)
 
 
 def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
@@ -83,7 +105,7 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
         if row is None and (run / AUTHORIZATION).exists():
             raise Refused(
                 f"run {run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may have been "
-                "drawn: put back the ledger that has the row, or start a new run, which is a new spend"
+                "drawn: put back the ledger that has the row, or start a new run, which spends budget again"
             )
         if row is None:
             row = ledger.reserve(request, lambda: make_secret(run))
@@ -97,8 +119,8 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:
     """Refuse a run that is not the one its row was reserved for."""
-    if row.state == "abandoned":
-        raise Refused(f"run {run.id} was abandoned; a new run is a new spend")
+    if row.status == "abandoned":
+        raise Refused(f"run {run.id} was abandoned; a new run spends budget again")
     differs = [
         name
         for name in ("account", "input_digest", "configuration_digest", "noise_scheme")
@@ -106,10 +128,10 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
     ]
     if differs:
         changed = ", ".join(name.replace("_digest", "").replace("_", " ") for name in differs)
-        raise Refused(f"run {run.id} was reserved with another {changed}; a new run is a new spend")
+        raise Refused(f"run {run.id} was reserved with another {changed}; a new run spends budget again")
     if read_secret_digest(run) != row.secret_digest:
         raise Refused(
-            f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run is a new spend"
+            f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run spends budget again"
         )
 
 

@@ -1,6 +1,6 @@
 """The spine branch of a Detailed DHC-A run: the same run's public geography through spine optimization.
 
-It has no access to the confidential directory, and its failure does not hold back the release.
+It has no access to the confidential directory, and its failure does not stop the release.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import fsspec
 
 from spine.settings import settings_for
-from tasks.inputs.configuration import Region
+from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import read_bytes
 from tasks.inputs.geography import GRF_FILE
 from tasks.inputs.tables import split_header
@@ -25,8 +25,8 @@ from tasks.spine.optimize import on_client, optimize_spine, spine_columns_missin
 PRODUCT = "pl94-persons"
 
 
-def build_spine(workers: Workers, data: str, region: Region, states: tuple[str, ...], folder: Path) -> str:
-    """Write the optimized spine of a run's blocks to FOLDER; returns the line that the manifest says of it.
+def build_spine(workers: Workers, data: str, region: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
+    """Write the optimized spine of a run's blocks to FOLDER; return the line about it for the manifest.
 
     Public: reads GRF-C and nothing else.
     """

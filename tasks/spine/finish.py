@@ -1,4 +1,4 @@
-"""The last stage of a spine: put the states under their root, measure and write them, and move the whole into place."""
+"""The last stage of a spine: join the states under their root, measure and write, and move the result into place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
 
 
 def finish(prepared: Prepared, surveyed: Sequence[State], each: Each) -> SpineSummary:
-    """Put the states under their root, write everything, and move the whole to its place."""
+    """Join the states under their root, write everything, and move the result into place."""
     plan, levels, partial = prepared.plan, prepared.levels, prepared.partial
     root_of = roots(surveyed, plan, levels)
     written = list(each(write_state, _second_pass(prepared, surveyed, root_of)))

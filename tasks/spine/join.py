@@ -1,4 +1,4 @@
-"""Put the states' measures together under one root: distances and standard errors of every entity, and the tables."""
+"""Combine the states' measures under one root: distances and standard errors of every entity, and the tables."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _variance(
 ) -> Any:
     """Return the variance of every entity.
 
-    Its state's word where it lies in one, the root's where it lies in several.
+    It comes from the state where the entity lies in one state, and from the root where it lies in several.
     """
     variance, shared = np.zeros(number), np.zeros(number, bool)
     for family, row in zip(families, rows, strict=True):

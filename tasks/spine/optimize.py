@@ -68,7 +68,7 @@ def optimize_spine(
 
 
 def over(client: Client | None) -> Each:
-    """Return how to map a function over states: on a client's workers, or without one in this process."""
+    """Return a function that maps over states: on a client's workers, or, without a client, in this process."""
     return in_turn if client is None else on_client(client)
 
 
@@ -80,8 +80,8 @@ def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) 
 def on_client(client: Client, told: Callable[[int, int], None] = lambda done, total: None) -> Each:
     """Call functions on a Dask client's workers; they must see the paths (a shared file system).
 
-    told: how many of a pass's states are done, and of how many. What a call raises is raised when all have come to
-    their end; Failed where the cluster is lost.
+    Progress reports how many states of a pass are done. An exception of a call is raised after all have ended.
+    Raises Failed if the cluster is lost.
     """
 
     def each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:

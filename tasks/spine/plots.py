@@ -1,4 +1,4 @@
-"""Charts of a spine as SVG that takes its ink from the page, so that it reads on light and dark ground."""
+"""Charts of a spine as SVG. Lines and text take the page's colour, so the charts work in light and dark mode."""
 
 from __future__ import annotations
 

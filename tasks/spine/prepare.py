@@ -1,4 +1,4 @@
-"""The first stage of a spine: read and check the blocks, and lay them out by state."""
+"""The first stage of a spine: read and check the blocks, and store them by state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ MARGINALS = {
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run whose blocks lie by state in `partial`/scratch. states: their codes, ascending. inputs: digests by file."""
+    """A run whose blocks are stored by state in `partial`/scratch.
+
+    states: their codes, ascending. inputs: digests by file.
+    """
 
     out: Path
     partial: Path
@@ -44,7 +47,7 @@ class Prepared:
 
     @contextmanager
     def discarding(self) -> Iterator[None]:
-        """Leave nothing half-made behind when a stage fails."""
+        """Remove unfinished output when a stage fails."""
         try:
             yield
         except BaseException:
@@ -76,7 +79,7 @@ def prepare(
     county: str | None = None,
     extra: str | None = None,
 ) -> Prepared:
-    """Read and check the geography, and lay its blocks out by state."""
+    """Read and check the geography, and store its blocks by state."""
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Refused(f"{out} exists and is not empty")

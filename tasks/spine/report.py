@@ -81,7 +81,7 @@ def _words(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    """Return counts with commas, other figures to three digits; nothing where there is nothing."""
+    """Return counts with commas and other figures to three digits; an empty text for no value."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return ""
     if isinstance(value, str | Fraction):

@@ -1,8 +1,8 @@
-"""One state's spines: what can be done by state, in any order and place. Here the first of two passes.
+"""One state's spines: the work that can be done state by state, in any order. This is the first of two passes.
 
 A run of several states builds each state as a forest of its top geounits and puts a root above them all; a run of one
-state has its root at once. The first pass says what the root must know; the second (`tasks.spine.second_pass`) measures
-and writes, with the root known.
+state has its root at once. The first pass returns what the root needs to know; the second (`tasks.spine.second_pass`)
+measures and writes, with the root known.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPORTED = ("county", "tract", "cbg", "place", "mcd", "aian", "pme")
 
 @dataclass(frozen=True)
 class Plan:
-    """What every state of a run is done with. marginals: the cells whose standard errors are asked for."""
+    """The settings that every state of a run shares. marginals: the cells whose standard errors are asked for."""
 
     settings: SpineSettings
     allocation: Allocation
@@ -61,7 +61,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class State:
-    """What a state tells the root, all of it small.
+    """What a state reports to the root; all of it is small.
 
     codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
     number of geounits with 0, 1, 2... children. tops: by spine, marginal and part the (d, d) information on the only

@@ -1,4 +1,4 @@
-"""What a spine directory says of itself: the summary of a run, and spine.json."""
+"""The summary of a spine directory, and its spine.json."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tasks.spine.state import SPINES, Plan, State
 def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFrame:
     """Return by class of entity: how many, and by spine the mean and largest OSED and the mean standard errors.
 
-    The regions outside all entities of a class stand in the entity table, not in these means.
+    The regions outside all entities of a class are in the entity table, but not in these means.
     """
     inside = entities[~entities["outside"]]
     groups = inside.groupby("class", sort=False)

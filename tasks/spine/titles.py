@@ -1,4 +1,4 @@
-"""What tables and charts call spines, classes of entities and levels."""
+"""The names of spines, classes of entities and levels in tables and charts."""
 
 NAMES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 

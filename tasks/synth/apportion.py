@@ -1,4 +1,4 @@
-"""Whole numbers in given proportions that sum exactly to a total."""
+"""Split a total into whole numbers in given proportions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 def apportion(weights: np.ndarray, total: int, *, least: int = 0) -> NDArray[np.int64]:
     """Split `total` in proportion to weights, after `least` for each; int64 like `weights`.
 
-    The cumulative sums are rounded, so that neighbours make up for each other's fractions: a small total is spread
-    over all of them, not given to the largest. Weight 0 gets `least`. Raises ValueError when `total` does not suffice.
+    Cumulative sums are rounded, so the fractions of neighbours offset each other: a small total is spread over all of
+    them instead of going to the largest. Weight 0 gets `least`. Raises ValueError when `total` is too small.
     """
     rest = total - least * len(weights)
     if rest < 0:

@@ -1,4 +1,4 @@
-"""Tables of blocks: the geography that synthetic persons live in, and its GRF-C.txt."""
+"""Tables of blocks: the geography in which synthetic persons live, and its GRF-C.txt."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def read_blocks(source: Path) -> Blocks:
     repeated = np.flatnonzero(codes[order[1:]] == codes[order[:-1]])
     if len(repeated):
         block = codes[order[repeated[0]]].decode().replace("|", "")
-        raise Refused(f"{source}: block {block} stands twice")
+        raise Refused(f"{source}: block {block} appears twice")
     if not blocks.persons:
         raise Refused(f"{source}: nobody lives in its {len(blocks):,} blocks")
     return blocks.take(order)

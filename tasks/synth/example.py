@@ -1,4 +1,4 @@
-"""The made-up geography of the bundled example: small, and with every case that a real one has.
+"""The made-up geography of the bundled example: small, but with every case that a real geography has.
 
 Two states (numbered 31 and 46, as a state filter must name real ones, but otherwise invented) with three counties, and
 a Puerto Rico with two. Places cross tracts; county 31003 is a single tract and, but for its water block 0001, a single
@@ -41,7 +41,7 @@ EMPTY_SHARE = 0.15  # of the blocks
 
 
 def example_blocks() -> Blocks:
-    """Return the blocks of the example; always the same, sizes skewed as real ones are."""
+    """Return the blocks of the example; always the same, with sizes as skewed as real ones."""
     rows = []
     for line in _BLOCK_GROUPS.strip().split("\n"):
         state, county, tract, group, place, area, subdivision, district = line.split()

@@ -1,4 +1,4 @@
-"""Parameter files of the bundled example: a small code list of invented peoples, with everything that the real one has.
+"""Parameter files of the bundled example: a small code list of invented peoples with every case of the real one.
 
 Regional (LEVEL 1) and Detailed (LEVEL 2) iterations, alone and in any combination; groups with too few people for
 sub-state tables (DETAILED_ONLY) and the sub-state group that gathers them (COARSE_ONLY); ethnicity iterations; LEVEL 0.

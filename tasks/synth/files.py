@@ -1,7 +1,7 @@
 """Writing a data directory of synthetic persons: person records as text or Parquet, GRF-C.txt and SYNTHETIC.json.
 
-Chunks of persons are made by threads (numpy lets go of the interpreter lock) and written in order. Each draws from a
-stream of its own, named by seed, state and chunk, so the bytes do not depend on the number of threads.
+Threads make chunks of persons (numpy releases the interpreter lock), and these are written in order. Each chunk draws
+from its own stream, named by seed, state and chunk, so the bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def write_data(
 ) -> Mark:
     """Write the persons of all parts, in order, into the new directory `data`, and mark it.
 
-    Holds a few chunks and one part at a time. `wrote` is told the number of persons written so far. Raises OSError.
+    It holds a few chunks and one part at a time. `wrote` receives the number of persons written so far. Raises OSError.
     """
     data.mkdir(parents=True)
     name, lay_out, opened = _FORMS[form]
@@ -109,7 +109,7 @@ _FORMS: dict[Format, tuple[str, Callable[..., Any], Callable[[_Digested], Any]]]
 
 
 def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Yield results of the jobs in their order, at most two a thread of them made and not yet taken."""
+    """Yield the results of the jobs in order; at most two per thread wait to be taken."""
     waiting: deque[Any] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for job in jobs:
@@ -123,7 +123,7 @@ def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
 def _jobs(
     parts: Iterable[Part], grf: _Digested, seed: int, lay_out: Callable[..., T]
 ) -> Iterator[Callable[[], tuple[int, T]]]:
-    """Yield the chunks of all parts, each as a job; a part's geography is written as the part comes up."""
+    """Yield the chunks of all parts, each as a job; a part's geography is written when its turn comes."""
     for number, part in enumerate(parts):
         if number == 0:
             grf.write(grf_header(part.blocks))
@@ -143,7 +143,7 @@ def _chunk(part: Part, place: Place, start: int, count: int, seed: int, lay_out:
 
 
 class _Digested(io.RawIOBase):
-    """A new file that knows the digest of what was written to it."""
+    """A new file that computes the digest of what is written to it."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb")

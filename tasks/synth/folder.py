@@ -1,4 +1,4 @@
-"""The directory that synthetic data goes to: new, whole or absent, and with room for it."""
+"""The directory for synthetic data: it is new, has enough room, and appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BYTES_A_BLOCK = 60
 
 @contextmanager
 def new_folder(out: Path, *, persons: int, blocks: int, form: Format) -> Iterator[Path]:
-    """Yield a folder that becomes `out` when the block ends well.
+    """Yield a folder that is renamed to `out` when the block succeeds.
 
-    Raises Refused when `out` holds something, cannot be made or has no room, and Failed when writing stops; nothing is
-    left then.
+    Raises Refused if `out` holds something, cannot be made or has too little room, and Failed if writing stops; nothing
+    is left then.
     """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise Refused(f"{out} exists already and is left as it is: name a new directory")

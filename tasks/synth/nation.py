@@ -1,4 +1,4 @@
-"""A made-up geography with a state's real tallies, skewed as real ones are, block by block.
+"""A made-up geography with a state's real tallies, its sizes as skewed as real ones.
 
 Blocks lie on a line in the order of their codes, cut into counties, tracts and block groups; places and AIANNH areas
 are stretches of the line that follow no other boundary, so that places cross tracts and counties; county subdivisions
@@ -103,7 +103,7 @@ def _county_parts(county: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
 
 
 def _codes(count: int) -> NDArray[np.int64]:
-    """Return distinct codes of five digits in rising order, none of them 99999."""
+    """Return distinct five-digit codes in increasing order, without 99999."""
     return 100 + np.arange(count) * (99_000 // count)
 
 

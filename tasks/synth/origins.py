@@ -1,9 +1,9 @@
 """The law of race and ethnicity codes of synthetic persons, from parameter files and published national counts.
 
 A published count belongs to a Detailed (LEVEL 2) group; within it the codes are skewed (1, 1/2, 1/3 ...). The counts
-are of groups "alone or in any combination", so a person with several codes stands in several of them: what follows the
-published table are the groups' shares among all responses, while Hispanic origins, one a person, follow it as shares
-of the population.
+are of groups "alone or in any combination", so a person with several codes is in several of them. So the groups' shares
+among all responses follow the published table, while Hispanic origins, one for each person, follow it as shares of the
+population.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def published_counts(path: Path) -> dict[str, float]:
 
 
 def follows(params: Path, counts: Mapping[str, float]) -> bool:
-    """Return whether published counts are of this code list: they name some race iteration of the parameters."""
+    """Return whether published counts belong to this code list: they name some race iteration of the parameters."""
     return not counts.keys().isdisjoint(_read(params, "race-characteristic-iterations.txt")["ITERATION_NAME"])
 
 
@@ -181,6 +181,6 @@ def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarra
     The code that is no race, or else the first that is not Hispanic.
     """
     if is_hispanic.all():
-        raise Refused("every code of the list is Hispanic: none is left for persons who are not")
+        raise Refused("every code of the list is Hispanic: none is left for persons who are not Hispanic")
     candidates = ~is_hispanic & ~is_race
     return np.asarray(names[candidates if candidates.any() else ~is_hispanic][:1])

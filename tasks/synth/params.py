@@ -1,4 +1,4 @@
-"""The parameter files of synthetic data: the user's own, with config.json fitted to the states that the data has."""
+"""The parameter files of synthetic data: the user's, with config.json adapted to the states in the data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_config(params: Path) -> dict[str, Any]:
 def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterable[str]) -> None:
     """Copy the parameter files into the new directory `out`, with a config.json that runs exactly these states.
 
-    Runs the regions that are there, reads text or Parquet (`csv`); everything else stays, numbers to the digit.
+    It runs the regions in the data and reads text or Parquet (`csv`); everything else stays, numbers digit for digit.
     """
     out.mkdir(parents=True)
     for name in PARAMETER_FILES:

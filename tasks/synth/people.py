@@ -1,7 +1,7 @@
 """Synthetic persons, drawn as arrays: who lives in the rows [start, start + count) of a place.
 
-Groups cluster in space. Every person has a point u on the circle on which related origins are neighbours; for most of
-them it depends on where they live, so that people of rare groups live near one another. Each way of drawing u sweeps
+Groups cluster in space. Every person has a point u on a circle on which related origins are neighbours. For most
+persons u depends on where they live, so members of rare groups live near one another. Each way of drawing u sweeps
 the circle a whole number of times over the place, so that its marginal law is uniform: the shares of all groups in the
 whole place are what `Origins` says, whatever the clustering.
 """

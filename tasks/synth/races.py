@@ -1,4 +1,4 @@
-"""CENRACE: the 63 combinations of the six major races, found from detailed codes by the code list's own numbering."""
+"""CENRACE: the 63 combinations of the six major races, derived from the ranges of detailed codes."""
 
 from __future__ import annotations
 

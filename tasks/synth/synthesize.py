@@ -29,7 +29,7 @@ SHARES_FILE = "ddhca_published_national.csv.gz"
 
 @dataclass(frozen=True)
 class Options:
-    """How to make it. progress: told the number of persons written, and of how many."""
+    """How to make it. progress: called with the number of persons written, and the number of all."""
 
     seed: int = 0
     form: Format = "text"
@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Made:
-    """What was made: where it lies, what it holds, and its mark. shares: the published counts that it follows."""
+    """What was made: its folders, its contents and its mark. shares: the published counts that it follows."""
 
     data: Path
     params: Path
@@ -52,7 +52,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Land:
-    """States to populate, and their geography when its turn comes.
+    """States to populate, and a function that gives the geography of each.
 
     people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
     blocks: number of blocks by state, of those that are made.
@@ -119,7 +119,7 @@ def synthesize_nation(
     """
     tally = tallies()
     if unknown := sorted(set(states) - set(tally)):
-        raise Refused(f"{unknown[0]} is no state: 01 to 56 as the Census Bureau numbers them, or 72")
+        raise Refused(f"{unknown[0]} is not a state code: 01 to 56 as the Census Bureau numbers them, or 72")
     populations = np.array([state.persons for state in tally.values()])
     people = apportion(populations, persons or int(populations.sum())).tolist()
     people_of = dict(zip(tally, people, strict=True))
@@ -149,7 +149,7 @@ def find_shares(
             if follows(params, counts):
                 return path, counts
             if named:
-                raise Refused(f"{path} counts no race iteration of {params}: it is of another list")
+                raise Refused(f"{path} counts no race iteration of {params}: it belongs to another list")
     return None, None
 
 

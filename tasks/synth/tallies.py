@@ -1,8 +1,8 @@
 """How much geography the synthetic nation has: the tallies of 2020, by state.
 
-Populations and counties are each state's own in 2020, and national totals are exact. How tracts are shared among the
-states is known to within a few; how the rest is, follows from tracts and counties (blocks: 60 a tract and 1,000 a
-county, which gives 25,000 for Rhode Island and 670,000 for Texas).
+Populations and counties are each state's own in 2020, and national totals are exact. The numbers of
+tracts by state are right to within a few; other numbers follow from tracts and counties (blocks: 60 a tract and 1,000
+a county, which gives 25,000 for Rhode Island and 670,000 for Texas).
 """
 
 from __future__ import annotations

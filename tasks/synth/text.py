@@ -1,4 +1,4 @@
-"""Synthetic persons as the lines of person-records.txt, assembled as fixed-width bytes and never row by row.
+"""Synthetic persons as the lines of person-records.txt, assembled as fixed-width bytes, not row by row.
 
 Every column has one width but HOUSEHOLDER ("True", "False"). All rows are laid out as for "False"; since householders
 stand in a pattern of HOUSEHOLDERS[1] rows, whole patterns are copied to their places at once, leaving one byte a

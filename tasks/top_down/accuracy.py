@@ -1,6 +1,7 @@
-"""Errors of the TopDown Algorithm on synthetic data: by level and by off-spine entity, for several spines and seeds.
+"""Errors of the TopDown Algorithm on synthetic data: by level and off-spine entity, for several spines and estimators.
 
-Every seed is a run's noise of its own on each spine. Errors are those of the released blocks, summed to entities.
+Every seed is a run's noise of its own on each spine; the estimators are given the same. Errors are those of the
+released blocks, summed to entities, and are held against the margins of error too: whether these are what they claim.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ import pandas as pd
 
 from spine.entities import entities
 from spine.geography import IntArray
-from spine.top_down import PERSONS, TrueHistograms
-from spine.top_down.histogram import OCCUPIED, Histograms
+from spine.top_down import TrueHistograms
+from spine.workload import FloatArray
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.exemption import exempt
-from tasks.lifecycle.files import remove
+from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.budget_check import check_cost, configuration_digest
-from tasks.top_down.design import Design, ProductName
+from tasks.top_down.design import ESTIMATORS, Design, Estimator, ProductName
 from tasks.top_down.estimate import estimate, load_estimates
 from tasks.top_down.geography import build_spines, make_spine
 from tasks.top_down.histograms import BLOCKS, sum_histograms
+from tasks.top_down.margins import MARGINS, Margins, Z, columns_of, counted, load_margins
 from tasks.top_down.microdata import by_geocode
 from tasks.top_down.run import Blocks, TopDownRun, load_histograms
 from tasks.top_down.tables import Tables
 from tasks.top_down.validation import validate
 
-RACES = 7  # the six alone, and two or more
 FAMILIES = ("county", "tract", "cbg", "place", "mcd", "aian")  # as spine.entities calls them
 LEVELS = {
     "state": "State",
@@ -47,36 +48,34 @@ LEVELS = {
 }
 SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
 ALL = -1  # instead of a class of size: all of them
+COVERAGE = ("n", "released", "released_squares", "unbiased", "unbiased_squares", "width")
+LEAST_ERROR = 0.01  # of a standard error that is not that of a declared count
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """What is compared: columns of cells, each the sum of the cells where it is True. columns: (cells, columns)."""
+class Measured:
+    """What was measured on one spine.
 
-    name: str
-    columns: IntArray
+    errors: a row a seed, estimator, level, quantity and class of size: sums of errors. coverage: a row a seed,
+    estimator, level and quantity, and whether entities cut block groups (`cut`): of n counts how many lie within 1.96
+    standard errors of the truth, and the sum of the squares of errors over standard errors; of the release (released)
+    and of the unbiased estimate (unbiased). `width`: sum of the standard errors.
+    """
 
-
-def quantities(product: ProductName) -> list[Quantity]:
-    """The quantities of a product."""
-    if product == "units":
-        return [Quantity("occupied", np.eye(2, dtype=np.int64)[:, OCCUPIED : OCCUPIED + 1])]
-    axes = PERSONS.coordinates
-    adult, race = axes["votingage"] == 1, np.minimum(axes["cenrace"], RACES - 1)
-    by_race = (race[:, None] == np.arange(RACES)).astype(np.int64)
-    return [
-        Quantity("total", np.ones((PERSONS.cells, 1), np.int64)),
-        Quantity("voting age", adult[:, None].astype(np.int64)),
-        Quantity("Hispanic", axes["hispanic"][:, None]),
-        Quantity("race", by_race),
-        Quantity("voting age by race", by_race * adult[:, None]),
-    ]
+    errors: pd.DataFrame
+    coverage: pd.DataFrame
 
 
 def measure_accuracy(
-    run: TopDownRun, workers: Workers, tables: Tables, design: Design, seeds: Sequence[int], ledger: Path
-) -> pd.DataFrame:
-    """The errors on one spine, a row a seed, level, quantity and class of size; of marked data only.
+    run: TopDownRun,
+    workers: Workers,
+    tables: Tables,
+    design: Design,
+    seeds: Sequence[int],
+    ledger: Path,
+    estimators: Sequence[Estimator] = ESTIMATORS,
+) -> Measured:
+    """The errors of estimators on one spine; of marked data only.
 
     Raises
     ------
@@ -91,39 +90,86 @@ def measure_accuracy(
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)
     sum_histograms(run, workers)
-    found = []
+    configuration, errors, coverage = configuration_digest(run), [], []
     for seed in seeds:
         remove(run / "noisy")
         (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())
-        given = Authorization(validated.input_digest, configuration_digest(run), str(read_secret_digest(run)))
+        given = Authorization(validated.input_digest, configuration, str(read_secret_digest(run)))
         save_authorization(run, given)
-        estimate(run, workers)
-        errors = workers.map("compare", run, compare_state, each)
-        found += [one.assign(seed=seed) for one in errors]
-    table = pd.concat(found, ignore_index=True)
-    keys = ["seed", "product", "level", "quantity", "size"]
-    summed: pd.DataFrame = table.groupby(keys, as_index=False, sort=False)[["n", "absolute", "signed", "squared"]].sum()
-    return summed
+        for estimator in sorted(estimators):  # gls first: the margins of error are its
+            save_object(run / "prepared/design", replace(design, estimator=estimator))
+            remove_estimates(run)
+            estimate(run, workers)
+            for one, other in workers.map("compare", run, compare_state, each):
+                errors.append(one.assign(seed=seed, estimator=estimator))
+                coverage.append(other.assign(seed=seed, estimator=estimator))
+    keys = ["seed", "estimator", "product", "level", "quantity"]
+    return Measured(_summed_over_states(errors, [*keys, "size"]), _summed_over_states(coverage, [*keys, "cut"]))
 
 
-def compare_state(run: TopDownRun, product: ProductName, state: str) -> pd.DataFrame:
+def remove_estimates(run: TopDownRun) -> None:
+    """Remove what an estimator found, but the margins."""
+    for path in (run / "noisy").glob("*/*/*"):
+        if path.name != MARGINS:
+            remove(path)
+
+
+def _summed_over_states(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
+    found: pd.DataFrame = pd.concat(tables, ignore_index=True).groupby(keys, as_index=False, sort=False).sum()
+    return found
+
+
+def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Sums of errors over a state's entities, by level, quantity and class of the true size. Of synthetic data."""
+    columns = columns_of(product)
+    quantity = [name.split(":")[0] for name in columns.names]
     exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
     found = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
-    blocks, rows = run.state(state), []
-    of_level = list(_entities(run.design, product, blocks))
-    for quantity in quantities(product):
-        truth, estimated = _by_block(exact, quantity), _by_block(found, quantity)
-        for level, entity, number in of_level:
-            if not (entity >= 0).any():
-                continue  # the state has no such entity
-            true, error = (_summed(values, entity, number).ravel() for values in (truth, estimated - truth))
-            size = np.searchsorted(SIZES, true, side="right") - 1
-            for of in (ALL, *np.unique(size).tolist()):
-                part = error if of == ALL else error[size == of]
-                sums = (len(part), np.abs(part).sum(), part.sum(), (part**2).sum())
-                rows.append((product, level, quantity.name, of, *map(int, sums)))
-    return pd.DataFrame(rows, columns=["product", "level", "quantity", "size", "n", "absolute", "signed", "squared"])
+    truth, estimated = counted(exact, columns), counted(found, columns)
+    blocks, rows, covered = run.state(state), [], []
+    for level, entity, number in _entities(run.design, product, blocks):
+        if not (entity >= 0).any():
+            continue  # the state has no such entity
+        there = np.flatnonzero(np.bincount(entity[entity >= 0], minlength=number))
+        true, error = (_summed(values, entity, number)[there] for values in (truth, estimated - truth))
+        margins = _margins(run, product, state, level, there)
+        for name in dict.fromkeys(quantity):
+            of = [at for at, each in enumerate(quantity) if each == name]
+            rows += [(product, level, name, *row) for row in _sums_by_size(true[:, of].ravel(), error[:, of].ravel())]
+            if margins is not None:
+                unbiased = margins.estimate - true
+                for cut in np.unique(margins.cut).tolist():
+                    at = np.ix_(margins.cut == cut, of)
+                    sums = _sums_of_coverage(error[at].astype(float), unbiased[at], margins.error[at])
+                    covered.append((product, level, name, cut, *sums))
+    names = ["product", "level", "quantity", "size", "n", "absolute", "signed", "squared"]
+    also = ["product", "level", "quantity", "cut", *COVERAGE]
+    return pd.DataFrame(rows, columns=names), pd.DataFrame(covered, columns=also)
+
+
+def _sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[int, ...]]:
+    size = np.searchsorted(SIZES, true, side="right") - 1
+    for of in (ALL, *np.unique(size).tolist()):
+        part = error if of == ALL else error[size == of]
+        yield (of, *map(int, (len(part), np.abs(part).sum(), part.sum(), (part**2).sum())))
+
+
+def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatArray) -> tuple[float, ...]:
+    """As COVERAGE names them; where the standard error is 0 a count is declared, and right."""
+    some = error > LEAST_ERROR
+    of = [values[some] / error[some] for values in (released, unbiased)]
+    within = [int((np.abs(z) <= Z).sum()) for z in of]
+    squares = [float((z**2).sum()) for z in of]
+    return int(some.sum()), within[0], squares[0], within[1], squares[1], float(error[some].sum())
+
+
+def _margins(run: TopDownRun, product: ProductName, state: str, level: str, there: IntArray) -> Margins | None:
+    """The margins of a level's entities, where there are any: also of the spine's own optimized block groups."""
+    name = "Block_Group" if level == "obg" and run.design.kind == "optimized" else level
+    found = load_margins(run, product, state, name)
+    if found is None:
+        return None
+    return found if found.entity is None else found.only(np.searchsorted(found.entity, there))
 
 
 def _entities(design: Design, product: ProductName, blocks: Blocks) -> Iterator[tuple[str, IntArray, int]]:
@@ -143,22 +189,40 @@ def _entities(design: Design, product: ProductName, blocks: Blocks) -> Iterator[
     yield "block", np.arange(number), number
 
 
-def _by_block(found: Histograms, quantity: Quantity) -> IntArray:
-    sums = np.zeros((len(found), quantity.columns.shape[1]), np.int64)
-    np.add.at(sums, found.row, quantity.columns[found.cell] * found.count[:, None])
-    return sums
-
-
 def _summed(values: IntArray, entity: IntArray, number: int) -> IntArray:
-    """Sums over the blocks of each entity that has one."""
+    """Sums over the blocks of each entity."""
     inside = entity >= 0
     sums = np.zeros((number, values.shape[1]), np.int64)
     np.add.at(sums, entity[inside], values[inside])
-    return sums[np.bincount(entity[inside], minlength=number) > 0]
+    return sums
+
+
+def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """A row a product, level, quantity, cut, spine and estimator: the shares within the margins, over all seeds.
+
+    coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
+    of errors over standard errors, 1 where these say what they claim. error: the mean standard error.
+    """
+    rows = []
+    for kind, table in tables.items():
+        sums = table.groupby(["product", "level", "quantity", "cut", "estimator"], as_index=False, sort=False)[
+            list(COVERAGE)
+        ].sum()
+        sums = sums[sums["n"] > 0]
+        n = sums["n"]
+        shares = {
+            "coverage": sums["released"] / n,
+            "square": sums["released_squares"] / n,
+            "unbiased_coverage": sums["unbiased"] / n,
+            "unbiased_square": sums["unbiased_squares"] / n,
+            "error": sums["width"] / n,
+        }
+        rows.append(sums[["product", "level", "quantity", "cut", "estimator", "n"]].assign(**shares, spine=kind))
+    return pd.concat(rows, ignore_index=True)
 
 
 def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """A row a product, level, quantity, class of size and spine: mean absolute error, bias, root mean square error.
+    """A row a product, level, quantity, size, spine and estimator: mean absolute error, bias, root mean square error.
 
     Means over the seeds; `sd` is the standard deviation of the mean absolute error from seed to seed.
     """
@@ -169,7 +233,7 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             bias=table["signed"] / table["n"],
             rmse=(table["squared"] / table["n"]) ** 0.5,
         )
-        keys = ["product", "level", "quantity", "size"]
+        keys = ["product", "level", "quantity", "size", "estimator"]
         groups = each.groupby(keys, sort=False)
         means = groups[["mae", "bias", "rmse"]].mean().assign(n=groups["n"].max(), sd=groups["mae"].std(ddof=1))
         rows.append(means.reset_index().assign(spine=kind))
@@ -180,4 +244,4 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         for at, (first, end) in enumerate(zip(SIZES, ends, strict=True))
     }
     found["size"] = found["size"].map(names)
-    return found[["product", "level", "quantity", "size", "spine", "n", "mae", "sd", "bias", "rmse"]]
+    return found[["product", "level", "quantity", "size", "spine", "estimator", "n", "mae", "sd", "bias", "rmse"]]

@@ -25,38 +25,38 @@ _COUNT = re.compile("[0-9]{1,9}")
 
 def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
     """The sorted block codes of 15 digits and their (blocks, 8) living quarters; void where a finding is an error."""
-    table, found = _read(path, QUARTERS_COLUMNS, "[0-9]{15}")
+    table, findings = _read(path, QUARTERS_COLUMNS, "[0-9]{15}")
     if table is None:
-        return np.zeros(0, np.int64), np.zeros((0, TYPES), np.int64), found
+        return np.zeros(0, np.int64), np.zeros((0, TYPES), np.int64), findings
     counts = np.column_stack([_counts(table, name) for name in QUARTERS])
     code = _counts(table, "tabblk")
     order = np.argsort(code, kind="stable")
-    return code[order], counts[order], found
+    return code[order], counts[order], findings
 
 
 def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
     """The declared population of each state by its code; void where a finding is an error."""
-    table, found = _read(path, TOTALS_COLUMNS, "[0-9]{2}")
+    table, findings = _read(path, TOTALS_COLUMNS, "[0-9]{2}")
     if table is None:
-        return {}, found
-    return dict(zip(_counts(table, "state").tolist(), _counts(table, "pop").tolist(), strict=True)), found
+        return {}, findings
+    return dict(zip(_counts(table, "state").tolist(), _counts(table, "pop").tolist(), strict=True)), findings
 
 
 def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None, list[Finding]]:
     """A table with a key and counts, checked; None where a finding is an error."""
     file = path.rsplit("/", 1)[-1]
-    table, found = read_table(path, file, columns, dictionary=True, delimiter=",")
+    table, findings = read_table(path, file, columns, dictionary=True, delimiter=",")
     if table is None:
-        return None, found
+        return None, findings
     keys = re.compile(key).fullmatch
     for name in columns:
         good = Column(table[name]).where(keys if name == columns[0] else _COUNT.fullmatch)
-        found += check_mask(file, table, name, f"Invalid values found in {name}", ~good)
+        findings += check_mask(file, table, name, f"Invalid values found in {name}", ~good)
     numbers = Column(table[columns[0]]).numbers
     twice = np.ones(len(numbers), bool)
     twice[np.unique(numbers, return_index=True)[1]] = False
-    found += check_mask(file, table, columns[0], f"rows whose {columns[0]} stands twice", twice)
-    return (None if has_errors(found) else table), found
+    findings += check_mask(file, table, columns[0], f"rows whose {columns[0]} appears twice", twice)
+    return (None if has_errors(findings) else table), findings
 
 
 def _counts(table: pa.Table, name: str) -> IntArray:

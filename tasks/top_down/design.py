@@ -13,11 +13,12 @@ from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
 from spine.noise import parameter, record_cost
-from spine.settings import Region, SpineSettings
+from spine.settings import Jurisdiction, SpineSettings
 
 Kind = Literal["conventional", "aian", "optimized"]
 KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
 Estimator = Literal["topdown", "gls"]
+ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
 ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # as spine/ calls them
@@ -34,7 +35,7 @@ class Design:
     block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
     """
 
-    region: Region
+    region: Jurisdiction
     kind: Kind
     products: tuple[ProductName, ...]
     settings: Mapping[ProductName, SpineSettings]
@@ -84,7 +85,7 @@ class Design:
             "kind": self.kind,
             "products": self.products,
             "settings": {name: asdict(settings) for name, settings in self.settings.items()},
-            "allocations": {name: _exact(allocation) for name, allocation in self.allocations.items()},
+            "allocations": {name: exact(allocation) for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
@@ -95,7 +96,8 @@ class Design:
         return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _exact(allocation: Allocation) -> dict[str, object]:
+def exact(allocation: Allocation) -> dict[str, object]:
+    """An allocation as text, its fractions exact."""
     return {
         "mechanism": allocation.mechanism,
         "budget": str(allocation.budget),
@@ -109,8 +111,8 @@ def _exact(allocation: Allocation) -> dict[str, object]:
 
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     """The noise of a query group in a geounit with this share (paper, Theorem 3)."""
-    found = parameter(allocation, share, alpha)
-    return DiscreteGaussian(found) if allocation.mechanism == "zcdp" else TwoSidedGeometric(found)
+    noise_parameter = parameter(allocation, share, alpha)
+    return DiscreteGaussian(noise_parameter) if allocation.mechanism == "zcdp" else TwoSidedGeometric(noise_parameter)
 
 
 def asked_digest(design: Design, files: Mapping[str, str]) -> str:

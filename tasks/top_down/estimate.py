@@ -6,7 +6,7 @@
     blocks                         runs of tracts: block groups and blocks
 
 With the estimator gls a wave comes before them all: runs of counties, whose tracts and counties are given what they and
-everything below them say (`tasks.top_down.pass_up`).
+everything below them say (`tasks.top_down.pass_up`); and after them the margins of error (`tasks.top_down.margins`).
 
 A piece reads the estimates of its parents and measures what lies below them. A piece that is there is not made again.
 """
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import spine.top_down as engine  # what it compiles is asked for by name when it is used: that imports numba
-from spine.hierarchy import Spine
 from spine.top_down import Estimates, Measure, TrueHistograms, joined
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
@@ -28,15 +27,15 @@ from tasks.lifecycle.files import once, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import US, ProductName
 from tasks.top_down.geography import plan_of
+from tasks.top_down.margins import find_margins, save_states
 from tasks.top_down.measure import open_measuring
 from tasks.top_down.pass_up import above_counties, above_parts, pass_up, saved_below
+from tasks.top_down.pieces import runs
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 
 if TYPE_CHECKING:
     from spine.top_down import Information, Plan, Solve
 
-TRACTS_EACH = 150  # of a piece that estimates tracts
-BLOCKS_EACH = 4096  # of a piece that estimates blocks
 SOLVES = "solves"
 FIRST = "0000000"  # the run of geounits that begins with the first
 
@@ -46,22 +45,24 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
     products, states = run.design.products, run.validated.states
     each = [(product, state) for product in products for state in states]
     if is_truth(run):
-        levels = [(*of, level) for of in each for level in run.spine(*of).levels]
+        levels = [(*pair, level) for pair in each for level in run.spine(*pair).levels]
         levels += [(product, US, US) for product in products] * run.validated.nation
         workers.map("estimate states", run, take_exact, levels)
         return
     if run.design.estimator == "gls":
-        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), "County", "Block", BLOCKS_EACH)]
+        pieces = [(*pair, *piece) for pair in each for piece in runs(run.spine(*pair), "County", "Block")]
         workers.map("pass up", run, pass_up, pieces)
     if run.validated.nation:
         workers.map("estimate states", run, estimate_nation, [(product,) for product in products])
     workers.map("estimate states", run, estimate_state, each)
-    for wave, function, above, below, most in (
-        ("estimate tracts", estimate_tracts, "County", "Tract", TRACTS_EACH),
-        ("estimate blocks", estimate_blocks, "Tract", "Block", BLOCKS_EACH),
+    for wave, function, above, below in (
+        ("estimate tracts", estimate_tracts, "County", "Tract"),
+        ("estimate blocks", estimate_blocks, "Tract", "Block"),
     ):
-        pieces = [(*of, *piece) for of in each for piece in runs(run.spine(*of), above, below, most)]
+        pieces = [(*pair, *piece) for pair in each for piece in runs(run.spine(*pair), above, below)]
         workers.map(wave, run, function, pieces)
+    if run.design.estimator == "gls":
+        find_margins(run, workers)
 
 
 def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
@@ -69,19 +70,8 @@ def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) ->
     if read_drawing(run) is not None:
         raise Failed("estimate: only a truth takes exact counts")
     exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
-    found = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
-    save_histograms(run.estimates_folder(product, state, level) / FIRST, found)
-
-
-def runs(spine: Spine, above: str, below: str, most: int) -> list[tuple[int, int]]:
-    """Cut the geounits of a level into runs that have about `most` geounits of a lower level, or into single ones."""
-    first, lower = (spine.starts[spine.levels.index(level)] for level in (above, below))
-    begins = np.append(np.searchsorted(lower, first), len(lower))
-    cuts = [0]
-    for geounit in range(1, len(first)):
-        if begins[geounit + 1] - begins[cuts[-1]] > most:
-            cuts.append(geounit)
-    return list(zip(cuts, [*cuts[1:], len(first)], strict=True))
+    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
 
 
 def estimate_nation(run: TopDownRun, product: ProductName) -> None:
@@ -89,6 +79,7 @@ def estimate_nation(run: TopDownRun, product: ProductName) -> None:
 
     def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
         known = above_parts(run, product, plan, measure)
+        save_states(run, product, plan, known)
         nation, solves = engine.estimate_roots(plan, measure, known)
         parts, more = engine.estimate_children(plan, nation, measure, known)
         return [nation, parts], solves + more
@@ -139,13 +130,13 @@ def _estimate_down(
     def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
         parents = load_estimates(run, product, state, above, first, last)
         known = saved_below(run, product, state, parents)
-        found: list[Estimates] = []
+        estimates: list[Estimates] = []
         solves: list[Solve] = []
         while plan.spine.levels[parents.level] != below:
             parents, more = engine.estimate_children(plan, parents, measure, known)
-            found.append(parents)
+            estimates.append(parents)
             solves += more
-        return found, solves
+        return estimates, solves
 
     _once(run, product, state, below, first, make)
 
@@ -172,8 +163,8 @@ def _make(
 ) -> None:
     measuring = open_measuring(run, product, state)
     plan = measuring.plan
-    found, solves = make(plan, measuring)
-    for estimates in found:
+    of_levels, solves = make(plan, measuring)
+    for estimates in of_levels:
         folder = run.estimates_folder(product, state, plan.spine.levels[estimates.level])
         save_histograms(folder / f"{estimates.first:07d}", estimates)
     save_object(solves_at, solves)

@@ -109,8 +109,8 @@ def _offsets(surveys: list[Survey]) -> dict[str, tuple[int, ...]]:
 
 def offsets(run: TopDownRun, product: str, state: str) -> tuple[int, ...]:
     """The numbers of a state's first geounits of each level in the whole run: the addresses of their noise."""
-    found: tuple[int, ...] = load_object(offsets_path(run, product))[state]
-    return found
+    of_state: tuple[int, ...] = load_object(offsets_path(run, product))[state]
+    return of_state
 
 
 def surveys(run: TopDownRun, product: str) -> list[Survey]:
@@ -137,11 +137,11 @@ def plan_of(run: TopDownRun, product: ProductName, state: str) -> Plan:
 
     The first of a process decides where compiled kernels are kept: numba, which they need, is imported with it.
     """
-    return _plan_of(run, product, state, stamp(run / "prepared/validated"))
+    return _plan_of(run, product, state, (stamp(run / "prepared/validated"), stamp(run / "prepared/design")))
 
 
 @lru_cache(maxsize=4)
-def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[int, int]) -> Plan:
+def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
     if "spine.top_down.compiled" not in sys.modules:
         keep_kernels(run.state_folder)
     from spine.top_down import Plan
@@ -159,14 +159,14 @@ def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[int
 
 def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
     """The nation over the states' parts, which stand where a spine has its blocks."""
-    found = surveys(run, product)
-    parts = np.concatenate([survey.shares for survey in found])
-    codes = np.concatenate([np.full(len(survey.shares), int(survey.state)) for survey in found])
-    (denominator,) = {survey.denominator for survey in found}  # one allocation's
+    surveyed = surveys(run, product)
+    parts = np.concatenate([survey.shares for survey in surveyed])
+    codes = np.concatenate([np.full(len(survey.shares), int(survey.state)) for survey in surveyed])
+    (denominator,) = {survey.denominator for survey in surveyed}  # one allocation's
     root = np.array([int(run.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
-    return spine, invariants(spine, np.concatenate([survey.quarters for survey in found]), run.blocks.totals, codes)
+    return spine, invariants(spine, np.concatenate([survey.quarters for survey in surveyed]), run.blocks.totals, codes)
 
 
 def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:

@@ -45,11 +45,11 @@ def _check(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
     blocks = run.blocks
     first, last = blocks.rows(state)
     row, cell, count = _entries(run, product, first, last)
-    found = _FAULTS[product](run, blocks, state, row, cell, count)
+    findings = _FAULTS[product](run, blocks, state, row, cell, count)
     counted = cell < PRODUCTS[ENGINE[product]].cells  # group quarters among the units are no part of H1
     histograms = from_entries(TrueHistograms, -1, 0, row[counted], cell[counted], count[counted], last - first)
     save_histograms(run.counts_folder(product, state, BLOCKS), histograms)
-    return found
+    return findings
 
 
 def _entries(run: TopDownRun, product: ProductName, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -76,7 +76,7 @@ def _person_faults(
     by_type = np.zeros((last - first, TYPES), np.int64)
     np.add.at(by_type, (row, PERSONS.types[cell]), count)
     file = _file(run, "persons")
-    found = list(
+    findings = list(
         _by_block(
             file,
             geocode,
@@ -88,13 +88,15 @@ def _person_faults(
         here = by_type[:, kind]
         facilities = quarters[:, kind]
         rule = f"persons in group quarters of type {kind} where no facility is declared"
-        found += _by_block(file, geocode, (rule, "GQTYPE_PL"), (here > 0) & (facilities == 0))
+        findings += _by_block(file, geocode, (rule, "GQTYPE_PL"), (here > 0) & (facilities == 0))
         rule = f"fewer persons in group quarters of type {kind} than facilities are declared"
-        found += _by_block(file, geocode, (rule, "GQTYPE_PL"), (here < facilities) & ~((here > 0) & (facilities == 0)))
+        findings += _by_block(
+            file, geocode, (rule, "GQTYPE_PL"), (here < facilities) & ~((here > 0) & (facilities == 0))
+        )
     if int(count.sum()) != blocks.totals[int(state)]:
-        rule = f"state {state} has another number of persons than is declared for it"
-        found.append(Finding(file, rule, "TABBLKST"))
-    return found
+        rule = f"state {state} does not have the number of persons that is declared for it"
+        findings.append(Finding(file, rule, "TABBLKST"))
+    return findings
 
 
 def _unit_faults(
@@ -106,8 +108,8 @@ def _unit_faults(
     np.add.at(units, (row, (cell == FACILITY).astype(np.int64)), count)
     file = _file(run, "units")
     rules = (
-        ("another number of housing units than is declared", units[:, 0] != quarters[:, HOUSEHOLD]),
-        ("another number of group quarters than is declared", units[:, 1] != quarters[:, 1:].sum(axis=1)),
+        ("a number of housing units other than declared", units[:, 0] != quarters[:, HOUSEHOLD]),
+        ("a number of group quarters other than declared", units[:, 1] != quarters[:, 1:].sum(axis=1)),
     )
     return [finding for rule, bad in rules for finding in _by_block(file, geocode, (rule, "TABBLK"), bad)]
 
@@ -148,9 +150,9 @@ def sum_state(run: TopDownRun, product: ProductName, state: str) -> None:
     lowest = len(spine.levels) - 1
     row = place[by_geocode.row]
     blocks = from_entries(TrueHistograms, lowest, 0, row, by_geocode.cell, by_geocode.count, spine.blocks)
-    for folder, found in zip(folders, summed(blocks, spine), strict=True):
+    for folder, histograms in zip(folders, summed(blocks, spine), strict=True):
         if not folder.exists():
-            save_histograms(folder, found)
+            save_histograms(folder, histograms)
 
 
 def sum_nation(run: TopDownRun, product: ProductName) -> None:
@@ -162,8 +164,8 @@ def sum_nation(run: TopDownRun, product: ProductName) -> None:
         [load_histograms(run.counts_folder(product, state, "State"), TrueHistograms) for state in run.validated.states]
     )
     save_histograms(run.counts_folder(product, US, "State"), parts)
-    one = np.zeros(len(parts.cell), np.int64)
-    save_histograms(folder, from_entries(TrueHistograms, 0, 0, one, parts.cell, parts.count, 1))
+    first_row = np.zeros(len(parts.cell), np.int64)
+    save_histograms(folder, from_entries(TrueHistograms, 0, 0, first_row, parts.cell, parts.count, 1))
 
 
 assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)

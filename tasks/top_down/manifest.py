@@ -27,6 +27,8 @@ from tasks.lifecycle.manifest import (
 from tasks.top_down.design import US, ProductName, asked_digest, law
 from tasks.top_down.estimate import SOLVES
 from tasks.top_down.geography import codes_of, plan_of, spine_digest, surveys
+from tasks.top_down.margins_release import LAW, WITHOUT, standard_errors
+from tasks.top_down.published import is_published
 from tasks.top_down.report import write_report
 from tasks.top_down.run import TopDownRun
 
@@ -44,18 +46,20 @@ STATEMENTS = {
     "not_solved": "Parents listed under failed were not solved by the first method; their children meet every sum and "
     "invariant all the same.",
 }
+ESTIMATE = "Estimated from published measurements: nothing was measured, and nothing spent."
 
 
 def describe_release(run: TopDownRun, staged: Path) -> None:
     """Write report.html and, over all files that lie in the staging folder, manifest.json."""
-    design, validated, truth = run.design, run.validated, is_truth(run)
+    design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
         "region": design.region.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
-        "spent": None if truth else spent(run),
+        **({"ESTIMATE": ESTIMATE} if anew else {}),
+        "spent": None if truth or anew else spent(run),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
         "products": {product: _product(run, product) for product in design.products},
@@ -102,13 +106,15 @@ def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     }
     if not is_truth(run):
         told["noise"] = list(_noise(run, product))
+    if margins := standard_errors(run, product):
+        told["margins"] = {"law": LAW, "without": WITHOUT, "mean_standard_error": margins}
     return told | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
 
 
 def _geounits(run: TopDownRun, product: ProductName) -> dict[str, int]:
-    found = surveys(run, product)
-    levels = run.spine(product, found[0].state).levels
-    counts = np.sum([survey.geounits for survey in found], axis=0).tolist()
+    surveyed = surveys(run, product)
+    levels = run.spine(product, surveyed[0].state).levels
+    counts = np.sum([survey.geounits for survey in surveyed], axis=0).tolist()
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 
@@ -143,9 +149,9 @@ def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]
 
 def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     """By level of the children: how many parents were solved, with how many iterations, and by what."""
-    found: dict[str, list[Solve]] = {}
+    by_level: dict[str, list[Solve]] = {}
     for state, solve in _solves(run, product):
-        found.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
+        by_level.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
     return {
         level: {
             "parents": len(solves),
@@ -154,7 +160,7 @@ def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
             "rounding": dict(sorted(Counter(str(s.rounding) for s in solves).items())),
             "largest_violation": max(float(s.violation) for s in solves),
         }
-        for level, solves in found.items()
+        for level, solves in by_level.items()
     }
 
 

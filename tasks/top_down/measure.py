@@ -20,6 +20,7 @@ from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_gr
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.top_down.design import US, ProductName, law
 from tasks.top_down.geography import offsets, plan_of
+from tasks.top_down.published import Published, is_published, published
 from tasks.top_down.run import TopDownRun, load_histograms
 
 if TYPE_CHECKING:
@@ -81,8 +82,10 @@ class Measuring:
                 answer[at] += noise.draw(first + at, answer.shape[1])
 
 
-def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring:
+def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring | Published:
     """The measurements of a state or of the nation. Raises Failed where the run may not draw."""
+    if is_published(run):
+        return published(run, product, state)
     drawing = read_drawing(run)
     plan = plan_of(run, product, state)
     first = (0, 0) if state == US else offsets(run, product, state)

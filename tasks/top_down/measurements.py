@@ -1,7 +1,7 @@
 """The noisy measurements as they are released: what others need to redo the estimate.
 
-One file a product, level and state, a row a geounit and query group (docs/spec/files.md#topdown-release). They are
-drawn anew here, the same numbers that estimation draws.
+One file per product, level and state; one row per geounit and query group (docs/spec/files.md#topdown-release).
+They are drawn again here: the same numbers that estimation draws.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import US, ProductName, law
 from tasks.top_down.geography import ROWS, codes_of
 from tasks.top_down.measure import Measuring, open_measuring
+from tasks.top_down.published import FOLDER, Published, write_blocks, write_description
 from tasks.top_down.run import TopDownRun
 
-FOLDER = "measurements"
 SCHEMA = pa.schema(
     [
         ("geounit", pa.dictionary(pa.int32(), pa.large_string())),
@@ -52,6 +52,8 @@ def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str
         pieces += [(product, US, US, staged)] * validated.nation
     pieces.sort(key=lambda piece: (piece[2] != "Block", piece[0]))  # the longest first
     workers.map("measure", run, write_level, pieces)
+    workers.map("measure", run, write_blocks, [(state, staged) for state in validated.states])
+    write_description(run, staged)
 
 
 def write_level(run: TopDownRun, product: ProductName, state: str, level: str, staged: Path) -> None:
@@ -67,7 +69,7 @@ def write_level(run: TopDownRun, product: ProductName, state: str, level: str, s
             writer.write_table(_table(measuring, number, first, last, codes[first:last]))
 
 
-def _table(measuring: Measuring, level: int, first: int, last: int, codes: Any) -> pa.Table:
+def _table(measuring: Measuring | Published, level: int, first: int, last: int, codes: Any) -> pa.Table:
     """The rows of geounits first ... last - 1, query group by query group; none for a geounit with the share 0."""
     plan = measuring.plan
     shares = plan.spine.shares[level][first:last]

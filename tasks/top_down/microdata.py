@@ -1,6 +1,6 @@
 """Protected microdata from the estimated histograms of blocks, in the field order of the Bureau's 2020 files.
 
-As Parquet a row a block and cell, with its COUNT; on request also as text with a row a record
+As Parquet one row per block and cell, with its COUNT; on request also as text with one row per record
 (docs/spec/files.md#topdown-release). Sorted by block, then cell.
 """
 
@@ -58,7 +58,7 @@ def write_microdata(run: TopDownRun, product: ProductName, state: str, blocks: E
 
 
 def _write_text(staged: Path, name: str, batches: list[pa.Table]) -> None:
-    """Write microdata as text, a row a record."""
+    """Write microdata as text, one row per record."""
     schema = batches[0].drop_columns(["COUNT"]).schema
     with drafted(staged, name) as draft, pa.csv.CSVWriter(draft, schema, write_options=PIPES) as writer:
         for batch in batches:
@@ -107,7 +107,7 @@ def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArra
 
 
 def _person_columns(cell: IntArray) -> dict[str, Any]:
-    axes = {axis: of[cell] for axis, of in PERSONS.coordinates.items()}
+    axes = {axis: coordinate[cell] for axis, coordinate in PERSONS.coordinates.items()}
     quarters = axes["hhgq"]
     return {
         "EPNUM": _same(len(cell), "999999999"),

@@ -43,7 +43,7 @@ def above_counties(
     if run.design.estimator != "gls":
         return ()
     number = len(plan.spine.starts[plan.spine.levels.index("County")])
-    return engine.up_pass_above(plan, measure, _load(run, product, state, "County", 0, number))
+    return engine.up_pass_above(plan, measure, load_information(run, product, state, "County", 0, number))
 
 
 def above_parts(run: TopDownRun, product: ProductName, nation: Plan, measure: Measure) -> tuple[Information, ...]:
@@ -68,10 +68,12 @@ def saved_below(run: TopDownRun, product: ProductName, state: str, parents: Esti
         return ()
     bounds = [*spine.starts[parents.level].tolist(), spine.blocks]
     first, last = np.searchsorted(spine.starts[level], (bounds[parents.first], bounds[parents.last])).tolist()
-    return (_load(run, product, state, "Tract", first, last),)
+    return (load_information(run, product, state, "Tract", first, last),)
 
 
-def _load(run: TopDownRun, product: ProductName, state: str, level: str, first: int, last: int) -> Information:
+def load_information(
+    run: TopDownRun, product: ProductName, state: str, level: str, first: int, last: int
+) -> Information:
     """The information of the geounits first ... last - 1 of a level."""
     paths = sorted(run.information_folder(product, state, level).iterdir())
     parts = []

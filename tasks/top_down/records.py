@@ -85,24 +85,24 @@ def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
 def read_report(run: TopDownRun, product: ProductName, number: int) -> Report:
     """The report of a counted chunk."""
     told = json.loads(run.chunk_folder(product, number).with_suffix(".json").read_text())
-    found = [Finding(**{**item, "values": tuple(item["values"])}) for item in told.pop("findings")]
-    return Report(findings=found, **told)
+    findings = [Finding(**{**item, "values": tuple(item["values"])}) for item in told.pop("findings")]
+    return Report(findings=findings, **told)
 
 
 def _count(run: TopDownRun, product: ProductName, number: int) -> None:
     records: Records = load_object(run / records_name(product))
     folder, chunk = run.chunk_folder(product, number), read_chunk(records.file, number)
     rows = left_out = 0
-    found = list(chunk.findings)
+    findings = list(chunk.findings)
     if chunk.table is not None:
         rows = len(chunk.table)
         columns = {name: Column(chunk.table[name]) for name in COLUMNS[product]}
         key, left_out, faults = encode(product, records, columns)
-        found += [_placed(finding, chunk.place) for finding in faults]
+        findings += [_placed(finding, chunk.place) for finding in faults]
         keys, counts = np.unique(key, return_counts=True)
         save_arrays(folder, {"key": keys, "count": counts})
     with whole(folder.with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(asdict(Report(chunk.lines, rows, left_out, chunk.digest, found))))
+        temporary.write_text(json.dumps(asdict(Report(chunk.lines, rows, left_out, chunk.digest, findings))))
 
 
 def _placed(finding: Finding, place: Callable[[int], int]) -> Finding:
@@ -114,7 +114,7 @@ def encode(
     product: ProductName, records: Records, columns: Mapping[str, Column]
 ) -> tuple[IntArray, int, list[Finding]]:
     """Keys of the records without a fault, the number of records of other states, and findings by row."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     good = np.ones(len(columns["RTYPE"].numbers), bool)
 
     def fault(rule: str, name: str, bad: BoolArray, column: Column | None = None) -> None:
@@ -122,7 +122,7 @@ def encode(
         if bad.any():
             shown = column or columns[name]
             values = sorted({shown.values[at] for at in np.unique(shown.numbers[bad]).tolist()})[:SHOWN_VALUES]
-            found.append(Finding(records.file.name, rule, name, int(bad.sum()), int(bad.argmax()), tuple(values)))
+            findings.append(Finding(records.file.name, rule, name, int(bad.sum()), int(bad.argmax()), tuple(values)))
             np.logical_and(good, ~bad, out=good)
 
     state = columns["TABBLKST"]
@@ -145,7 +145,7 @@ def encode(
         fault(NO_QUARTERS, "TABBLK", good & known & (row < 0))
     keep = good & inside
     key = row * CELLS[product] + _CELL_OF[product](columns)
-    return key[keep], int((~inside).sum()), found
+    return key[keep], int((~inside).sum()), findings
 
 
 def _digits(width: int, value: str) -> bool:
@@ -157,14 +157,14 @@ def _code(width: int, value: str) -> int:
 
 
 def _is(column: Column, *values: str) -> BoolArray:
-    found: BoolArray = column.where(lambda value: value in values)
-    return found
+    chosen: BoolArray = column.where(lambda value: value in values)
+    return chosen
 
 
 def _number(column: Column, domain: tuple[str, ...]) -> IntArray:
     place = {value: number for number, value in enumerate(domain)}
-    found: IntArray = column.where(lambda value: place.get(value, 0), np.int64)
-    return found
+    numbers: IntArray = column.where(lambda value: place.get(value, 0), np.int64)
+    return numbers
 
 
 def _person_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, BoolArray]]:
@@ -204,8 +204,8 @@ def _person_cell(columns: Mapping[str, Column]) -> IntArray:
 
 def _unit_cell(columns: Mapping[str, Column]) -> IntArray:
     cells = np.array([FACILITY, OCCUPIED, VACANT])  # HH_STATUS 0, 1, 2
-    found: IntArray = cells[_number(columns["HH_STATUS"], DOMAINS["units"]["HH_STATUS"])]
-    return found
+    cell: IntArray = cells[_number(columns["HH_STATUS"], DOMAINS["units"]["HH_STATUS"])]
+    return cell
 
 
 _CONTRADICTIONS: dict[str, Any] = {"persons": _person_contradictions, "units": _unit_contradictions}

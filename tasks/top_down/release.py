@@ -24,8 +24,9 @@ from tasks.top_down.design import US, ProductName
 from tasks.top_down.estimate import FIRST, load_estimates
 from tasks.top_down.geography import codes_of, plan_of
 from tasks.top_down.manifest import describe_release
-from tasks.top_down.measurements import FOLDER
+from tasks.top_down.margins_release import write_entities, write_level
 from tasks.top_down.microdata import by_geocode, write_microdata
+from tasks.top_down.published import FOLDER
 from tasks.top_down.run import TopDownRun, load_histograms
 
 TABULATED = {"County": 5, "Tract": 11, "Block_Group": 12}  # digits of the 16 that name a tabulation geounit
@@ -61,11 +62,15 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
     """Write the microdata and histograms of a state."""
     plan, codes = plan_of(run, product, state), codes_of(run, product, state)
     for number, level in enumerate(plan.spine.levels):
-        found = load_estimates(run, product, state, level)
+        estimates = load_estimates(run, product, state, level)
         name = f"{level}/{state}.parquet"
-        _write_histograms(staged, f"histograms/{product}/{name}", (codes[number], found.row, found.cell, found.count))
+        _write_histograms(
+            staged, f"histograms/{product}/{name}", (codes[number], estimates.row, estimates.cell, estimates.count)
+        )
         _write_quarters(staged, f"invariants/{product}/{name}", codes[number], plan.invariants.quarters[number])
-    blocks = by_geocode(run, product, state, found)
+        write_level(run, product, state, level, codes[number], estimates, staged)
+    write_entities(run, product, state, estimates, staged)
+    blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
     for level, row in _tabulated(run, state, blocks):
         _write_histograms(staged, f"histograms/{product}/tabulation/{level}/{state}.parquet", row)

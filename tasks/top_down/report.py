@@ -34,10 +34,10 @@ def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> Non
 
 def _deviations(told: dict[str, Any]) -> dict[str, dict[str, float]]:
     """The standard deviation of a coordinate by query group and level, at the level's largest share."""
-    found: dict[str, dict[str, float]] = {}
+    deviations: dict[str, dict[str, float]] = {}
     for row in told["noise"]:  # shares ascend within a level
-        found.setdefault(row["query"], {})[row["level"]] = row["variance"] ** 0.5
-    return found
+        deviations.setdefault(row["query"], {})[row["level"]] = row["variance"] ** 0.5
+    return deviations
 
 
 def noise_chart(product: str, told: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import load_object, open_array, save_arrays, stamp
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.design import Design
 from tasks.top_down.tables import Tables
@@ -79,26 +79,26 @@ class TopDownRun(RunDirectory):
     @property
     def design(self) -> Design:
         """What the run is to do."""
-        found: Design = self._load("prepared/design")
-        return found
+        design: Design = self._load("prepared/design")
+        return design
 
     @property
     def tables(self) -> Tables:
         """Where its inputs lie."""
-        found: Tables = self._load("prepared/tables")
-        return found
+        tables: Tables = self._load("prepared/tables")
+        return tables
 
     @property
     def blocks(self) -> Blocks:
         """The blocks of the universe."""
-        found: Blocks = self._load("prepared/blocks")
-        return found
+        blocks: Blocks = self._load("prepared/blocks")
+        return blocks
 
     @property
     def validated(self) -> Validated:
         """What validation says of the input, last of all."""
-        found: Validated = self._load("prepared/validated")
-        return found
+        validated: Validated = self._load("prepared/validated")
+        return validated
 
     @property
     def state_folder(self) -> Path:
@@ -146,22 +146,27 @@ class TopDownRun(RunDirectory):
         return sorted(self.estimates_folder(product, state, level).iterdir())
 
 
+def save_blocks(run: TopDownRun, blocks: Blocks) -> None:
+    """Save the blocks of the universe."""
+    save_object(run / "prepared/blocks", blocks)
+
+
 @lru_cache(maxsize=8)
 def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
     """A spine that was saved; its derived arrays are kept with it."""
-    found: Spine = load_object(path)
-    return found
+    spine: Spine = load_object(path)
+    return spine
 
 
-def save_histograms(folder: Path, found: Histograms) -> None:
+def save_histograms(folder: Path, histograms: Histograms) -> None:
     """Write histograms of a run of geounits, narrow: counts are below 2^31, cells below 2^16."""
     save_arrays(
         folder,
         {
-            "at": np.array([found.level, found.first]),
-            "starts": found.starts,
-            "cell": found.cell.astype(np.uint16),
-            "count": found.count.astype(np.int32),
+            "at": np.array([histograms.level, histograms.first]),
+            "starts": histograms.starts,
+            "cell": histograms.cell.astype(np.uint16),
+            "count": histograms.count.astype(np.int32),
         },
     )
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from spine.entities import in_aian
 from spine.geocodes import digits
 from spine.geography import Geography, IntArray
-from spine.settings import Region, settings_for
+from spine.settings import Jurisdiction, settings_for
 from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
 from tasks.inputs.blocks.geography import read_geography
@@ -101,7 +101,7 @@ def synthesize(
     out: Path,
     *,
     seed: int = 0,
-    region: Region = "us",
+    region: Jurisdiction = "us",
     states: Sequence[int] = (),
     form: Form = "parquet",
     told: Callable[[int, int], None] = lambda done, total: None,
@@ -128,17 +128,17 @@ def synthesize(
     ):
         declared.write(",".join(("tabblk", *QUARTERS)) + "\n")
         for state in codes:
-            of = geography.take(geography.state == state)
+            in_state = geography.take(geography.state == state)
             rng = np.random.default_rng([seed, state])
-            found = living_quarters(populations(of, rng), in_aian(of, settings), rng)
-            _declare(declared, of, found.facilities)
-            units += _write_units(quarters_out, of, found)
+            quarters = living_quarters(populations(in_state, rng), in_aian(in_state, settings), rng)
+            _declare(declared, in_state, quarters.facilities)
+            units += _write_units(quarters_out, in_state, quarters)
             totals[state] = 0
-            for county in np.unique(of.county).tolist():
-                rows = np.flatnonzero(of.county == county)
-                part = _part(found, rows)
-                people = draw_persons(of.take(rows), part, in_aian(of.take(rows), settings), (seed, county))
-                persons.write(of.geocode[rows][people[0]], _person_values(people[1]))
+            for county in np.unique(in_state.county).tolist():
+                rows = np.flatnonzero(in_state.county == county)
+                part = _part(quarters, rows)
+                people = draw_persons(in_state.take(rows), part, in_aian(in_state.take(rows), settings), (seed, county))
+                persons.write(in_state.geocode[rows][people[0]], _person_values(people[1]))
                 totals[state] += len(people[0])
             told(codes.index(state) + 1, len(codes))
     (out / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
@@ -168,16 +168,18 @@ def living_quarters(population: IntArray, native: Any, rng: np.random.Generator)
     facilities, residents = np.zeros((blocks, TYPES), np.int64), np.zeros((blocks, TYPES), np.int64)
     left = population.copy()
     scale = blocks / RI_BLOCKS
-    for of in FACILITIES:
+    for facility in FACILITIES:
         room = (left * rng.uniform(0.4, 0.97, blocks)).astype(np.int64)
-        fits = np.flatnonzero((room >= of.fewest) & (facilities[:, of.kind] == 0))
-        if of.among:
-            fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(of.among * scale))]
-        chosen = rng.choice(fits, min(len(fits), max(1, round(of.blocks * scale))), replace=False)
-        sizes = np.exp(rng.uniform(np.log(of.fewest), np.log(of.most), (len(chosen), of.each))).sum(axis=1)
-        facilities[chosen, of.kind] = of.each
-        residents[chosen, of.kind] = np.maximum(of.each, np.minimum(sizes.astype(np.int64), room[chosen]))
-        left -= residents[:, of.kind]
+        fits = np.flatnonzero((room >= facility.fewest) & (facilities[:, facility.kind] == 0))
+        if facility.among:
+            fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(facility.among * scale))]
+        chosen = rng.choice(fits, min(len(fits), max(1, round(facility.blocks * scale))), replace=False)
+        sizes = np.exp(rng.uniform(np.log(facility.fewest), np.log(facility.most), (len(chosen), facility.each))).sum(
+            axis=1
+        )
+        facilities[chosen, facility.kind] = facility.each
+        residents[chosen, facility.kind] = np.maximum(facility.each, np.minimum(sizes.astype(np.int64), room[chosen]))
+        left -= residents[:, facility.kind]
     occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
     empty = (population == 0) & (rng.random(blocks) < ONLY_VACANT)
     vacant = np.where(occupied > 0, np.rint(VACANT * occupied), empty * (1 + rng.poisson(0.6, blocks)))
@@ -252,8 +254,8 @@ def _draw(rng: np.random.Generator, bounds: FloatArray, row: IntArray) -> IntArr
     width = bounds.shape[1]
     line = (bounds / bounds[:, -1:] + np.arange(len(bounds))[:, None]).ravel()
     at = np.searchsorted(line, row + rng.random(len(row)), side="right")
-    found: IntArray = np.clip(at - row * width, 0, width - 1)
-    return found
+    cell: IntArray = np.clip(at - row * width, 0, width - 1)
+    return cell
 
 
 def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: Any) -> IntArray:
@@ -261,8 +263,8 @@ def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: A
     head = np.full(int(household.max(initial=-1)) + 1, -1)
     head[household[::-1]] = np.arange(len(household))[::-1]
     of_household = np.asarray(own, np.int64)[head[household]]
-    found: IntArray = np.where(rng.random(len(household)) < chance, of_household, own)
-    return found
+    shared: IntArray = np.where(rng.random(len(household)) < chance, of_household, own)
+    return shared
 
 
 class _Records:
@@ -296,7 +298,7 @@ class _Records:
 
 
 def _person_values(cell: IntArray) -> dict[str, pa.Array]:
-    axes = {axis: of[cell] for axis, of in PERSONS.coordinates.items()}
+    axes = {axis: coordinate[cell] for axis, coordinate in PERSONS.coordinates.items()}
     domain = DOMAINS["persons"]
     return {
         "RTYPE": _words(domain["RTYPE"], (axes["hhgq"] > 0).astype(np.int64)),
@@ -311,10 +313,10 @@ def _words(words: Sequence[str], at: IntArray) -> pa.Array:
     return pa.array(words).take(pa.array(at))
 
 
-def _write_units(records: _Records, geography: Geography, found: Quarters) -> int:
+def _write_units(records: _Records, geography: Geography, quarters: Quarters) -> int:
     """Write occupied, vacant and group quarters of every block."""
     counts = np.column_stack(
-        [found.occupied, found.facilities[:, 0] - found.occupied, found.facilities[:, 1:].sum(axis=1)]
+        [quarters.occupied, quarters.facilities[:, 0] - quarters.occupied, quarters.facilities[:, 1:].sum(axis=1)]
     )
     slot = np.repeat(np.arange(counts.size), counts.ravel())
     status = slot % 3

@@ -33,5 +33,5 @@ class Tables:
 
 def public_digests(tables: Tables) -> dict[str, str]:
     """The digests of the public files, by name."""
-    found = input_digests(tables.geography)
-    return found | {path.rsplit("/", 1)[-1]: digest_file(path) for path in (tables.quarters, tables.totals)}
+    digests = input_digests(tables.geography)
+    return digests | {path.rsplit("/", 1)[-1]: digest_file(path) for path in (tables.quarters, tables.totals)}

@@ -45,7 +45,9 @@ def release_truth(
     validated = validate(run, workers, tables, design, None)
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
     if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
-        raise Refused("the data is not marked synthetic: exact counts of it are for its curator (--i-am-the-curator)")
+        raise Refused(
+            "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
+        )
     build_spines(run, workers)
     sum_histograms(run, workers)
     estimate(run, workers)

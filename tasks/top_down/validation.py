@@ -19,25 +19,42 @@ from spine.geography import Geography, IntArray, gq_pattern
 from spine.top_down.histogram import TYPES
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.chunks import open_table
-from tasks.inputs.files import digest_file, read_bytes, unchanged
-from tasks.inputs.findings import Finding, gather, has_errors, write_findings
+from tasks.inputs.files import digest_file, exists, read_bytes, unchanged
+from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.synthetic_mark import Mark, parse_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, foresee
+from tasks.lifecycle.reservation import Charging, check_open, foresee
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared import read_quarters, read_totals
 from tasks.top_down.design import Design, ProductName
 from tasks.top_down.histograms import check_state
 from tasks.top_down.records import COLUMNS, Records, count_chunk, read_report, records_name
-from tasks.top_down.run import Blocks, TopDownRun, Validated
+from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.tables import Tables, public_digests
 
 
 def check_input(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> None:
     """Check the whole input as a run does, without an account. Raises Refused as `validate` does."""
     validate(run, workers, tables, design, None)
+
+
+def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Charging) -> None:
+    """Refuse files that are not there and an account that is not open: what takes no worker and no geography to find.
+
+    A validated run is past this, and marked data needs no account. Raises Refused as `validate` does.
+    """
+    if (run / "prepared/validated").exists():
+        return
+    records = [str(tables.records(product)) for product in design.products]
+    missing = [path for path in (*records, tables.quarters, tables.totals, tables.geography) if not exists(path)]
+    if missing:
+        found = [Finding(_name(path.rstrip("/")), MISSING) for path in missing]
+        write_findings(run / "findings.json", found)
+        raise Refused(f"the input does not pass validation{in_public(found, ())}")
+    if _read_mark(tables.mark) is None and not is_truth(run):
+        check_open(charging)
 
 
 def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, charging: Charging | None) -> Validated:
@@ -60,10 +77,10 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
     records = [path for product in design.products if (path := tables.records(product))]
     with unchanged([tables.quarters, tables.totals, tables.mark, *records]):
         mark = _read_mark(tables.mark)
-        blocks, codes, found = read_public(tables, design)
+        blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             foresee(run, charging, request(run, design, charging, blocks.states))
-        validated = _validate_records(run, workers, tables, design, blocks, codes, found, mark)
+        validated = _validate_records(run, workers, tables, design, blocks, codes, findings, mark)
     save_object(run / "prepared/validated", validated)
     return validated
 
@@ -96,13 +113,13 @@ def request(
 
 def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray, list[Finding]]:
     """The blocks of the universe, the codes of all blocks of the geography, and findings in the public files."""
-    code, quarters, found = read_quarters(tables.quarters)
+    code, quarters, findings = read_quarters(tables.quarters)
     totals, faults = read_totals(tables.totals)
-    found += faults
+    findings += faults
     geography, faults = _read_geography(tables.geography, design)
-    found += faults
-    if geography is None or has_errors(found):
-        return None, np.zeros(0, np.int64), found
+    findings += faults
+    if geography is None or has_errors(findings):
+        return None, np.zeros(0, np.int64), findings
     codes = short_codes(geography)
     declared = np.zeros((len(codes), TYPES), np.int64)
     at = np.searchsorted(code, codes)
@@ -111,13 +128,13 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     declared[known] = quarters[at[known]]
     file = tables.quarters.rsplit("/", 1)[-1]
     if other := len(code) - int(known.sum()):
-        found.append(
+        findings.append(
             Finding(file, "blocks that are not of the run's geography, left out", "tabblk", other, warning=True)
         )
     universe = declared.sum(axis=1) > 0
     if not universe.any():
-        found.append(Finding(file, "no block of the geography has living quarters", "tabblk"))
-        return None, codes, found
+        findings.append(Finding(file, "no block of the geography has living quarters", "tabblk"))
+        return None, codes, findings
     geography = replace(
         geography, gq=gq_pattern([declared[:, kind] > 0 for kind in range(1, TYPES)]), universe=universe
     )
@@ -125,9 +142,9 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     missing = [state for state in blocks.states if int(state) not in totals]
     if missing:
         rule = f"states without a declared population: {', '.join(missing)}"
-        found.append(Finding(tables.totals.rsplit("/", 1)[-1], rule, "state", len(missing)))
-        return None, codes, found
-    return blocks, codes, found
+        findings.append(Finding(tables.totals.rsplit("/", 1)[-1], rule, "state", len(missing)))
+        return None, codes, findings
+    return blocks, codes, findings
 
 
 def short_codes(geography: Geography) -> IntArray:
@@ -153,23 +170,23 @@ def _validate_records(
     design: Design,
     blocks: Blocks | None,
     codes: IntArray,
-    found: list[Finding],
+    findings: list[Finding],
     mark: Mark | None,
 ) -> Validated:
     """Check and count the records, chunk by chunk and then state by state, and digest the input."""
     if blocks is not None:
-        save_object(run / "prepared/blocks", blocks)
+        save_blocks(run, blocks)
     digests: dict[ProductName, str] = {}
     for product in design.products:
         digest, faults = _count(run, workers, tables, product, blocks, codes)
         digests[product] = digest
-        found += faults
-    if blocks is not None and not has_errors(found):
+        findings += faults
+    if blocks is not None and not has_errors(findings):
         each = [(product, state) for product in design.products for state in blocks.states]
         workers.map("invariants", run, check_state, each)
-        found += list(_state_findings(run, each))
-    write_findings(run / "findings.json", gather(found))
-    if blocks is None or has_errors(found):
+        findings += list(_state_findings(run, each))
+    write_findings(run / "findings.json", gather(findings))
+    if blocks is None or has_errors(findings):
         for name in ("persons", "counts"):
             remove(run / name)
         _refuse(run)
@@ -192,10 +209,10 @@ def _count(
     """Count the records of a product chunk by chunk; the digest of their file, and findings by line of it."""
     path = tables.records(product)
     if path is None:
-        return "", [Finding(f"{product}.txt", "the file does not exist")]
-    file, found = open_table(path, COLUMNS[product])
+        return "", [Finding(f"{product}.txt", MISSING)]
+    file, findings = open_table(path, COLUMNS[product])
     if file is None:
-        return "", found
+        return "", findings
     row = np.full(len(codes), -1)
     if blocks is not None:
         row[np.searchsorted(codes, short_codes(blocks.geography))] = np.arange(len(blocks.geography))
@@ -206,14 +223,14 @@ def _count(
     digests = []
     for number in range(file.chunks):
         report = read_report(run, product, number)
-        found += [replace(each, first=each.first + line) if each.first else each for each in report.findings]
+        findings += [replace(each, first=each.first + line) if each.first else each for each in report.findings]
         line, rows, left_out = line + report.lines, rows + report.rows, left_out + report.left_out
         digests.append(report.digest)
-    if not rows and not found:
-        found.append(Finding(file.name, f"{file.name} is empty. This fails validation as records are expected."))
+    if not rows and not findings:
+        findings.append(Finding(file.name, f"{file.name} is empty. This fails validation as records are expected."))
     if left_out and blocks is not None:
-        found.append(Finding(file.name, "records of other states, left out", "TABBLKST", left_out, warning=True))
-    return file.digest(digests), found
+        findings.append(Finding(file.name, "records of other states, left out", "TABBLKST", left_out, warning=True))
+    return file.digest(digests), findings
 
 
 def _state_findings(run: TopDownRun, each: list[tuple[ProductName, str]]) -> Iterator[Finding]:
@@ -251,15 +268,15 @@ def _read_mark(path: str) -> Mark | None:
 def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Validated:
     """Take up a validated run: it goes on from its own counts, if its input is what it was or is gone."""
     if run.tables != tables or run.design.digest() != design.digest():
-        raise Refused(f"run {run.id} began with other files or another design; a new run is a new spend")
+        raise Refused(f"run {run.id} began with other files or another design; a new run spends budget again")
     validated = run.validated
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
         for product in design.products:
-            of: Records = load_object(run / records_name(product))
-            records[product] = digest_file(of.file.path)
+            counted: Records = load_object(run / records_name(product))
+            records[product] = digest_file(counted.file.path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
-            raise Refused(f"the input of run {run.id} has changed; a new run is a new spend")
+            raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated
 
 

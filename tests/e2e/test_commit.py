@@ -133,10 +133,10 @@ def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home
         row = home.ledger.row(home.run.id)
         assert row is not None
         assert not home.place.exists() or digest(home.place) == expected, f"half a release: killed at {point}"
-        assert row.state != "released" or home.place.exists(), f"released, but absent: killed at {point}"
+        assert row.status != "released" or home.place.exists(), f"released, but absent: killed at {point}"
         left = {path.name for path in home.run.path.rglob("*")} if home.run.path.exists() else set()
         assert left <= {"lock"} or "run.json" in left, f"left, and cannot be resumed: killed at {point}"
-        met.add((row.state, home.place.exists(), (home.run / SECRET).exists()))
+        met.add((row.status, home.place.exists(), (home.run / SECRET).exists()))
         assert home.go() == home.place, f"killed at {point}"
         assert digest(home.place) == expected, f"another release: killed at {point}"
         assert home.charges() == 1
@@ -144,7 +144,7 @@ def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home
         assert not home.run.path.exists()
         row = home.ledger.row(home.run.id)
         assert row is not None
-        assert row.state == "released"
+        assert row.status == "released"
     assert met == {
         ("reserved", False, True),
         ("sealed", False, True),
@@ -190,19 +190,19 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
         bring_in(home.settings)
     row = home.ledger.row(home.run.id)
     assert row is not None
-    assert row.state == "reserved"
+    assert row.status == "reserved"
     home.go(before="commit")
     home.ledger.seal(home.run.id, release_digest(staged))
     os.rename(staged, home.place)
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not as run"):
+    with pytest.raises(Refused, match="is not what run"):
         home.go()
     assert (home.run / SECRET).exists()
     shutil.rmtree(home.place)
     assert home.go() == home.place
     assert digest(home.place) == expected
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not as run"):
+    with pytest.raises(Refused, match="is not what run"):
         home.go()
 
 
@@ -261,7 +261,7 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path:
     assert files_of(run, "noisy").items() >= drawn.items(), "measured again"
     row = ledger.row(run.id)
     assert row is not None
-    assert row.state == "sealed"
+    assert row.status == "sealed"
     assert not (home / "out/pr").exists()
     assert das(*resume) == 0
     assert das(*resume, "--ledger", settings.ledger) == 0, "it is released"
@@ -283,7 +283,7 @@ def files_of(run: DetailedRun, *folders: str) -> dict[str, tuple[int, int]]:
 
 
 def count(settings: DetailedDhcaSettings) -> None:
-    """The population groups, as the flow counts them, a partition a tract."""
+    """The population groups, as the flow counts them, one partition per tract."""
     count_population_groups(directory(settings), HERE, settings.region, blocks_each=1)
 
 
@@ -494,7 +494,7 @@ def test_what_has_reached_its_place_is_ended_whoever_asks(home: Home, monkeypatc
     assert not (home.run / SECRET).exists()
     row = home.ledger.row(home.run.id)
     assert row is not None
-    assert row.state == "released"
+    assert row.status == "released"
 
 
 def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(

@@ -119,13 +119,13 @@ def test_a_run_goes_on_once_there_is_space(
         assert disks.run() == 3
     out, err = capfd.readouterr()
     assert says.format(disks.ledger.path) in err.splitlines()[-1]
-    assert f"go on with: das run --resume run-us --state {disks.state}" in err.splitlines()[-1]
+    assert f"continue with: das run --resume run-us --state {disks.state}" in err.splitlines()[-1]
     assert "Traceback" not in out + err
     assert not (disks.out / "us").exists()
     disks.mend(name)
     assert len(disks.ledger.rows(ACCOUNT)) == (stage not in ("validate", "check_budget"))
     assert das("run", "--resume", "run-us", "--state", disks.state) == 0
-    assert [row.state for row in disks.ledger.rows(ACCOUNT)] == ["released"]
+    assert [row.status for row in disks.ledger.rows(ACCOUNT)] == ["released"]
     assert [path.name for path in disks.out.iterdir()] == ["us"]
     assert not (disks.state / "runs/run-us").exists()
 

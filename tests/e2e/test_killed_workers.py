@@ -122,7 +122,7 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
     assert not psutil.pid_exists(int(process))
     assert f"/{WRITES[stage]}" in target
     (charge,) = ledger.rows(ACCOUNT)
-    assert charge.state == "released"
+    assert charge.status == "released"
     assert ledger.spent(ACCOUNT) == {"72": reserved.amount}
     released = digest(place)
     # The same reservation once more, from the input on, in one process and undisturbed.

@@ -90,7 +90,7 @@ def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
         (("curve", *COUNTS, "--epsilon", "1e999999999"), "--epsilon is a positive number"),
         (("noise", "--sampling-rate", "0"), "sampling rate"),
         (("curve", "--counts", "1,x"), "whole numbers"),
-        (("curve", "--counts", "1,-2"), "not negative"),
+        (("curve", "--counts", "1,-2"), "cannot be negative"),
         (("curve", "--counts", "0,0"), "sum to 0"),
         (("curve", *COUNTS, "--plot", "curve.gif"), ".svg, .png, .pdf"),
         (("curve", *COUNTS, "--plot", "/nowhere/curve.svg"), "cannot be written"),
@@ -180,7 +180,7 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
     }
     book = Ledger(Path(settings.ledger))
     (row,) = book.rows("long-form")
-    assert (row.state, float(row.amount), len(row.states)) == ("released", 0.5, 12)
+    assert (row.status, float(row.amount), len(row.states)) == ("released", 0.5, 12)
     assert not (Path(settings.state) / "runs/r1").exists()
     manifest = (place / "manifest.json").read_text()
     assert Path(bottom_up(settings)) == place  # started again: the release that is there, and no second charge
@@ -210,7 +210,7 @@ def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(
     noisy = open_array(run / "noisy/final", "count").copy()
     reported = open_array(run / "noisy/final", "reported").copy()
     assert (Path(settings.state) / "runs/r1/secret").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(Refused, match="began with another clip: go on with das bottom-up run --resume r1"):
+    with pytest.raises(Refused, match="began with another clip: continue with das bottom-up run --resume r1"):
         flow.bottom_up(settings.model_copy(update={"clip": True}))
     assert type(settings).load(run) == settings
     place = Path(flow.bottom_up(settings))
@@ -272,7 +272,7 @@ def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, o
     assert second.cluster == ClusterSettings(**cluster)
     assert second.model_copy(update={"cluster": first.cluster}) == first
     code, _, err = das("run", "--resume", "r1", "--epsilon", "2", *at)
-    assert (code, "--epsilon: a run that is resumed goes on" in " ".join(err.split())) == (2, True)
+    assert (code, "--epsilon: a resumed run keeps" in " ".join(err.split())) == (2, True)
     assert das("run", "--resume", "r1", "--ledger", tmp_path / "other.sqlite", *at)[0] == 2
     assert len(given) == 2
 
@@ -310,7 +310,7 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     command = [sys.executable, "-c", code, "bottom-up", *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 3
-    assert f"go on with: das bottom-up run --resume r1 --state {state}" in ended.stderr
+    assert f"continue with: das bottom-up run --resume r1 --state {state}" in ended.stderr
     assert (state / "runs/r1/bottom-up.json").is_file()
 
 
@@ -337,7 +337,7 @@ def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monke
     assert runs("discard", "r1") == {"run": "r1", "charged": True}
     assert runs("list") == []
     assert not any(Path(settings.out).iterdir())
-    assert Ledger(Path(settings.ledger)).row("r1").state == "abandoned"
+    assert Ledger(Path(settings.ledger)).row("r1").status == "abandoned"
 
 
 @pytest.mark.e2e

@@ -29,7 +29,7 @@ def test_workers_with_threads_hold_a_piece_each() -> None:
     assert fit(ClusterSettings(memory_limit="6GiB", workers=4, threads_per_worker=2)) == (2, 2 * GIB)
 
 
-@pytest.mark.parametrize(("limit", "said"), [("much", "not a size"), ("2GiB", "is too little.*3.00 GiB")])
+@pytest.mark.parametrize(("limit", "said"), [("much", "not a size"), ("2GiB", "is too small.*3.00 GiB")])
 def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path, limit: str, said: str) -> None:
     with pytest.raises(Refused, match=said), open_cluster(ClusterSettings(memory_limit=limit), tmp_path):
         pass

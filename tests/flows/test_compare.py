@@ -122,7 +122,7 @@ def test_a_configuration_with_both_regions(das, tmp_path):
     figures = {row["analysis"]: row["figures"]["configuration"] for row in us["analyses"] if row["mechanism"] == "zcdp"}
     assert figures["rho"]["bounded"] == pytest.approx(4.268)
     _, text, _ = das(path)
-    assert "US and Puerto Rico together, a person being in one of them: 2.134 unbounded, 4.268 bounded" in text
+    assert "US and Puerto Rico together, since a person is in one of them: 2.134 unbounded, 4.268 bounded" in text
 
 
 def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
@@ -177,7 +177,7 @@ def test_a_release_of_exact_counts_is_refused(das, tmp_path):
         (("--target", "Village, Detailed=3"), "unknown population group level 'Village, Detailed'"),
         (("--target", "Nation, Detailed=0"), "a whole number of counts, 1 to 10000"),
         (("--target", "Nation, Detailed=2.5"), "a whole number of counts, 1 to 10000"),
-        (("--target", "Nation, Detailed=3", "--target", "PR-State, Detailed=3"), "runs of their own"),
+        (("--target", "Nation, Detailed=3", "--target", "PR-State, Detailed=3"), "separate runs"),
         (("--target", "Nation, Detailed=3", "--paper", "production"), "either --paper or --target"),
         (("--paper", "gazette"), "unknown paper 'gazette'"),
         (("--gamma", "1"), "gamma is a number strictly between 0 and 1"),

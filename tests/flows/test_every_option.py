@@ -68,6 +68,7 @@ GOOD = {
     "tda validate": "EX/tda --workers 1",
     "tda run": "EX/tda OUT",
     "tda truth": "EX/tda OUT --workers 1",
+    "tda estimate": "EX/tda OUT --workers 1",
     "tda accuracy": "EX/tda OUT --seeds 1 --product units --workers 1",
     "tda synth": "EX/tda/GRF-C.txt OUT",
     "ledger open": "name --definition zcdp --total 1",

@@ -174,7 +174,7 @@ def test_das_truth_is_for_synthetic_data_or_the_curator(tmp_path: Path, das: Das
     params, data = good_inputs().write(tmp_path)
     code, _, err = das("truth", params, data, tmp_path / "out")
     assert code == 1
-    assert "exact counts of it are for its curator (--i-am-the-curator)" in last_line(err)
+    assert "only its curator may see its exact counts (--i-am-the-curator)" in last_line(err)
     assert not (tmp_path / "out").exists()
     code, _, err = das("truth", params, data, tmp_path / "out", "--i-am-the-curator")
     assert code == 0
@@ -333,7 +333,11 @@ def test_das_run_refuses_bad_input(tmp_path: Path, run: Das, fault: Fault) -> No
         ({}, [], "this data needs an account"),
         ({}, ["--account", "acs"], "there is no account acs: open it first"),
         ({"privacy_budget_p_level_2_usa": 990}, ["--account", "census"], "account census has too little budget left"),
-        ({"privacy_budget_p_level_2_usa": float("inf")}, ["--account", "census"], "that is for `das truth` only"),
+        (
+            {"privacy_budget_p_level_2_usa": float("inf")},
+            ["--account", "census"],
+            "only `das truth` takes infinite",
+        ),
         ({}, ["--account", "census", "--coterminous-list", "no-such-file"], "No such file"),
         ({}, ["--account", "census", "--coterminous-list", "LIST"], "COUNTY 01999 is not a region of this run"),
     ],

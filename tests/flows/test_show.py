@@ -230,7 +230,7 @@ def test_names_and_codes_find_regions_and_iterations(release):
         assert views.find(release, text).groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
     assert views.find(release, "nobody in Alabama").groups == []
     assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
-    for text, said in (("Atlantis", "no region answers"), ("county", "several regions answer")):
+    for text, said in (("Atlantis", "no region matches"), ("county", "several regions match")):
         with pytest.raises(NotThere, match=said):
             one_region(release, text)
 
@@ -371,11 +371,11 @@ def test_the_terminal_has_the_same_views(released, counts):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--region", "Atlantis"], "no region answers to 'Atlantis'; --names gives"),
-        (["--iteration", "Klingon"], "no iteration answers to 'Klingon'"),
-        (["--region", "county", "--iteration", "1002"], "several regions answer to 'county': COUNTY/01001"),
+        (["--region", "Atlantis"], "no region matches 'Atlantis'; --names gives"),
+        (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
+        (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001"),
         (["--part", "Narnia"], "neither a state"),
-        (["--keep-names"], "--keep-names keeps what --names gives"),
+        (["--keep-names"], "--keep-names needs --names"),
     ],
 )
 def test_names_that_nobody_has_are_refused(released, words, said):
@@ -384,10 +384,10 @@ def test_names_that_nobody_has_are_refused(released, words, said):
 
 
 def test_folders_that_are_no_release_are_refused(tmp_path, released):
-    with pytest.raises(Refused, match="is no release: it has no manifest"):
+    with pytest.raises(Refused, match="is not a release: it has no manifest"):
         das(tmp_path, "--json")
     shutil.copytree(released, tmp_path / "out/us")
-    with pytest.raises(Refused, match="holds releases, it is none itself; show one of them: us"):
+    with pytest.raises(Refused, match="holds releases but is not one itself; show one of them: us"):
         das(tmp_path / "out", "--json")
     (tmp_path / "manifest.json").write_text('{"release": 1}')
     with pytest.raises(Refused, match="is not the manifest of a release"):
@@ -431,7 +431,7 @@ def test_a_port_in_use_is_refused(released):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(Refused, match="cannot be had"):
+        with pytest.raises(Refused, match="cannot be used"):
             das(released, "--port", taken.getsockname()[1], "--no-browser")
 
 
@@ -471,7 +471,7 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
         for view in ("margin/nothing", "margin/..%2Ftotal", "region/STATE/01"):
             assert get(page, f"/?view={view}")[0] == 404
     assert "00299" in das(histogram, "--table", "histogram")
-    with pytest.raises(Refused, match="names no table"):
+    with pytest.raises(Refused, match="table of this release"):
         das(histogram, "--table", "nothing")
     for words in (["--region", "Alabama"], ["--part", "01"]):
         with pytest.raises(Refused, match="Detailed DHC-A"):

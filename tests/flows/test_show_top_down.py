@@ -196,8 +196,8 @@ def test_the_terminal_and_files_have_the_same_tables(place, page):
         (["--iteration", "1002"], "Detailed DHC-A"),
         (["--table", "race"], "name it by --region"),
         (["--region", "46003", "--table", "T1"], "is not a table"),
-        (["--region", "2430"], "several geounits answer"),
-        (["--region", "Atlantis"], "no geounit answers"),
+        (["--region", "2430"], "several geounits match"),
+        (["--region", "Atlantis"], "no geounit matches"),
         (["--part", "44"], "no state 44"),
         (["--part", "county-2"], "is a state"),
     ):

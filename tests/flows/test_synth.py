@@ -87,7 +87,7 @@ def test_a_mark_is_asked_for(tmp_path: Path, answer: str, marks: bool) -> None:
 def test_a_mark_without_anybody_to_ask_is_refused(tmp_path: Path) -> None:
     for name in ("person-records.txt", "GRF-C.txt"):
         (tmp_path / name).write_text("mine\n")
-    with pytest.raises(Refused, match="needs --yes"):
+    with pytest.raises(Refused, match="add --yes"):
         das("--mark", tmp_path)
     assert read_mark(tmp_path) is None
 
@@ -99,10 +99,10 @@ def test_a_mark_without_anybody_to_ask_is_refused(tmp_path: Path) -> None:
         (["a", "b"], "das synth nation OUT"),
         (["nation"], "das synth nation OUT"),
         (["a", "b", "c", "d"], "das synth nation OUT"),
-        (["out", "--persons", "5"], "--persons does not go with das synth OUT"),
-        (["a", "b", "c", "--states", "44"], "--states does not go with das synth BLOCKS PARAMS OUT"),
+        (["out", "--persons", "5"], "--persons cannot be used with das synth OUT"),
+        (["a", "b", "c", "--states", "44"], "--states cannot be used with das synth BLOCKS PARAMS OUT"),
         (["--mark", "data", "out"], "das synth nation OUT"),
-        (["--mark", "data", "--shares", "x"], "--shares does not go with --mark DATA"),
+        (["--mark", "data", "--shares", "x"], "--shares cannot be used with --mark DATA"),
         (["out", "--seed", "-1"], "greater than or equal to 0"),
         (["nation", "out", "--persons", "0"], "greater than or equal to 1"),
     ],
@@ -121,7 +121,7 @@ def test_wrong_usage_says_what_is_right(words: list[str], message: str) -> None:
         (["{blocks}", "{params}", "{out}", "--shares", "{blocks}"], "is not a table of published counts"),
         (["{blocks}", "{params}", "{params}"], "exists already"),
         (["{blocks}", "{params}", "{blocks}/out"], "cannot be made: "),
-        (["nation", "{out}", "--params", "{params}", "--states", "43"], "43 is no state"),
+        (["nation", "{out}", "--params", "{params}", "--states", "43"], "43 is not a state code"),
         (["--mark", "{out}"], "holds no person records"),
     ],
 )

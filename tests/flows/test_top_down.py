@@ -21,6 +21,8 @@ from privacy.accounting.ledger import Account, Ledger
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.design import PRODUCTS
+from tasks.top_down.reestimate import release_estimate
+from tasks.top_down.run import TopDownRun
 
 ACCOUNT = "census"
 # every stage that draws, counts or writes on workers, and where its pieces write
@@ -35,6 +37,7 @@ WRITES = {
     "estimate blocks": "noisy/",
     "release": "mdf/",
 }
+GLS = {"pass up": "/up/", "margins": "/margins/", "margins of states": "/margins/"}  # of the estimator gls alone
 
 
 @pytest.fixture
@@ -90,13 +93,13 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
     input_digest = run.validated.input_digest
     (reserved,) = ledger.rows(ACCOUNT)
     spent = sum(run.design.cost(product, nation=False) for product in PRODUCTS)
-    assert (reserved.state, reserved.amount, reserved.states) == ("reserved", spent, ("23", "46"))
+    assert (reserved.status, reserved.amount, reserved.states) == ("reserved", spent, ("23", "46"))
     with pytest.raises(Refused, match="began with another rounding"):
         flow.top_down(settings.model_copy(update={"rounding": "l1"}))
     place = Path(str(flow.top_down(settings)))
     assert place == tmp_path / "out/us"
     (row,) = ledger.rows(ACCOUNT)
-    assert row.state == "released"
+    assert row.status == "released"
     assert not run.path.exists()
     released = digest(place)
     assert Path(str(flow.top_down(settings))) == place  # the release that is there
@@ -142,7 +145,7 @@ def arm(name: str, moment: str, where: str, died: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("stage", WRITES)
+@pytest.mark.parametrize("stage", WRITES | GLS)
 def test_a_worker_killed_in_any_stage_changes_no_byte(tmp_path: Path, data: Path, stage: str, moment: str) -> None:
     from flows.execution.cluster import ClusterSettings, open_cluster
     from tasks.lifecycle.workers import Workers
@@ -151,16 +154,43 @@ def test_a_worker_killed_in_any_stage_changes_no_byte(tmp_path: Path, data: Path
 
         def watch(named: str, done: int, total: int) -> None:
             if done == 0 and named == stage:
-                client.run(arm, "replace", moment, WRITES[stage], tmp_path / "died")
+                client.run(arm, "replace", moment, (WRITES | GLS)[stage], tmp_path / "died")
 
-        killed = _all(tmp_path / "killed", data, Workers(client, watch))
+        killed = _all(tmp_path / "killed", data, stage, Workers(client, watch))
     assert (tmp_path / "died").exists()
-    assert digest(killed) == digest(_all(tmp_path / "whole", data, HERE))
+    assert digest(killed) == digest(_all(tmp_path / "whole", data, stage, HERE))
 
 
-def _all(folder: Path, data: Path, workers: Any) -> Path:
-    run = begin(folder, data, design(), workers=workers)
+def _all(folder: Path, data: Path, stage: str, workers: Any) -> Path:
+    made = design(estimator="gls" if stage in GLS else "topdown")
+    run = begin(folder, data, made, workers=workers)
     return finish(run, folder, workers)
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Estimator gls under Prefect on two worker processes; then from its measurements in this process, and by das."""
+    from flows.execution.cluster import ClusterSettings
+    from flows.top_down import top_down
+
+    cluster = ClusterSettings(workers=2)
+    place = Path(str(top_down(settings_for(tmp_path, data, estimator="gls", nation=True, cluster=cluster))))
+    run = TopDownRun(tmp_path / "state/runs/again")
+    run.create()
+    again = release_estimate(run, HERE, place / "measurements", tmp_path / "again", {})
+    for folder in ("histograms", "margins", "mdf", "invariants"):
+        files = sorted(path.relative_to(place) for path in (place / folder).rglob("*.parquet"))
+        assert files
+        assert all((place / name).read_bytes() == (again / name).read_bytes() for name in files)
+    capsys.readouterr()
+    assert das("tda", "estimate", data, tmp_path / "none", "--state", tmp_path / "state", "--workers", 1) == 1
+    assert "give the folder measurements/ of a TopDown release" in " ".join(capsys.readouterr().err.split())
+    assert das("tda", "estimate", place, again, "--state", tmp_path / "state", "--workers", 1) == 1
+    assert "is not empty" in capsys.readouterr().err
+    assert not list((tmp_path / "state/runs").glob("tda-estimate*"))
 
 
 def test_das_tda_from_synthetic_records_to_truth(

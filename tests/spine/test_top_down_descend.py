@@ -54,25 +54,25 @@ from spine.top_down.measurements import inverse_variance
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_without_noise_the_truth_comes_back(parts: int) -> None:
-    found = small_state(parts, parts)
-    plan = plan_of(found)
-    estimates, solves = everything(plan, measuring(plan, found.persons, None))
-    check(plan, estimates, found.persons)
+    case = small_state(parts, parts)
+    plan = plan_of(case)
+    estimates, solves = everything(plan, measuring(plan, case.persons, None))
+    check(plan, estimates, case.persons)
     assert not any(solve.failed for solve in solves)
     assert all(
         np.array_equal(one.cell, other.cell) and np.array_equal(one.count, other.count)
-        for one, other in zip(estimates, summed(found.persons, plan.spine), strict=True)
+        for one, other in zip(estimates, summed(case.persons, plan.spine), strict=True)
     )
 
 
 @pytest.mark.parametrize("known", [1, 2, 3])
 def test_levels_of_a_huge_budget_are_exact(known: int) -> None:
     """All levels down to one without noise: these come back; the levels below do not."""
-    found = small_state(7)
-    plan = plan_of(found)
-    exact, noisy = measuring(plan, found.persons, None), measuring(plan, found.persons, 3)
+    case = small_state(7)
+    plan = plan_of(case)
+    exact, noisy = measuring(plan, case.persons, None), measuring(plan, case.persons, 3)
     estimates, _ = everything(plan, lambda level, *run: (exact if level <= known else noisy)(level, *run))
-    truth = summed(found.persons, plan.spine)
+    truth = summed(case.persons, plan.spine)
     equal = [
         np.array_equal(e.cell, t.cell) and np.array_equal(e.count, t.count)
         for e, t in zip(estimates, truth, strict=True)
@@ -84,19 +84,19 @@ def test_levels_of_a_huge_budget_are_exact(known: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rounding", ["program", "l1"])
 def test_invariants_and_sums(seed: int, rounding: str) -> None:
-    found = small_state(seed, 1 + seed % 2)
-    plan = plan_of(found, rounding=rounding)
-    estimates, solves = everything(plan, measuring(plan, found.persons, seed))
-    check(plan, estimates, found.persons)
+    case = small_state(seed, 1 + seed % 2)
+    plan = plan_of(case, rounding=rounding)
+    estimates, solves = everything(plan, measuring(plan, case.persons, seed))
+    check(plan, estimates, case.persons)
     assert not any(solve.failed for solve in solves)
     assert max(solve.violation for solve in solves) < 1e-6
 
 
 def test_the_estimate_does_not_depend_on_the_partition_of_the_work() -> None:
     """Runs of other sizes; county by county in reverse order; a parent at a time: the same, bit by bit."""
-    found = small_state(11, 2)
-    plan = plan_of(found)
-    measure = measuring(plan, found.persons, 1)
+    case = small_state(11, 2)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 1)
     whole, _ = everything(plan, measure)
     assert same(whole, everything(replace(plan, rows=1), measure)[0])
     roots, _ = estimate_roots(plan, measure)
@@ -106,9 +106,9 @@ def test_the_estimate_does_not_depend_on_the_partition_of_the_work() -> None:
 
 
 def test_measure_is_asked_once_for_each_geounit_that_has_people_and_siblings() -> None:
-    found = small_state(12)
-    plan = plan_of(found, rows=20)
-    answer, asked = measuring(plan, found.persons, 2), []
+    case = small_state(12)
+    plan = plan_of(case, rows=20)
+    answer, asked = measuring(plan, case.persons, 2), []
 
     def measure(level: int, first: int, last: int) -> NoisyAnswers:
         asked.append((level, first, last))
@@ -125,21 +125,21 @@ def test_under_a_nation_every_state_has_its_declared_total(seed: int) -> None:
     plan, persons = nation(seed)
     exact, _ = everything(plan, measuring(plan, persons, None))
     np.testing.assert_array_equal(exact[1].dense(2016), persons.dense(2016))
-    found, solves = everything(plan, measuring(plan, persons, seed))
-    check(plan, found, persons)
-    totals = np.bincount(plan.invariants.state_of, found[1].totals())
+    estimates, solves = everything(plan, measuring(plan, persons, seed))
+    check(plan, estimates, persons)
+    totals = np.bincount(plan.invariants.state_of, estimates[1].totals())
     np.testing.assert_array_equal(totals, plan.invariants.state_totals)
     assert not any(solve.failed for solve in solves)
 
 
 def test_puerto_rico_has_its_root_at_the_state() -> None:
-    found = small_state(5)
+    case = small_state(5)
     pr = allocation("pl94-persons", "pr")
     assert "total" not in pr.queries["State"]
-    spine = found.spine.with_shares({level: pr.levels[level] for level in LEVELS})
-    plan = plan_of(replace(found, spine=spine), pr)
-    estimates, _ = everything(plan, measuring(plan, found.persons, 5))
-    check(plan, estimates, found.persons)
+    spine = case.spine.with_shares({level: pr.levels[level] for level in LEVELS})
+    plan = plan_of(replace(case, spine=spine), pr)
+    estimates, _ = everything(plan, measuring(plan, case.persons, 5))
+    check(plan, estimates, case.persons)
 
 
 def test_pure_differential_privacy() -> None:
@@ -149,10 +149,10 @@ def test_pure_differential_privacy() -> None:
     k = np.arange(-3000, 3001)
     pmf = np.tanh(1 / (2 * b)) * np.exp(-np.abs(k) / b)
     assert inverse_variance(pure(epsilon), share, alpha) == pytest.approx(1 / (pmf * k * k).sum(), rel=1e-9)
-    found = small_state(8)
-    plan = plan_of(found, pure(Fraction(20)))
-    estimates, solves = everything(plan, measuring(plan, found.persons, 8))
-    check(plan, estimates, found.persons)
+    case = small_state(8)
+    plan = plan_of(case, pure(Fraction(20)))
+    estimates, solves = everything(plan, measuring(plan, case.persons, 8))
+    check(plan, estimates, case.persons)
     assert not any(solve.failed for solve in solves)
 
 
@@ -165,7 +165,7 @@ def line(sizes: list[int], population: list[int], seed: int = 1) -> State:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "case",
     [
         line([1, 1, 1, 1, 1], [37]),
         line([1, 1, 1, 1, 1], [1]),
@@ -176,24 +176,24 @@ def line(sizes: list[int], population: list[int], seed: int = 1) -> State:
     ids=["one block", "one person", "one person among seven blocks", "hundreds of children", "nobody"],
 )
 @pytest.mark.parametrize("seed", [1, 2])
-def test_degenerate_states(found: State, seed: int) -> None:
-    plan = plan_of(found)
-    estimates, _ = everything(plan, measuring(plan, found.persons, seed))
-    check(plan, estimates, found.persons)
-    if found.spine.blocks == 1:  # the root has no other constraint than the total, so only that is known
-        assert estimates[-1].totals().tolist() == [found.total()]
+def test_degenerate_states(case: State, seed: int) -> None:
+    plan = plan_of(case)
+    estimates, _ = everything(plan, measuring(plan, case.persons, seed))
+    check(plan, estimates, case.persons)
+    if case.spine.blocks == 1:  # the root has no other constraint than the total, so only that is known
+        assert estimates[-1].totals().tolist() == [case.total()]
 
 
 def test_lower_bounds_bind_and_hold() -> None:
     """Facilities with one person each, in blocks that hold nothing else: only the bounds keep them inhabited."""
-    found = line([1, 1, 1, 1, 12], [40] * 12)
+    case = line([1, 1, 1, 1, 12], [40] * 12)
     quarters, cell = np.zeros((12, 8), np.int64), PERSONS.types.searchsorted(7) + 200
     quarters[:, 0] = 20
     quarters[4:, 7], quarters[6:, 0] = 3, 0
     row = np.repeat(np.arange(12), np.where(np.arange(12) < 4, 40, 3))
     cells = np.where(row < 4, 130, cell)
     persons = from_entries(TrueHistograms, 4, 0, row, cells, np.ones(len(row), np.int64), 12)
-    bounded = State(found.spine, persons, quarters)
+    bounded = State(case.spine, persons, quarters)
     for seed in range(6):
         plan = plan_of(bounded)
         estimates, solves = everything(plan, measuring(plan, persons, seed))
@@ -202,12 +202,12 @@ def test_lower_bounds_bind_and_hold() -> None:
 
 
 def test_a_share_of_0_with_siblings_is_refused() -> None:
-    found = small_state(1)
-    shares = list(found.spine.shares)
+    case = small_state(1)
+    shares = list(case.spine.shares)
     shares[1] = np.where(np.arange(len(shares[1])) == 1, 0, shares[1])
-    plan = plan_of(replace(found, spine=replace(found.spine, shares=tuple(shares))))
+    plan = plan_of(replace(case, spine=replace(case.spine, shares=tuple(shares))))
     with pytest.raises(ValueError, match="has siblings and the share 0"):
-        everything(plan, measuring(plan, found.persons, 1))
+        everything(plan, measuring(plan, case.persons, 1))
 
 
 def test_a_level_without_the_detailed_query_is_refused() -> None:
@@ -220,9 +220,9 @@ def test_a_level_without_the_detailed_query_is_refused() -> None:
 @pytest.mark.parametrize("installed", [["piqp"], ["clarabel"], []])
 def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Our solver fails in every parent of 10 to 300 unknowns: the next in line takes over, and is told."""
-    found = small_state(9)
-    plan = plan_of(found)
-    measure = measuring(plan, found.persons, 9)
+    case = small_state(9)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 9)
     real = failures.least_squares
 
     def stopping(*given: object) -> Solution:
@@ -233,7 +233,7 @@ def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypat
     monkeypatch.setattr(failures, "least_squares", stopping)
     monkeypatch.setattr(reference, "installed", lambda: installed)
     estimates, solves = everything(plan, measure)
-    check(plan, estimates, found.persons)
+    check(plan, estimates, case.persons)
     failed = [solve for solve in solves if solve.failed]
     assert len(failed) == sum(10 <= solve.children * solve.cells <= 300 for solve in solves) > 10
     assert {solve.solver for solve in failed} == {installed[0] if installed else "best iterate"}
@@ -241,23 +241,23 @@ def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypat
 
 
 def test_a_careful_second_attempt_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = small_state(9)
-    plan = plan_of(found)
+    case = small_state(9)
+    plan = plan_of(case)
     real = failures.least_squares
     monkeypatch.setattr(failures, "least_squares", lambda *given: real(*given)._replace(step=0.0 if given[-2] else 1.0))
-    estimates, solves = everything(plan, measuring(plan, found.persons, 9))
-    check(plan, estimates, found.persons)
+    estimates, solves = everything(plan, measuring(plan, case.persons, 9))
+    check(plan, estimates, case.persons)
     assert {solve.solver for solve in solves} == {"own, careful"}
 
 
 def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = small_state(9)
-    plan = plan_of(found)
+    case = small_state(9)
+    plan = plan_of(case)
     real = failures.least_squares
     monkeypatch.setattr(failures, "least_squares", lambda *given: (s := real(*given))._replace(step=1.0, x=s.x * 1.5))
     monkeypatch.setattr(reference, "installed", lambda: [])
     with pytest.raises(EstimationError, match="least squares: no solver met") as error:
-        everything(plan, measuring(plan, found.persons, 9))
+        everything(plan, measuring(plan, case.persons, 9))
     assert not any(character.isdigit() for character in str(error.value))
 
 
@@ -279,24 +279,24 @@ def test_estimation_imports_nothing_that_draws_or_reads() -> None:
 
 
 def test_a_huge_budget_by_variance_alone_is_the_truth() -> None:
-    found = small_state(4)
-    plan = plan_of(found, rich(LEVELS))
-    estimates, _ = everything(plan, measuring(plan, found.persons, 4))
-    truth = summed(found.persons, plan.spine)
+    case = small_state(4)
+    plan = plan_of(case, rich(LEVELS))
+    estimates, _ = everything(plan, measuring(plan, case.persons, 4))
+    truth = summed(case.persons, plan.spine)
     assert [e.count.tolist() for e in estimates] == [t.count.tolist() for t in truth]
 
 
 def test_state_code_must_be_declared() -> None:
-    found = small_state(1)
+    case = small_state(1)
     with pytest.raises(ValueError, match="no total population is declared for state 44"):
-        invariants(found.spine, found.quarters, {45: 1}, np.full(found.spine.blocks, STATE))
+        invariants(case.spine, case.quarters, {45: 1}, np.full(case.spine.blocks, STATE))
 
 
 def test_parents_read_from_a_file_are_the_same_problem() -> None:
     """Read-only arrays, as Arrow gives them, are another type to numba: no kernel is compiled again for them."""
-    found = small_state(6)
-    plan = plan_of(found)
-    measure = measuring(plan, found.persons, 6)
+    case = small_state(6)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 6)
     expected, _ = everything(plan, measure)
     roots, _ = estimate_roots(plan, measure)
     compiled = len(failures.least_squares.signatures), len(failures.rounded.signatures)  # type: ignore[attr-defined]

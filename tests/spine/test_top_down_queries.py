@@ -82,11 +82,11 @@ def test_minors_in_nursing_facilities_are_a_structural_zero() -> None:
 
 
 def test_histograms_sum_up_the_spine() -> None:
-    found = small_state(3)
-    levels = summed(found.persons, found.spine)
-    dense = found.persons.dense(2016)
+    case = small_state(3)
+    levels = summed(case.persons, case.spine)
+    dense = case.persons.dense(2016)
     for level, histograms in enumerate(levels):
-        expected = np.add.reduceat(dense, found.spine.starts[level], axis=0)
+        expected = np.add.reduceat(dense, case.spine.starts[level], axis=0)
         np.testing.assert_array_equal(histograms.dense(2016), expected)
         group = query_group(PERSONS, "votingage*cenrace")
         answers = exact_answers(histograms, group, 0, len(histograms))

@@ -1,1 +1,1 @@
-"""`das attribute-loss`: what a change of some attributes of one person can cost."""
+"""`das attribute-loss`: the privacy loss when some attributes of one person change."""

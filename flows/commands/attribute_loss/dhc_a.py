@@ -27,7 +27,7 @@ def dhc_a(
     people: File = None,
     attributes: Sets = None,
     crossed: Annotated[
-        str, typer.Option(help="How far a change of block goes: anywhere, same state, same county, same tract.")
+        str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
     ] = "anywhere",
     delta: Delta = None,
     form: FormatOption = Format.table,

@@ -27,7 +27,7 @@ def s_dhc(
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
     exceptions: Annotated[
-        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives another.")
+        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives a different one.")
     ] = False,
     delta: Delta = None,
     form: FormatOption = Format.table,
@@ -58,14 +58,14 @@ def s_dhc(
     on_page = budgets == "deck" and method == "deck" and not attributes and delta is None
     losses = [
         Loss(
-            person=one.name,
+            person=member.name,
             label=label,
             attributes=members,
-            tables=loss_by_table(one, members, tables, cast("Method", method)),
-            printed=RESULTS[one.name, label] if on_page and one in PEOPLE else None,
-            reading=READINGS.get((one.name, label), "") if on_page and one in PEOPLE else "",
+            tables=loss_by_table(member, members, tables, cast("Method", method)),
+            printed=RESULTS[member.name, label] if on_page and member in PEOPLE else None,
+            reading=READINGS.get((member.name, label), "") if on_page and member in PEOPLE else "",
         )
-        for one in persons
+        for member in persons
         for label, members in columns.items()
     ]
     notes = _page_notes(losses, unit)
@@ -93,7 +93,7 @@ class Loss:
         return sum(self.tables.values(), Fraction(0))
 
     def text(self, unit: Scale, exceptions: bool) -> str:
-        """The figure to show, starred where the printed one is another."""
+        """Return the figure to show, starred where the printed one is another."""
         shown = self.printed if self.reading and exceptions and self.printed is not None else self.total
         return unit.text(shown) + "*" * bool(self.reading)
 
@@ -108,7 +108,7 @@ class Loss:
 
 
 def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
-    """What the slides' differing figures are, and where their table contradicts itself."""
+    """Return what the slides' differing figures are, and where their table contradicts itself."""
     from privacy.analyses.attribute_sets import check_monotone
 
     cells = [loss for loss in losses if loss.printed is not None]
@@ -127,7 +127,7 @@ def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
 
 
 def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
-    """A row a person, a column a set of attributes: the slides' Results."""
+    """Return one row per person, one column per set of attributes: the slides' Results."""
     shown = [loss.text(unit, exceptions) for loss in losses]
     starts = range(0, len(losses), len(columns))
     rows = [[losses[at].person, *shown[at : at + len(columns)]] for at in starts]
@@ -135,7 +135,7 @@ def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: 
 
 
 def _by_table(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
-    """A row a person and set of attributes, a column a published table: the slides' {Relation} pages."""
+    """Return one row per person and set of attributes, one column per published table: the slides' {Relation} pages."""
     names = list(losses[0].tables)
     rows = [
         [f"{loss.person}, {loss.label}", *(unit.text(loss.tables[name]) for name in names), loss.text(unit, exceptions)]

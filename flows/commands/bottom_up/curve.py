@@ -33,7 +33,7 @@ ERRORS = ("l1", "l2", "a1", "a2", "a1_half")
 def curve(
     table: TableArgument = None,
     domain: DomainArgument = None,
-    counts: Annotated[str | None, typer.Option(help="Counts instead of a table, `120,40,15,...`.")] = None,
+    counts: Annotated[str | None, typer.Option(help="Counts instead of a table: `120,40,15,...`.")] = None,
     epsilon: Epsilons = None,
     replicates: Annotated[int, typer.Option(min=2, help="Simulated releases at each epsilon.")] = 20,
     calibrate: Totals = None,
@@ -53,7 +53,7 @@ def curve(
     """Replicate the mechanism at several epsilons: L1, L2 and the accuracy curve, beside their closed forms.
 
     A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)^2 / sum t^2 for true counts t and released counts c. The figures come
-    from exact counts and are NOT PRIVATE: they are for the choice of epsilon behind closed doors.
+    from exact counts and are NOT PRIVATE: use them only internally, to choose epsilon.
 
     **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
     """
@@ -77,7 +77,7 @@ def curve(
 
         save(lambda: draw_curve(points, simulation.expected, unit), plot, dark=dark)
     notes = [
-        "NOT PRIVATE: computed from exact counts, for choosing epsilon behind closed doors.",
+        "NOT PRIVATE: computed from exact counts, for internal use in choosing epsilon.",
         f"{len(simulation.truth):,} cells, {replicates} replicates: mean ± standard error. L1 in {unit}, L2 squared.",
         "A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)² / sum t²; E: closed form. ROC in the slides, which it is not.",
     ]

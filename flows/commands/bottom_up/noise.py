@@ -17,7 +17,7 @@ def noise(
         list[int] | None, typer.Option(min=1, max=10**12, help="Cells of a margin; may be repeated.")
     ] = None,
     sampling_rate: Annotated[
-        float | None, typer.Option(help="Also show epsilon by secrecy of the sample; no run is charged less by it.")
+        float | None, typer.Option(help="Also show epsilon by secrecy of the sample; no run is charged less for it.")
     ] = None,
     form: FormatOption = Format.table,
     as_json: Json = False,

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.bottom_up.options import Clip, DomainArgument, Method, SamplerOption, TableArgument, Totals
-from flows.commands.options import RunOptions, folder, with_run_options
+from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.reports.terminal import err
 
 if TYPE_CHECKING:
     from flows.execution.bottom_up_settings import BottomUpSettings
 
-Tolerance = Annotated[str, typer.Option(help="How far a published total may be from the data and count as consistent.")]
+Tolerance = Annotated[
+    str, typer.Option(help="How far a published total may be from the data and still count as consistent.")
+]
 
 
-@with_run_options
+@with_options
 def run(
     context: typer.Context,
     table: TableArgument = None,
@@ -43,12 +45,14 @@ def run(
 ) -> None:
     """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
 
-    A run that stops is taken up by --resume ID without spending again, elsewhere if options name another cluster; its
-    id is printed at the start. With --resume, only these options are allowed: --state, --ledger, --json, --workers,
+    If a run stops, --resume ID continues it without spending again; its id is printed at the start. With --resume, only
+    these options are allowed: --state, --ledger, --json, and, to continue on another cluster, --workers,
     --memory-limit, --scheduler and its certificates.
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
+    options.start_ahead("tasks.bottom_up.release")  # before these imports, which take a while
+
     from flows.execution.bottom_up_settings import BottomUpSettings
     from flows.execution.settings import new_run_id
     from flows.reports.curator import spend_table

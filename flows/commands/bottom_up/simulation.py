@@ -26,13 +26,13 @@ LARGEST_COUNT = 10**15  # whole as a float, and noise on it as a 64-bit integer
 
 
 def simulate_counts(text: str) -> Simulation:
-    """A simulation on counts written as `120,40,15`. Raises Refused."""
+    """Return a simulation on counts written as `120,40,15`. Raises Refused."""
     try:
         counts = [int(count) for count in text.split(",")]
     except ValueError:
         raise Refused(f"--counts are whole numbers separated by commas, not {text[:100]!r}") from None
     if min(counts) < 0:
-        raise Refused("--counts are true counts and not negative")
+        raise Refused("--counts are true counts and cannot be negative")
     if max(counts) > LARGEST_COUNT:
         raise Refused(f"--counts are at most {LARGEST_COUNT:,}, not {max(counts)}")
     return Simulation(np.array(counts, np.int64))
@@ -48,7 +48,7 @@ def simulate_table(
     ledger: Path | None,
     as_json: bool,
 ) -> tuple[Simulation, str]:
-    """A simulation on the exact histogram of a table, calibrated where totals are given; and the unit of its counts.
+    """Return a simulation on a table's exact histogram, calibrated if totals are given, and the unit of its counts.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def simulate_table(
 def _exact(
     table: str, domain: Domain, ledger: Path, *, curator: bool, workers: int | None, as_json: bool
 ) -> NDArray[np.int64]:
-    """The exact histogram, by way of a confidential directory that is gone afterwards."""
+    """Return the exact histogram, by way of a confidential directory that is gone afterwards."""
     home = state_home()
     run = RunDirectory(home / "runs" / new_run_id("curve"))
     with locked(run):
@@ -81,7 +81,8 @@ def _exact(
             digests = {"input_digest": tabulated.input_digest, "records_digest": tabulated.records_digest}
             if not (exempt(run.id, ledger, marked=tabulated.synthetic, **digests) or curator):
                 raise Refused(
-                    "the table is not marked synthetic, and its accuracy curve is not private: --i-am-the-curator"
+                    "the table is not marked synthetic, and its accuracy curve is not private: "
+                    "only its curator may see it (--i-am-the-curator)"
                 )
             return exact_counts(run, 0, domain.histogram.cells)
         except Refused:

@@ -13,11 +13,13 @@ from flows.reports.terminal import Json, refusing, show
 def open_account(
     name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
     definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
-    total: Annotated[str, typer.Option(help="What every state's charges may sum to, exact: 4.944 or 618/125.")],
+    total: Annotated[
+        str, typer.Option(help="The most that the charges of any state may sum to, exact: 4.944 or 618/125.")
+    ],
     ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
-    """Open an account with a total that is never changed.
+    """Open an account. Its total can never be changed.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """

@@ -45,7 +45,7 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
 
 def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The runs of an account. Its data, of which no digest is shown, is numbered as it came."""
+    """Return the runs of an account. Its data, of which no digest is shown, is numbered as it came."""
     from flows.reports.curator import together
     from privacy.accounting.ledger import on_other_data
 
@@ -55,7 +55,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
             "run": row.run,
             "amount": row.amount,
             "states": row.states,
-            "state": row.state,
+            "state": row.status,
             "at": row.reserved,
             "data": data.index(row.input_digest) + 1,
             "other_data": on_other_data(row, rows),
@@ -85,7 +85,7 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
             f"Account {account['account']}: {unit} {shown(account['total'])} in all, "
             f"{shown(account['total'] - most)} left in the state charged most"
         )
-        table = Table("run", unit, "states", "data", "state of the run", "reserved", title=title, title_justify="left")
+        table = Table("run", unit, "states", "data", "status", "reserved", title=title, title_justify="left")
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"

@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import State
+from flows.commands.options import StateDirectory
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
 
 def discard(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
-    state: State = None,
+    state: StateDirectory = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="the run's own")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give a run up: destroy its secret and its confidential directory. What it was charged stays charged.
+    """Give up a run: destroy its secret and its confidential directory. Its charge stays.
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """

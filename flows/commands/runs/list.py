@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from flows.commands.options import State
+from flows.commands.options import StateDirectory
 from flows.reports.terminal import Json, show
 
 
-def list_runs(state: State = None, as_json: Json = False) -> None:
+def list_runs(state: StateDirectory = None, as_json: Json = False) -> None:
     """List the confidential directories that runs, validations and truths left.
 
     **Example:** `das runs list`

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.spine import Region
+from flows.commands.spine import Jurisdiction
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
@@ -46,7 +47,7 @@ DataArgument = Annotated[
     str | None,
     typer.Argument(metavar="DATA", help="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."),
 ]
-RegionOption = Annotated[Region, typer.Option(help="US or Puerto Rico.")]
+RegionOption = Annotated[Jurisdiction, typer.Option(help="US or Puerto Rico.")]
 GeographyOption = Annotated[
     str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
 ]
@@ -54,19 +55,37 @@ QuartersOption = Annotated[
     str | None, typer.Option(help="Declared living quarters by block.", show_default="DATA/quarters.csv")
 ]
 TotalsOption = Annotated[str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")]
-StateOption = Annotated[list[int] | None, typer.Option("--only", help="Only this state, by FIPS code; repeatable.")]
+StateOption = Annotated[
+    list[int] | None, typer.Option("--only", help="Only this state, by FIPS code; may be repeated.")
+]
 ProductsOption = Annotated[
     list[ProductOption] | None, typer.Option("--product", help="Only this product.", show_default="persons and units")
 ]
 
 
-def settings_of(**values: Any) -> TopDownSettings:
-    """Return the settings of a run from what a person typed; what is None keeps its default. Raises Refused."""
-    from flows.execution.top_down_settings import TopDownSettings
+@dataclass(frozen=True)
+class InputOptions:
+    """The files that a run reads beside its records, and which part of them."""
 
-    return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})
+    geography: GeographyOption = None
+    quarters: QuartersOption = None
+    totals: TotalsOption = None
+    region: RegionOption = Jurisdiction.us
+    only: StateOption = None
+    product: ProductsOption = None
 
+    def settings(self, data: str | None, out: str, **values: Any) -> TopDownSettings:
+        """Return the settings of a run; what is None keeps its default. Raises Refused."""
+        from flows.execution.top_down_settings import TopDownSettings
 
-def names(chosen: list[ProductOption] | None) -> tuple[str, ...] | None:
-    """Return the products chosen, None for all."""
-    return tuple(product.value for product in chosen) if chosen else None
+        values |= {
+            "data": data,
+            "out": out,
+            "geography": self.geography,
+            "quarters": self.quarters,
+            "totals": self.totals,
+            "region": self.region.value,
+            "states": tuple(self.only or ()),
+            "products": tuple(product.value for product in self.product) if self.product else None,
+        }
+        return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})

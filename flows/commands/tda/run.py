@@ -9,23 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from flows.commands.options import RunOptions, folder, with_run_options
+from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
-from flows.commands.spine import Region
-from flows.commands.tda.options import (
-    DataArgument,
-    Estimator,
-    GeographyOption,
-    Kind,
-    Mechanism,
-    ProductsOption,
-    QuartersOption,
-    RegionOption,
-    StateOption,
-    TotalsOption,
-    names,
-    settings_of,
-)
+from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Mechanism
 from flows.reports.terminal import err
 
 if TYPE_CHECKING:
@@ -33,7 +19,7 @@ if TYPE_CHECKING:
     from tasks.top_down.design import Design
 
 
-@with_run_options
+@with_options
 def run(
     context: typer.Context,
     data: DataArgument = None,
@@ -41,13 +27,7 @@ def run(
         Path | None,
         typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us or OUT/pr.", callback=folder),
     ] = None,
-    geography: GeographyOption = None,
-    quarters: QuartersOption = None,
-    totals: TotalsOption = None,
-    region: RegionOption = Region.us,
-    only: StateOption = None,
     spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = Kind.optimized,
-    product: ProductsOption = None,
     us_level: Annotated[
         bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
     ] = None,
@@ -59,44 +39,44 @@ def run(
     persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     estimator: Annotated[
-        Estimator, typer.Option(help="The 2020 program's, or least squares with all that is measured below a level.")
+        Estimator,
+        typer.Option(
+            help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
+        ),
     ] = Estimator.topdown,
     l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="Microdata also as text, a row a record.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Write microdata as text as well, one row a record.")] = False,
     measurements: Annotated[
-        bool, typer.Option(help="Release the noisy measurements: left out, they are gone for good.")
+        bool, typer.Option(help="Release the noisy measurements: once left out, they are gone for good.")
     ] = True,
     *,
+    inputs: InputOptions,
     options: RunOptions,
 ) -> None:
     """Release a private database of persons and housing units by block.
 
     OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json and
     report.html. Persons and units are charged together, before any noise is drawn. What is declared (state totals,
-    housing units and group quarters by block) is published as it is.
+    housing units and group quarters by block) is published unchanged.
 
-    A run that stops is taken up by --resume ID without spending again; its id is printed at the start.
+    If a run stops, --resume ID continues it without spending again; its id is printed at the start.
 
     **Example:** `das tda run data/ out/ --account census-2020`
 
     **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
     """
+    options.start_ahead("tasks.top_down.histograms", "tasks.top_down.release")
+
     from flows.execution.settings import new_run_id
 
     def begin() -> list[TopDownSettings]:
         if data is None or release is None:
             raise typer.BadParameter("DATA and OUT are needed, or --resume ID")
-        settings = settings_of(
-            **options.settings(options.run_id or new_run_id("tda", region.value)),
-            data=data,
-            out=str(release),
-            geography=geography,
-            quarters=quarters,
-            totals=totals,
-            region=region.value,
-            states=tuple(only or ()),
+        settings = inputs.settings(
+            data,
+            str(release),
+            **options.settings(options.run_id or new_run_id("tda", inputs.region.value)),
             spine=spine.value,
-            products=names(product),
             nation=us_level,
             mechanism=mechanism.value,
             persons_budget=persons_budget,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from flows.commands.spine import Region
+from flows.commands.spine import Jurisdiction
 from flows.commands.tda.options import RegionOption, StateOption
 from flows.reports.terminal import Json, err, show
 
@@ -17,7 +17,7 @@ from flows.reports.terminal import Json, err, show
 def synth(
     geography: Annotated[str, typer.Argument(help="Block tables, as das spine reads them.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder to make.")],
-    region: RegionOption = Region.us,
+    region: RegionOption = Jurisdiction.us,
     only: StateOption = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
     text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,

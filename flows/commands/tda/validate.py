@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from flows.commands.options import MemoryLimit, State, WorkersOption
-from flows.commands.spine import Region
-from flows.commands.tda.options import (
-    DataArgument,
-    GeographyOption,
-    ProductsOption,
-    QuartersOption,
-    RegionOption,
-    StateOption,
-    TotalsOption,
-    names,
-    settings_of,
-)
-from flows.reports.terminal import Json, out, show
+from flows.commands.options import WorkOptions, with_options
+from flows.commands.tda.options import DataArgument, InputOptions
+from flows.reports.terminal import out, show
 from tasks.lifecycle.errors import Refused
 
 
-def validate(
-    data: DataArgument,
-    geography: GeographyOption = None,
-    quarters: QuartersOption = None,
-    totals: TotalsOption = None,
-    region: RegionOption = Region.us,
-    only: StateOption = None,
-    product: ProductsOption = None,
-    state: State = None,
-    workers: WorkersOption = None,
-    memory_limit: MemoryLimit = "auto",
-    as_json: Json = False,
-) -> None:
-    """Check every row of every file, and the records against what is declared; leaves with 1 where a run is refused.
+@with_options
+def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> None:
+    """Check every row of every file, and the records against what is declared; exit with 1 if a run would be refused.
 
     The findings are shown without the values that broke a rule. The report with the values stays in the confidential
     directory that is named below the table.
@@ -41,45 +19,34 @@ def validate(
     """
     import shutil
 
-    from flows.execution.cluster import ClusterSettings, open_cluster
-    from flows.execution.progress import bars, report
-    from flows.execution.settings import new_run_id, state_home
+    from flows.execution.settings import new_run_id
     from flows.reports.curator import findings_data, findings_table, load_findings
     from tasks.inputs.findings import has_errors
-    from tasks.lifecycle.run_directory import locked
-    from tasks.lifecycle.workers import Workers
     from tasks.top_down.run import TopDownRun
     from tasks.top_down.validation import check_input
 
-    settings = settings_of(
-        data=data,
-        out=".",
-        geography=geography,
-        quarters=quarters,
-        totals=totals,
-        region=region.value,
-        states=tuple(only or ()),
-        products=names(product),
+    settings = inputs.settings(
+        data,
+        ".",
     )
-    run = TopDownRun((state or state_home()) / "runs" / new_run_id("tda-validate"))
-    cluster = ClusterSettings(workers=workers, memory_limit=memory_limit)
+    run = TopDownRun(options.home / "runs" / new_run_id("tda-validate"))
     refused: Refused | None = None
     try:
-        with locked(run), open_cluster(cluster, run / "dask") as client, bars("Validating"):
-            check_input(run, Workers(client, report), settings.tables, settings.design())
+        with options.working(run, "Validating") as workers:
+            check_input(run, workers, settings.tables, settings.design())
     except Refused as error:
         refused = error
-    found = load_findings(run)
-    if not has_errors(found):
+    findings = load_findings(run)
+    if not has_errors(findings):
         shutil.rmtree(run.path, ignore_errors=True)
         if refused is not None:  # of the data as a whole, as a mark that does not cover it
             raise refused
     show(
-        {"valid": refused is None, "findings": findings_data(found), "reports": [run.path] if refused else []},
-        lambda: findings_table(found) if found else "[green]No findings.[/]",
-        as_json=as_json,
+        {"valid": refused is None, "findings": findings_data(findings), "reports": [run.path] if refused else []},
+        lambda: findings_table(findings) if findings else "[green]No findings.[/]",
+        as_json=options.as_json,
     )
     if refused is not None:
-        if not as_json:
+        if not options.as_json:
             out.print(f"The values are in the curator's report: {run.path}/findings.json")
         raise Refused("the input does not pass validation")

@@ -100,7 +100,7 @@ class BottomUp:
                 return self._tables()
             case ["margin", name] if name in self._columns:
                 return self._margin(name, asked)
-        raise NotThere("this address names no table of this release")
+        raise NotThere("this address is not a table of this release")
 
     def csv(self, view: Tables | Margin) -> str:
         """The main table of a view."""
@@ -110,7 +110,9 @@ class BottomUp:
         """The columns and rows of a view's table."""
         if isinstance(view, Tables):
             columns = ["TABLE", "BY", "ROWS", "LEAST_MOE", "MOST_MOE"]
-            return columns, [[one.name, one.words, one.rows, one.least_margin, one.most_margin] for one in view.tables]
+            return columns, [
+                [table.name, table.words, table.rows, table.least_margin, table.most_margin] for table in view.tables
+            ]
         return [*view.columns, "COUNT", "MOE"], [list(row) for row in view.rows]
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:

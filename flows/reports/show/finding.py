@@ -14,23 +14,7 @@ from flows.reports.show.telling import NotThere
 
 FEW = 8  # that a refusal names, and that either side of a group may mean
 MOST_WORDS = 8  # of a text that means a group
-SMALL = {
-    "how",
-    "many",
-    "much",
-    "people",
-    "persons",
-    "who",
-    "are",
-    "is",
-    "live",
-    "lives",
-    "living",
-    "in",
-    "of",
-    "the",
-    "a",
-}
+SMALL = set("how many much people persons who are is live lives living in of the a".split())  # noqa: SIM905
 Found = TypeVar("Found", Region, str)
 
 
@@ -41,8 +25,8 @@ def one_region(release: Release, text: str) -> Region:
         return region
     return _only(
         regions_named(release, text),
-        f"no region answers to {text!r}" + ("" if release.names else "; --names gives regions their names"),
-        f"several regions answer to {text!r}",
+        f"no region matches {text!r}" + ("" if release.names else "; --names gives regions their names"),
+        f"several regions match {text!r}",
         lambda region: f"{region.key} {release.name(region)}",
     )
 
@@ -51,8 +35,8 @@ def one_iteration(release: Release, text: str) -> str:
     """The only iteration that a text means, by its code or name. Raises NotThere where there is none, or several."""
     return _only(
         iterations_named(release, text),
-        f"no iteration answers to {text!r}",
-        f"several iterations answer to {text!r}",
+        f"no iteration matches {text!r}",
+        f"several iterations match {text!r}",
         lambda code: f"{code} {release.iterations[code].name}",
     )
 

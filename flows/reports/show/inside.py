@@ -17,23 +17,27 @@ FEW = 8  # rows beside others
 
 
 def groups_inside(
-    release: Release, within: Region, of: Iteration, region_type: str, parent: Published | None
+    release: Release, within: Region, iteration: Iteration, region_type: str, parent: Published | None
 ) -> Inside | None:
     """The same iteration in the regions of one type in a region; None where none of them tabulates it."""
-    level = Level(region_type, of.level)
+    level = Level(region_type, iteration.level)
     regions = release.regions_in(region_type, within.child_prefix)
     if not release.scope.complete_in(within):
         return None
-    if level not in release.levels or of.tabulated(nation_or_state=level.nation_or_state) is False or not regions:
+    if (
+        level not in release.levels
+        or iteration.tabulated(nation_or_state=level.nation_or_state) is False
+        or not regions
+    ):
         return None
-    rows = release.totals(region_type=region_type, prefix=within.child_prefix, code=of.code)
+    rows = release.totals(region_type=region_type, prefix=within.child_prefix, code=iteration.code)
     rows.sort(key=lambda row: (-row.count, row.region.id))
-    adds_up = parent is not None and of.tabulated(nation_or_state=level.nation_or_state)
+    adds_up = parent is not None and iteration.tabulated(nation_or_state=level.nation_or_state)
     return Inside(
         type=region_type,
         kinds=title(region_type, several=True),
-        address=f"iteration/{of.code}&type={region_type}&in={within.key}",
-        rows=[group_told(release, row.region, of, row) for row in rows[:FEW]],
+        address=f"iteration/{iteration.code}&type={region_type}&in={within.key}",
+        rows=[group_told(release, row.region, iteration, row) for row in rows[:FEW]],
         published=len(rows),
         regions=len(regions),
         all_told=release.all_regions_told(region_type),
@@ -74,7 +78,7 @@ def _noise_in(
 ) -> Iterator[tuple[Law | None, int]]:
     """The cells whose noise is in a parent less all of its children, the suppressed ones' totals among them."""
     shared = {row.noise.source for row in rows} & {parent.noise.source}
-    yield from ((one.noise.law, one.noise.cells) for one in (parent, *rows) if one.noise.source not in shared)
+    yield from ((group.noise.law, group.noise.cells) for group in (parent, *rows) if group.noise.source not in shared)
     yield facts.laws["total"], missing
 
 

@@ -50,16 +50,16 @@ def read_tabulated(path: Path) -> dict[str, Iteration]:
     table, faults = read_table(str(path), path.name, ITERATION_COLUMNS)
     if table is None or faults:
         raise Refused(f"{path}: {faults[0].rule}")
-    found = {}
+    iterations = {}
     for row in table.to_pylist():
         code, name, level, *flags = (row[column] for column in ITERATION_COLUMNS)
-        found[code] = Iteration(code, name, int(level), *(flag == "True" for flag in flags))
-    return found
+        iterations[code] = Iteration(code, name, int(level), *(flag == "True" for flag in flags))
+    return iterations
 
 
 def read_parameters(folder: Path, digests: Mapping[str, str]) -> dict[str, Iteration]:
     """The iterations of a parameters directory. Raises Refused where its files are not those of the release."""
-    found = {}
+    iterations = {}
     for file, columns in ((RACE_FILE, RACE_COLUMNS), (ETHNICITY_FILE, ETHNICITY_COLUMNS)):
         path = folder / file
         if not path.is_file():
@@ -71,7 +71,7 @@ def read_parameters(folder: Path, digests: Mapping[str, str]) -> dict[str, Itera
             raise Refused(f"{path}: {faults[0].rule}")
         for row in table.to_pylist():
             if row["LEVEL"] in ("1", "2"):
-                found[row["ITERATION_CODE"]] = Iteration(
+                iterations[row["ITERATION_CODE"]] = Iteration(
                     code=row["ITERATION_CODE"],
                     name=row["ITERATION_NAME"],
                     level=int(row["LEVEL"]),
@@ -79,7 +79,7 @@ def read_parameters(folder: Path, digests: Mapping[str, str]) -> dict[str, Itera
                     sub_state=row["DETAILED_ONLY"] == "False",
                     total_only=row["DETAILED_ONLY"] == "True",
                 )
-    return found
+    return iterations
 
 
 def from_tables(

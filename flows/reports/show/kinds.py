@@ -33,5 +33,5 @@ def open_release(
     manifest = read_manifest(folder)
     opener = KINDS.get(manifest["release"])
     if opener is None:
-        raise Refused(f"{folder} is a release of a kind that das show does not know: {manifest['release']}")
+        raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
     return opener(folder, manifest, names or {}, params, scope or Scope())

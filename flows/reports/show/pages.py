@@ -72,7 +72,7 @@ def view_of(release: Release, asked: Mapping[str, str]) -> View:
                 asked.get("region", ""),
                 asked.get("iteration", ""),
             )
-    raise NotThere("this address names no view")
+    raise NotThere("this address is not a view of the page")
 
 
 def address_of(asked: Mapping[str, str]) -> str:

@@ -155,7 +155,7 @@ class Release:
         """A file of the release. Raises Refused where it is gone."""
         path = self.folder / name
         if not path.is_file():
-            raise Refused(f"{self.folder} lacks {name}, which its manifest names: it is not whole")
+            raise Refused(f"{self.folder} lacks {name}, which its manifest names: the release is incomplete")
         return path
 
     # -- one group ----------------------------------------------------------------------------------------------------
@@ -428,9 +428,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
     if inside:
-        raise Refused(f"{folder} holds releases, it is none itself; show one of them: {', '.join(inside)}")
+        raise Refused(f"{folder} holds releases but is not one itself; show one of them: {', '.join(inside)}")
     if not path.is_file():
-        raise Refused(f"{folder} is no release: it has no {MANIFEST}")
+        raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
     try:
         manifest = json.loads(path.read_text())
         if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not manifest["files"]:

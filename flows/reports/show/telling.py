@@ -46,17 +46,17 @@ def no_region(release: Release, region: Region) -> str:
 
 def regions_above(release: Release, region: Region) -> list[Region]:
     """What a region lies in, the nearest first."""
-    found = []
+    above = []
     while (parent := region.parent) is not None:
         if parent in release.regions:
-            found.append(parent)
+            above.append(parent)
         region = parent
-    return found
+    return above
 
 
 def within_words(release: Release, region: Region) -> str:
     """What a region lies in, by name, the nation left out."""
-    return ", ".join(release.name(one) for one in regions_above(release, region) if one.type != "USA")
+    return ", ".join(release.name(above) for above in regions_above(release, region) if above.type != "USA")
 
 
 def region_told(release: Release, region: Region) -> RegionTold:
@@ -64,16 +64,20 @@ def region_told(release: Release, region: Region) -> RegionTold:
     return RegionTold(region.key, release.name(region), title(region.type), region.id, within_words(release, region))
 
 
-def iteration_told(of: Iteration) -> IterationTold:
+def iteration_told(iteration: Iteration) -> IterationTold:
     """An iteration in the words of a view."""
-    return IterationTold(of.code, of.name, LEVEL_WORDS[of.level])
+    return IterationTold(iteration.code, iteration.name, LEVEL_WORDS[iteration.level])
 
 
-def group_told(release: Release, region: Region, of: Iteration, published: Published | None) -> GroupTold:
+def group_told(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupTold:
     """A group and what the release says of it."""
-    key, told_region, told_iteration = f"{region.key}/{of.code}", region_told(release, region), iteration_told(of)
+    key, told_region, told_iteration = (
+        f"{region.key}/{iteration.code}",
+        region_told(release, region),
+        iteration_told(iteration),
+    )
     if published is None:
-        return GroupTold(key, told_region, told_iteration, *unpublished(release, region, of))
+        return GroupTold(key, told_region, told_iteration, *unpublished(release, region, iteration))
     count, margin = published.count, published.margin
     return GroupTold(
         key=key,
@@ -91,22 +95,22 @@ def group_told(release: Release, region: Region, of: Iteration, published: Publi
     )
 
 
-def estimate_told(found: tuple[int, int] | None) -> EstimateTold:
+def estimate_told(pooled: tuple[int, int] | None) -> EstimateTold:
     """An estimate in the words of a view."""
-    if found is None:
+    if pooled is None:
         return EstimateTold(None, None, None, None)
-    estimate, margin = found
+    estimate, margin = pooled
     return EstimateTold(estimate, margin, estimate - margin, estimate + margin)
 
 
-def unpublished(release: Release, region: Region, of: Iteration) -> tuple[Status, str]:
+def unpublished(release: Release, region: Region, iteration: Iteration) -> tuple[Status, str]:
     """Why a group has no count, as far as the release tells: its status, and the words for it."""
-    level = Level(region.type, of.level)
+    level = Level(region.type, iteration.level)
     facts = release.levels.get(level)
     kinds = title(region.type, several=True)
     if facts is None:
-        return "not tabulated", f"The run measured no {LEVEL_WORDS[of.level]} groups of {kinds}."
-    tabulated = of.tabulated(nation_or_state=level.nation_or_state)
+        return "not tabulated", f"The run measured no {LEVEL_WORDS[iteration.level]} groups of {kinds}."
+    tabulated = iteration.tabulated(nation_or_state=level.nation_or_state)
     if tabulated is False:
         return "not tabulated", f"Of this iteration nothing is tabulated for {kinds}."
     if region not in release.regions:
@@ -138,9 +142,9 @@ def law_words(release: Release, published: Published | None) -> str:
     law, cells = published.noise.law, published.noise.cells
     deviation = (law.variance() * cells) ** 0.5
     name = "discrete Gaussian" if hasattr(law, "sigma_squared") else "two-sided geometric"
-    of = "one noisy answer" if cells == 1 else f"the sum of {cells} noisy cells"
+    answer = "one noisy answer" if cells == 1 else f"the sum of {cells} noisy cells"
     spread = f"{deviation:,.0f}" if deviation >= 100 else f"{deviation:.3g}"
-    return f"{of}, {name}; standard deviation {spread}"
+    return f"{answer}, {name}; standard deviation {spread}"
 
 
 def level_row(facts: LevelFacts) -> LevelRow:

@@ -64,8 +64,10 @@ def _group(view: GroupView) -> list[TextTable]:
     if group.count is None or group.margin is None:
         return [TextTable(view.title, ["status", ""], [[group.status, group.why]])]
     rows = [[text(group.count), text(group.margin), text(group.low), text(group.high), group.shape]]
-    if (of := view.estimate) and of.estimate is not None:
-        rows.append([text(of.estimate), text(of.margin), text(of.low), text(of.high), "estimate"])
+    if (estimate := view.estimate) and estimate.estimate is not None:
+        rows.append(
+            [text(estimate.estimate), text(estimate.margin), text(estimate.low), text(estimate.high), "estimate"]
+        )
     total = TextTable(view.title, ["count", "margin", "from", "to", "table"], rows)
     if pyramid is None:
         return [total]

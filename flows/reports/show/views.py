@@ -62,9 +62,9 @@ def region(release: Release, of: Region, query: str = "", level: str = "", sort:
     rows = release.totals(region_type=of.type, region_id=of.id)
     level_of = {row.code: release.iterations[row.code].level for row in rows}
     counts = [
-        (LEVEL_WORDS[one.iteration_level], Counter(level_of.values())[one.iteration_level], facts.iterations)
-        for one, facts in release.levels.items()
-        if one.region_type == of.type
+        (LEVEL_WORDS[measured.iteration_level], Counter(level_of.values())[measured.iteration_level], facts.iterations)
+        for measured, facts in release.levels.items()
+        if measured.region_type == of.type
     ]
     wanted = words_of(query)
     rows = [
@@ -80,10 +80,12 @@ def region(release: Release, of: Region, query: str = "", level: str = "", sort:
         title=release.name(of),
         reading=reading(release, "region"),
         region=region_told(release, of),
-        above=[region_told(release, one) for one in regions_above(release, of)],
-        coterminous=[region_told(release, one) for one in release.coterminous(of)],
+        above=[region_told(release, other) for other in regions_above(release, of)],
+        coterminous=[region_told(release, other) for other in release.coterminous(of)],
         inside=[
-            (words, len(some), [region_told(release, one) for one in some[:LISTED]]) for words, some in inside if some
+            (words, len(some), [region_told(release, other) for other in some[:LISTED]])
+            for words, some in inside
+            if some
         ],
         page=Paged(rows_told(release, rows[shown]), number, pages, len(rows)),
         asked={"q": query, "level": level, "sort": sort},
@@ -99,23 +101,24 @@ def iteration(
     sort = "code" if sort == "code" else ""
     prefix = within.child_prefix if within else ""
     by_type = []
-    for one, facts in release.levels.items():
-        if one.iteration_level == told.level and (within is None or one.region_type in within.child_types):
-            known = len(release.regions_in(one.region_type, prefix))
+    for measured, facts in release.levels.items():
+        if measured.iteration_level == told.level and (within is None or measured.region_type in within.child_types):
+            known = len(release.regions_in(measured.region_type, prefix))
             whole = not prefix and release.scope.state is None
-            of = facts.regions if whole else known if release.all_regions_told(one.region_type) else None
-            address = f"iteration/{code}&type={one.region_type}" + (f"&in={within.key}" if within else "")
-            by_type.append((one, of, address))
+            regions = facts.regions if whole else known if release.all_regions_told(measured.region_type) else None
+            address = f"iteration/{code}&type={measured.region_type}" + (f"&in={within.key}" if within else "")
+            by_type.append((measured, regions, address))
     if not by_type:
         raise NotThere(f"nothing was tabulated of iteration {code} there")
     if within and not release.scope.complete_in(within):
         raise NotThere(release.scope.words)
     published = {
-        one.region_type: release.number(region_type=one.region_type, prefix=prefix, code=code) for one, *_ in by_type
+        measured.region_type: release.number(region_type=measured.region_type, prefix=prefix, code=code)
+        for measured, *_ in by_type
     }
     if region_type and region_type not in published:
         raise NotThere(f"{region_type} is not a region type that this iteration is tabulated for")
-    chosen = region_type or next((one for one, number in published.items() if number), next(iter(published)))
+    chosen = region_type or next((kind for kind, number in published.items() if number), next(iter(published)))
     number, pages, shown = page_of(published[chosen], page)
     order = f"ORDER BY {ORDERS[sort]} LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
     rows = release.totals(region_type=chosen, prefix=prefix, code=code, order=order)
@@ -127,8 +130,14 @@ def iteration(
         chosen=chosen,
         kinds=title(chosen, several=True),
         by_type=[
-            (one.region_type, title(one.region_type, several=True), published[one.region_type], of, address)
-            for one, of, address in by_type
+            (
+                measured.region_type,
+                title(measured.region_type, several=True),
+                published[measured.region_type],
+                regions,
+                address,
+            )
+            for measured, regions, address in by_type
         ],
         page=Paged(rows_told(release, rows), number, pages, published[chosen]),
         asked={"type": region_type, "in": within.key if within else "", "sort": sort},
@@ -149,13 +158,13 @@ def group(release: Release, of: Region, code: str) -> GroupView:
         estimate=estimate_told(published.estimate) if published and release.estimated else None,
         law=law_words(release, published),
         pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
-        coterminous=[region_told(release, one) for one in release.coterminous(of)],
-        parents=[group_told(release, one, told, release.group(one, code)) for one in regions_above(release, of)],
+        coterminous=[region_told(release, other) for other in release.coterminous(of)],
+        parents=[group_told(release, other, told, release.group(other, code)) for other in regions_above(release, of)],
         siblings=groups_inside(release, parent, told, of.type, None) if parent else None,
         children=[
-            one
+            inside
             for kind in of.child_types
-            if (one := groups_inside(release, of, told, kind, published if kind == of.adds_up_from else None))
+            if (inside := groups_inside(release, of, told, kind, published if kind == of.adds_up_from else None))
         ],
     )
 
@@ -176,12 +185,12 @@ def compare(
             b = (regions[0], iterations[0])
     first = release.group(*a)
     asked = {"a": f"{a[0].key}/{a[1]}", "region": region_query, "iteration": iteration_query}
-    one = group_told(release, a[0], known_iteration(release, a[1]), first)
+    left = group_told(release, a[0], known_iteration(release, a[1]), first)
     if b is None:
         return Comparison(
-            title=f"Compare {one.iteration.name}, {one.region.name}",
+            title=f"Compare {left.iteration.name}, {left.region.name}",
             reading=READING["find"],
-            a=one,
+            a=left,
             b=None,
             same=False,
             total=None,
@@ -192,14 +201,14 @@ def compare(
             iterations=[iteration_told(release.iterations[code]) for code in iterations[:FOUND]],
         )
     second = release.group(*b)
-    other = group_told(release, b[0], known_iteration(release, b[1]), second)
+    right = group_told(release, b[0], known_iteration(release, b[1]), second)
     same = bool(first and second and first.noise.source == second.noise.source)
     cells = [release.cells(*key) for key in (a, b)]
     return Comparison(
-        title=f"{one.iteration.name}, {one.region.name}, beside {other.iteration.name}, {other.region.name}",
+        title=f"{left.iteration.name}, {left.region.name}, beside {right.iteration.name}, {right.region.name}",
         reading=reading(release, "same" if same else "compare"),
-        a=one,
-        b=other,
+        a=left,
+        b=right,
         same=same,
         total=total_difference(first, second),
         rows=differences(first, second, *cells) if first and second else (),
@@ -216,7 +225,7 @@ def find(release: Release, query: str) -> Found:
         title=f"“{query}”" if query else "Find",
         reading=READING["find"],
         query=query,
-        regions=[region_told(release, one) for one in regions[:FOUND]],
+        regions=[region_told(release, region) for region in regions[:FOUND]],
         regions_total=len(regions),
         iterations=[iteration_told(release.iterations[code]) for code in iterations[:FOUND]],
         iterations_total=len(iterations),

@@ -14,7 +14,7 @@ from privacy.analyses.comparison_tables import GAMMA, PRODUCTION
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
 from privacy.noise.laws import Definition
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.inputs.level_budgets import Setting, named_level, one_region, read_settings
 from tasks.lifecycle.errors import Refused
 
@@ -40,7 +40,7 @@ class Plan:
     """
 
     source: str
-    region: Region
+    region: Jurisdiction
     definition: Definition
     levels: dict[Level, Fraction]
     gamma: Fraction = GAMMA
@@ -96,7 +96,7 @@ def first_plan(source: Path | None, levels: Sequence[str] | None, definition: st
             raise Refused("a configuration has its own levels and definition: give either it or these options")
         return _of_file(source, region)
     if region is not None:
-        raise Refused("a region is chosen of a configuration only")
+        raise Refused("--region needs a configuration")
     chosen: Definition = "puredp" if definition == "puredp" else "zcdp"
     return _of_levels(levels, chosen) if levels else _of_production(chosen)
 

@@ -45,7 +45,7 @@ def _margins(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) 
 
 def _estimates(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
     totals = ("total", "age4", "age9", "age23")
-    columns = [f"{name}, {of}" for name in totals for of in ("count", "estimate")]
+    columns = [f"{name}, {kind}" for name in totals for kind in ("count", "estimate")]
     rows = []
     for level in measured:
         counts = [level["margins"]["count"], *(level["margins"][f"total_at_{name}"] for name in list(SIZES)[1:])]

@@ -12,7 +12,7 @@ STEPS = range(1, 7)
 
 
 class LossSheet:
-    """The sheet "Loss": a row a sum of budgets, with Newton's method for the best order alpha = 1 + x.
+    """The sheet "Loss": one row per sum of budgets, with Newton's method for the best order alpha = 1 + x.
 
     At the best order rho x^2 + ln(1 + x) + ln(delta) = 0 (privacy/accounting/conversions.py); any order gives a
     true epsilon.

@@ -96,7 +96,7 @@ class Noise:
 
 
 class NoiseSheet:
-    """The sheet "Noise": a row a query, its law, and the candidates for margin and threshold."""
+    """The sheet "Noise": one row per query, its law, and the candidates for margin and threshold."""
 
     def __init__(self, book: Any, inputs: Inputs) -> None:
         self.inputs = inputs

@@ -17,7 +17,7 @@ import pyarrow.csv
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, errors_folder, is_measured
 from tasks.detailed_dhca.domain import TOTAL, TOTAL_ONLY, load_domain
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.files import open_array
 
 NAMES = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)")
@@ -26,7 +26,7 @@ NOT_PRIVATE = "NOT_PRIVATE"
 INDEX = ("REGION_TYPE", "ITERATION_LEVEL", "DETAILED_ONLY", "Population group size")
 
 
-def write_single_run(run: DetailedRun, region: Region, out: Path) -> None:
+def write_single_run(run: DetailedRun, region: Jurisdiction, out: Path) -> None:
     """Write OUT/error_report.csv: the summed errors of every published group of a run."""
     levels = run.parameters.configuration.levels(region)
     tables = (_single_run(run, level) for level in levels)
@@ -86,7 +86,7 @@ def multi_run(accuracy: Accuracy) -> pd.DataFrame:
 
 
 def _classed(accuracy: Accuracy, table: pd.DataFrame) -> pd.DataFrame:
-    """What the Bureau's report goes by, for each row."""
+    """Return what the Bureau's report goes by, for each row."""
     return table.assign(
         REGION_TYPE=[accuracy.levels[place].region_type for place in table["level"]],
         ITERATION_LEVEL=[accuracy.levels[place].iteration_level for place in table["level"]],
@@ -97,12 +97,12 @@ def _classed(accuracy: Accuracy, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def interval(size: int) -> str:
-    """A size class as pandas writes it, `(10.0, 100.0]`; the first one `[0.0, 1.0]`."""
+    """Return a size class as pandas writes it, `(10.0, 100.0]`; the first one `[0.0, 1.0]`."""
     return f"({float(LARGEST[size - 1])}, {float(LARGEST[size])}]" if size > 1 else "[0.0, 1.0]"
 
 
 def quantile_95(errors: pd.DataFrame) -> float:
-    """The 0.95 quantile of |error|, linear between the two counts next to it, as numpy has it."""
+    """Return the 0.95 quantile of |error|, linear between the two counts next to it, as numpy has it."""
     tallied = errors["number"].groupby(errors["error"].abs()).sum()
     position = 0.95 * (tallied.sum() - 1)
     below, above = tallied.index.to_numpy()[

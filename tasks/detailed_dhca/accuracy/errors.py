@@ -18,7 +18,7 @@ from tasks.detailed_dhca.population_groups import ExactCounts, read_exact_counts
 from tasks.detailed_dhca.published import Estimated, Published, load_kind
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins
-from tasks.inputs.configuration import Level, Region
+from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.files import once, open_array, save_arrays
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
@@ -55,7 +55,7 @@ class Errors:
         return cls(*(pd.DataFrame(columns=[*names, "number"], dtype=np.int64) for names in columns))
 
     def add(self, other: Errors) -> Errors:
-        """The errors of both."""
+        """Return the errors of both."""
         return Errors(*(_summed(getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__))
 
 
@@ -72,7 +72,7 @@ class Accuracy:
     `queries` are those of `levels`, the region's, in the order R.
     """
 
-    region: Region
+    region: Jurisdiction
     runs: int
     coterminous: bool
     levels: tuple[Level, ...]
@@ -81,7 +81,7 @@ class Accuracy:
 
 
 def size_class(totals: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The size class of groups of these true totals: the place in LARGEST of the first that is not smaller."""
+    """Return the size class of groups of these true totals: the place in LARGEST of the first that is not smaller."""
     return np.searchsorted(LARGEST, totals)
 
 
@@ -92,14 +92,14 @@ def compare(run: DetailedRun, level: Level, *, estimates: bool = False) -> None:
     domain, by size); and for each published group `group`, `detail`, its true total `size`, and `absolute` and
     `squared`, the sums of its measured counts' errors.
     """
-    for of in (COUNT, ESTIMATE) if estimates else (COUNT,):
-        folder = errors_folder(run, level, of)
-        once(folder, partial(_compare, run, level, folder, estimates=of == ESTIMATE))
+    for quantity in (COUNT, ESTIMATE) if estimates else (COUNT,):
+        folder = errors_folder(run, level, quantity)
+        once(folder, partial(_compare, run, level, folder, estimates=quantity == ESTIMATE))
 
 
-def errors_folder(run: DetailedRun, level: Level, of: int = COUNT) -> Path:
+def errors_folder(run: DetailedRun, level: Level, quantity: int = COUNT) -> Path:
     """Where the errors of a level lie."""
-    return run / f"{('errors_of', 'errors_of_estimates')[of]}/{level.slug}"
+    return run / f"{('errors_of', 'errors_of_estimates')[quantity]}/{level.slug}"
 
 
 def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -> None:
@@ -119,8 +119,8 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
         stated = margins.of_totals(part), margins.of_sexes(part), margins.of_cells(part)
         for statistic, chosen, errors in _errors(part, exact, place, clip=clip):
             margin = stated[statistic][chosen]
-            of = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic, margin)
-            tallies.append(tally(np.ravel_multi_index(of, SHAPE), errors))
+            keys = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic, margin)
+            tallies.append(tally(np.ravel_multi_index(keys, SHAPE), errors))
             measured = is_measured(statistic, part.detail[chosen])
             absolute[rows[chosen]] += np.where(measured, np.abs(errors).sum(axis=1), 0)
             squared[rows[chosen]] += np.where(measured, (errors**2).sum(axis=1), 0)
@@ -136,7 +136,7 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
 
 
 def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> Published:
-    """The final tables of a level; of estimates those that are released."""
+    """Return the final tables of a level; of estimates those that are released."""
     folders = final_folders(run, level, estimates)
     if not estimates:
         return load_kind(folders, Published)
@@ -145,7 +145,7 @@ def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> Published:
 
 
 def is_measured(statistic: Any, detail: Any) -> Any:
-    """Whether counts were measured as they are: cells, and totals of groups without a table. The rest are sums."""
+    """Return whether counts were measured directly: cells, and totals of groups without a table. Others are sums."""
     return (statistic == CELL) | ((statistic == TOTAL) & (WIDTHS[detail] == 1))
 
 
@@ -176,20 +176,20 @@ def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64
 
 
 def gather(run: DetailedRun, levels: Sequence[Level], *, estimates: bool = False) -> Errors:
-    """The errors of all levels of a run."""
-    found = Errors.none()
+    """Return the errors of all levels of a run."""
+    errors = Errors.none()
     for place, level in enumerate(levels):
         folder = errors_folder(run, level)
         published = np.asarray(open_array(folder, "published"))
         detail, size = np.divmod(np.arange(len(published)), len(LARGEST))
         groups = {"level": place, "size": np.arange(len(LARGEST)), "number": open_array(folder, "groups")}
         tables = ({"level": place, "detail": detail, "size": size, "number": published}, groups)
-        counts = [_counts(run, level, place, of) for of in ((COUNT, ESTIMATE) if estimates else (COUNT,))]
-        found = found.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
-    return found
+        counts = [_counts(run, level, place, quantity) for quantity in ((COUNT, ESTIMATE) if estimates else (COUNT,))]
+        errors = errors.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
+    return errors
 
 
-def _counts(run: DetailedRun, level: Level, place: int, of: int) -> pd.DataFrame:
-    key, error, number = open_array(errors_folder(run, level, of), "tally")
+def _counts(run: DetailedRun, level: Level, place: int, quantity: int) -> pd.DataFrame:
+    key, error, number = open_array(errors_folder(run, level, quantity), "tally")
     by = dict(zip(BY, np.unravel_index(key, SHAPE), strict=True))
-    return pd.DataFrame({"of": of, "level": place, **by, "error": error, "number": number})
+    return pd.DataFrame({"of": quantity, "level": place, **by, "error": error, "number": number})

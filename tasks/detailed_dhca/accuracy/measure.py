@@ -24,7 +24,7 @@ from tasks.detailed_dhca.sex_by_age import measure_tables
 from tasks.detailed_dhca.suppression import keep_published
 from tasks.detailed_dhca.totals import choose_details
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import ITERATION_LEVELS, Level, Region
+from tasks.inputs.configuration import ITERATION_LEVELS, Jurisdiction, Level
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.files import once, save_object
@@ -37,7 +37,7 @@ def measure_accuracy(
     workers: Workers,
     params: str,
     data: str,
-    region: Region,
+    region: Jurisdiction,
     out: Path,
     *,
     runs: int,
@@ -60,7 +60,7 @@ def measure_accuracy(
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
     if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
-        raise Refused("the data is not marked synthetic: its errors would give away its exact counts")
+        raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
     configuration = run.parameters.configuration
     region_spend(configuration, region)  # refuses infinite budgets before anything is counted
     count_population_groups(run, workers, region)
@@ -68,22 +68,22 @@ def measure_accuracy(
     once(sets, lambda: save_object(sets, find_sets(run, region) if coterminous else {}))
     if estimates:
         make_estimators(run, workers, region)
-    found = Errors.none()
+    errors = Errors.none()
     for first in range(0, runs, workers.count):  # as many at once as there are workers: a repetition takes disk
         numbers = range(first, min(first + workers.count, runs))
-        found = found.add(
+        errors = errors.add(
             _repeat(run, workers, region, numbers, out, ledger, coterminous=coterminous, estimates=estimates)
         )
     levels = configuration.levels(region)
-    return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), found)
+    return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), errors)
 
 
 def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
-    """The run directory of a repetition."""
+    """Return the run directory of a repetition."""
     return DetailedRun(run.path.resolve() / f"trials/{number}")
 
 
-def open_trial(run: DetailedRun, number: int, region: Region, ledger: Path, *, coterminous: bool) -> None:
+def open_trial(run: DetailedRun, number: int, region: Jurisdiction, ledger: Path, *, coterminous: bool) -> None:
     """Make the run directory of a repetition: the run's public files and exact counts, and a secret of its own.
 
     Raises
@@ -102,7 +102,7 @@ def open_trial(run: DetailedRun, number: int, region: Region, ledger: Path, *, c
 def _repeat(
     run: DetailedRun,
     workers: Workers,
-    region: Region,
+    region: Jurisdiction,
     numbers: Sequence[int],
     out: Path,
     ledger: Path,
@@ -110,7 +110,7 @@ def _repeat(
     coterminous: bool,
     estimates: bool,
 ) -> Errors:
-    """The errors of some repetitions; their directories, secrets first, are gone afterwards."""
+    """Return the errors of some repetitions; their directories, secrets first, are gone afterwards."""
     for number in numbers:
         open_trial(run, number, region, ledger, coterminous=coterminous)
     levels = run.parameters.configuration.levels(region)
@@ -125,12 +125,12 @@ def _repeat(
     compared = [(number, domain.level, estimates) for domain in domains for number in numbers]
     workers.map("comparison", run, compare_trial, compared)
     workers.map("errors by group", run, write_trial, [(number, region, out) for number in numbers])
-    found = Errors.none()
+    errors = Errors.none()
     for number in numbers:
         trial = trial_directory(run, number)
-        found = found.add(gather(trial, levels, estimates=estimates))
+        errors = errors.add(gather(trial, levels, estimates=estimates))
         shutil.rmtree(trial.path)
-    return found
+    return errors
 
 
 def measure(run: DetailedRun, number: int, level: Level, first: int, last: int, estimates: bool = False) -> None:
@@ -146,7 +146,9 @@ def estimate_trial(run: DetailedRun, number: int, level: Level, first: int, last
     estimate_published(trial_directory(run, number), level, first, last)
 
 
-def equate_trial(run: DetailedRun, number: int, region: Region, iteration_level: int, estimates: bool = False) -> None:
+def equate_trial(
+    run: DetailedRun, number: int, region: Jurisdiction, iteration_level: int, estimates: bool = False
+) -> None:
     """Algorithm 4 in a repetition, for one iteration level."""
     equate(trial_directory(run, number), region, iteration_level, estimates)
 
@@ -156,6 +158,6 @@ def compare_trial(run: DetailedRun, number: int, level: Level, estimates: bool =
     compare(trial_directory(run, number), level, estimates=estimates)
 
 
-def write_trial(run: DetailedRun, number: int, region: Region, out: Path) -> None:
+def write_trial(run: DetailedRun, number: int, region: Jurisdiction, out: Path) -> None:
     """Write a repetition's errors by group."""
     write_single_run(trial_directory(run, number), region, out / f"single_runs/trial_{number}")

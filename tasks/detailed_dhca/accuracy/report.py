@@ -26,7 +26,7 @@ OF = ("count", "estimate")
 ALL = "all"
 PAGE = "accuracy.html"
 STATEMENT = (
-    "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. Of data on persons no such report is made."
+    "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. There is no such report for real data."
 )
 
 
@@ -55,7 +55,7 @@ class Report:
         chosen = (self.errors["SIZE"] == ALL) & (self.errors["NOISE_OF"] == self.errors["REGION_TYPE"])
         by = ["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD", "COUNT_OF"]
         told = self.errors[chosen].set_index(by)
-        count, estimate = (told[told["OF"] == of][list(COMPARED)] for of in OF)
+        count, estimate = (told[told["OF"] == quantity][list(COMPARED)] for quantity in OF)
         joined = count.add_suffix("_COUNT").join(estimate.add_suffix("_ESTIMATE"), how="inner").reset_index()
         joined["GAIN"] = 1 - joined["RMSE_ESTIMATE"] / joined["RMSE_COUNT"]
         return joined
@@ -67,12 +67,12 @@ COMPARED = ("COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE")
 def make_report(accuracy: Accuracy) -> Report:
     """Tabulate what the repetitions have shown. Raises Refused where they published nothing."""
     if accuracy.errors.counts.empty:
-        raise Refused("no run published a single count: there is no error to report")
+        raise Refused("no run published a single count: there are no errors to report")
     return Report(accuracy, error_table(accuracy), workload_table(accuracy))
 
 
 def size_name(size: int) -> str:
-    """A size class as a range of true totals: 0, 1-10, 11-100 and so on; 1 is of the second."""
+    """Return a size class as a range of true totals: 0, 1-10, 11-100 and so on; 1 is of the second."""
     if size == 0:
         return "0"
     return f"{LARGEST[size - 1] + 1 if size > 2 else 1}-{LARGEST[max(size, 2)]}"
@@ -96,7 +96,7 @@ def error_table(accuracy: Accuracy) -> pd.DataFrame:
 
 
 def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
-    of, level, size, detail, statistic, noise_of = key
+    quantity, level, size, detail, statistic, noise_of = key
     error, number, margin = (part[name].to_numpy() for name in ("error", "number", "margin"))
     cells = int(WIDTHS[detail]) // (1, 2, int(WIDTHS[detail]))[statistic]
     total, least = number.sum(), int(margin.min())
@@ -107,7 +107,7 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
         "SIZE": ALL if size < 0 else size_name(size),
         "WORKLOAD": WORKLOADS[detail],
         "COUNT_OF": COUNT_OF[statistic],
-        "OF": OF[of],
+        "OF": OF[quantity],
         "MEASURED": bool(is_measured(statistic, detail)),
         "NOISE_OF": accuracy.levels[noise_of].region_type,
         "COUNTS": int(total),
@@ -115,7 +115,7 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
         "MOE": least,
         "MOE_LARGEST": int(margin.max()),
         "COVERAGE": number[np.abs(error) <= margin].sum() / total,
-        "NOISE_COVERAGE": float(coverage(law, least, cells)) if of == COUNT else np.nan,
+        "NOISE_COVERAGE": float(coverage(law, least, cells)) if quantity == COUNT else np.nan,
         "BIAS": (error * number).sum() / total,
         "RMSE": np.sqrt((error.astype(float) ** 2 * number).sum() / total),
         NOT_PRIVATE: True,
@@ -123,14 +123,14 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
 
 
 def error_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:
-    """The smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
+    """Return the smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
     order = np.argsort(np.abs(error))
     within = np.cumsum(number[order])
     return int(np.abs(error[order])[np.argmax(20 * within >= 19 * within[-1])])
 
 
 def workload_table(accuracy: Accuracy) -> pd.DataFrame:
-    """What became of the groups of each level and size class: the share of each workload, and of the suppressed.
+    """Return what became of the groups of each level and size class: the share of each workload, and of the suppressed.
 
     GROUPS are those of the domain; the shares are of all of them, averaged over the runs, and add up to 1.
     """

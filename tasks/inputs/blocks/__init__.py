@@ -1,1 +1,1 @@
-"""Block tables as the public downloads them, for whoever needs real geography (docs/spec/files.md#block-tables)."""
+"""Block tables as the Bureau publishes them, for real geography (docs/spec/files.md#block-tables)."""

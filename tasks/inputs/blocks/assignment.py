@@ -31,27 +31,27 @@ _PARTS = {"STATE": slice(0, 2), "COUNTY": slice(2, 5), "TRACT": slice(5, 11), "B
 
 
 def is_layer(path: str) -> bool:
-    """Tell whether a path is that of a layer that is read, alone or in an archive."""
+    """Return whether a path names a layer that is read, alone or in an archive."""
     return bool(_LAYER.search(path))
 
 
 def layers(path: str) -> dict[str, str]:
-    """Return the layers that lie beside one of them, it included: the path of each, by layer.
+    """Return the path of each layer in the folder of one of them, itself included, by layer.
 
     Raises
     ------
     Refused
-        where that of the places is not among them.
+        where the layer of places is missing.
     """
-    found = {}
+    by_layer = {}
     for layer in LAYERS:
         beside = _LAYER.sub(rf"\g<1>{layer}", path)
         files, name = locate(beside)
         if files.isfile(name):
-            found[layer] = beside
-    if PLACES not in found:
+            by_layer[layer] = beside
+    if PLACES not in by_layer:
         raise Refused(f"{path}: the layer {PLACES[1:]}, which lists every block, is not beside it")
-    return found
+    return by_layer
 
 
 def header(path: str) -> list[str]:
@@ -65,18 +65,18 @@ def read_assignment(path: str) -> pa.Table:
     Raises
     ------
     Refused
-        where a file is no such layer.
+        where a file is not such a layer.
     BadGeography
         where a layer has a block twice, or one that the places' layer lacks.
     """
-    found = layers(path)
-    codes = {LAYERS[layer][1]: _read(file, LAYERS[layer][0]) for layer, file in found.items()}
+    by_layer = layers(path)
+    codes = {LAYERS[layer][1]: _read(file, LAYERS[layer][0]) for layer, file in by_layer.items()}
     blocks = codes["PLACEFP"].index
     if len(bad := np.flatnonzero(~blocks.str.fullmatch("[0-9]{15}"))):
         raise BadGeography(f"row {bad[0] + 1} names no block ({blocks[bad[0]]})")
     for name, layer in codes.items():
         if len(more := layer.index.difference(blocks)):
-            raise BadGeography(f"block {more[0]} has {name} and is not in {found[PLACES]}")
+            raise BadGeography(f"block {more[0]} has {name} and is not in {by_layer[PLACES]}")
     parts = {name: blocks.str[part].to_numpy(object) for name, part in _PARTS.items()}
     return pa.table(parts | {name: layer.reindex(blocks).fillna("").to_numpy(object) for name, layer in codes.items()})
 
@@ -87,7 +87,7 @@ def _read(path: str, column: str) -> pd.Series:
         with open_file(path, compression="infer") as file:
             table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])
     except ValueError as error:
-        raise Refused(f"{path} is no block assignment file with BLOCKID and {column}: {error}") from error
+        raise Refused(f"{path} is not a block assignment file with BLOCKID and {column}: {error}") from error
     codes = table.set_index("BLOCKID")[column]
     if codes.index.has_duplicates:
         raise BadGeography(f"block {codes.index[codes.index.duplicated()][0]} comes twice in {path}")

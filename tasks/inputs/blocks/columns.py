@@ -1,4 +1,4 @@
-"""What each format of block table calls what it says of a block: GRF-C, P.L. 94-171, block assignment files, CSV."""
+"""The column names of each format of block table: GRF-C, P.L. 94-171, block assignment files, CSV."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Columns:
     positions: tuple[str, ...] = field(default=(), repr=False)  # names by position, for files without a header
 
     def named(self) -> list[str]:
-        """Return every column that is named here."""
+        """Return the names of all columns that the table has."""
         values = [getattr(self, f.name) for f in fields(self) if f.name not in ("delimiter", "positions")]
         flat = [name for value in values for name in (value if isinstance(value, tuple) else (value,))]
         return [name for name in flat if name is not None]
@@ -129,5 +129,5 @@ def by_name(header: Sequence[str], delimiter: str = ",") -> Columns:
         return next((name for name in names if name in header), None)
 
     unified, *others = _DISTRICTS
-    found: dict[str, Any] = {what: named(names) or names[0] for what, names in _NAMES.items()}
-    return Columns(**found, sd=(named(unified) or unified[0], *map(named, others)), delimiter=delimiter)
+    named_columns: dict[str, Any] = {what: named(names) or names[0] for what, names in _NAMES.items()}
+    return Columns(**named_columns, sd=(named(unified) or unified[0], *map(named, others)), delimiter=delimiter)

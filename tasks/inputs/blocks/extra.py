@@ -1,4 +1,4 @@
-"""What a run knows of its blocks beside their geography: prims, living quarters, group quarters, persons.
+"""Data on blocks other than their geography: prims, living quarters, group quarters, persons.
 
 One CSV, a row a block: `tabblk` (15 digits) and any of `primgeo` (the prim crosswalk of the Estimates and Projections
 Area), `gq1` .. `gq7` (facilities of the major group-quarters types 1xx .. 7xx-9xx), `hu` (housing units), `pop`.
@@ -22,7 +22,7 @@ KNOWN = ("tabblk", "primgeo", *GQ_COUNTS, "hu", "pop")
 def with_extra(geography: Geography, source: str) -> Geography:
     """Return the geography with the columns of the table at `source`; a block that is not in it has no living quarters.
 
-    BadGeography for an unknown column, a block that comes twice or has no prim, and for what is no number.
+    BadGeography for an unknown column, a block that comes twice or has no prim, and for a value that is not a number.
     """
     table = _read(source)
     block = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4

@@ -37,8 +37,8 @@ def block_files(source: str) -> list[str]:
     if listed is None:
         return [source]
     for kind in KINDS:
-        if found := sorted(filter(kind, listed)):
-            return found
+        if files := sorted(filter(kind, listed)):
+            return files
     raise Refused(
         f"{source} holds no block table: neither {GRFC_NAME} nor ??geo2020.pl or ??2020.pl.zip of P.L. 94-171 "
         f"nor BlockAssign_ST??_??{PLACES}.txt"
@@ -61,23 +61,23 @@ def _members(archive: str) -> list[str]:
     try:
         return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
     except BadZipFile as error:
-        raise Refused(f"{archive} is no zip archive: {error}") from error
+        raise Refused(f"{archive} is not a zip archive: {error}") from error
 
 
 def input_digests(source: str, *beside: str | None) -> dict[str, str]:
     """Return the digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
-    found = {}
+    digests = {}
     for path in dict.fromkeys([*_read_from(source), *filter(None, beside)]):
         digest = StreamDigest()
         with open_file(path) as file:
             while chunk := file.read(2**20):
                 digest.update(chunk)
-        found[path.rsplit("/", 1)[-1]] = digest.hexdigest()
-    return found
+        digests[path.rsplit("/", 1)[-1]] = digest.hexdigest()
+    return digests
 
 
 def _read_from(source: str) -> Iterator[str]:
-    """Give every file that is read, an archive as a whole."""
+    """Yield every file that is read; an archive counts as one file."""
     for path in block_files(source):
         beside = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
         for file in (path, *beside):

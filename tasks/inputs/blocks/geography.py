@@ -1,4 +1,4 @@
-"""Read the blocks of a spine from block tables of any format; bad geography is refused with the block named."""
+"""Read the blocks of a spine from block tables of any format. Errors in the geography name the block."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, p
 
 
 def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
-    """Return the columns that a spine with these settings cannot do without (GQ types are not among them).
+    """Return the columns that a spine with these settings requires (GQ types are not among them).
 
-    prims_given: whether a prim crosswalk stands beside the table.
+    prims_given: whether there is a prim crosswalk beside the table.
     """
     names: list[str | None] = [columns.place]
     if settings.region == "us":

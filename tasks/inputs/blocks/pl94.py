@@ -1,4 +1,4 @@
-"""P.L. 94-171 files: what they say of a block on other rows and in other segments, its statuses and group quarters."""
+"""P.L. 94-171 files: the statuses and group quarters of blocks, which are in other rows and other segments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADER = re.compile(r"geo2020\.pl(?=(\.gz)?(::|$))", re.IGNORECASE)
 
 
 def is_geographic_header(path: str) -> bool:
-    """Tell whether a path is that of a state's geographic header, alone or in an archive."""
+    """Return whether a path names a state's geographic header, alone or in an archive."""
     return bool(_HEADER.search(path))
 
 
@@ -54,7 +54,7 @@ def _status(rows: pa.Table, keys: list[str], blocks: pa.Table) -> Any:
 
 
 def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
-    """Join block rows with the residents of group quarters, where segment 3 lies beside.
+    """Join block rows with the residents of group quarters, if segment 3 is there.
 
     Facilities are not published here: a type counts as present where it has residents, which is the same set of blocks
     (docs/spec/files.md#block-tables).

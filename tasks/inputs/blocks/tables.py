@@ -1,4 +1,4 @@
-"""One block table of any format: what its header says, and its rows with codes as integers or as text."""
+"""One block table of any format: its header, and its rows with codes as integers or as text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BlockFile:
     columns: Columns
 
     def __str__(self) -> str:
-        """Return the file as errors name it."""
+        """Return the name of the file for error messages."""
         member, _, archive = self.path.partition("::")
         return f"{member.removeprefix('zip://')} in {archive}" if archive else self.path
 
@@ -45,7 +45,7 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
     Raises
     ------
     Refused
-        where the columns that name a block are not there.
+        where the columns that name a block are missing.
     """
     if is_geographic_header(path):
         names, known = list(PL94.positions), PL94
@@ -61,14 +61,14 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
     for name in (known.state, known.county, known.tract, known.block):
         if name not in names:
             raise Refused(
-                f"{file} has no column {name}, so it is no block table: GRF-C, P.L. 94-171, block assignment files, or "
-                "a CSV with STATE, COUNTY, TRACT and BLOCK; das spine --columns maps other names"
+                f"{file} has no column {name}, so it is not a block table: GRF-C, P.L. 94-171, block assignment files "
+                "or a CSV with STATE, COUNTY, TRACT and BLOCK; das spine --columns maps other names"
             )
     return file
 
 
 def _header(path: str) -> tuple[list[str], str]:
-    """The names in a file's header, and what stands between them."""
+    """Return the names in a file's header, and what stands between them."""
     with open_file(path, compression="infer") as file:
         line = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip("\r\n")
     delimiter = "|" if "|" in line else ","
@@ -143,4 +143,4 @@ def _name_bad_value(table: pa.Table, columns: Columns, text: set[str | None]) ->
             block = "".join(
                 str(row[c][0].as_py()) for c in (columns.state, columns.county, columns.tract, columns.block)
             )
-            raise BadGeography(f"block {block} has {name} '{column[int(rows[0])].as_py()}', which is no number")
+            raise BadGeography(f"block {block} has {name} '{column[int(rows[0])].as_py()}', which is not a number")

@@ -102,7 +102,7 @@ def test_a_file_that_is_no_ledger_is_unusable(tmp_path: Path, contents: bytes) -
 
 def test_a_run_is_charged_to_each_of_its_states(ledger: Ledger) -> None:
     row = ledger.reserve(request("a", "1.5"), secret)
-    assert (row.state, row.states, row.amount, row.secret_digest) == ("reserved", TWO, Fraction(3, 2), secret())
+    assert (row.status, row.states, row.amount, row.secret_digest) == ("reserved", TWO, Fraction(3, 2), secret())
     assert (row.release_digest, row.input_digest, row.noise_scheme) == (None, "1" * 64, 1)
     ledger.reserve(request("b", "0.1", ("02", "04")), secret)
     assert ledger.spent("census") == {"01": Fraction(3, 2), "02": Fraction(8, 5), "04": Fraction(1, 10)}
@@ -226,13 +226,13 @@ def test_rho_is_never_charged_to_epsilon(ledger: Ledger) -> None:
 def test_a_run_is_reserved_sealed_released(ledger: Ledger) -> None:
     ledger.reserve(request("a"), secret)
     ledger.seal("a", "digest")
-    assert (ledger.row("a").state, ledger.row("a").release_digest) == ("sealed", "digest")  # type: ignore[union-attr]
+    assert (ledger.row("a").status, ledger.row("a").release_digest) == ("sealed", "digest")  # type: ignore[union-attr]
     ledger.seal("a", "digest")  # again, after a crash
     ledger.release("a", "digest")
     ledger.release("a", "digest")
-    assert ledger.row("a").state == "released"  # type: ignore[union-attr]
+    assert ledger.row("a").status == "released"  # type: ignore[union-attr]
     ledger.abandon("a")
-    assert ledger.row("a").state == "released"  # type: ignore[union-attr]
+    assert ledger.row("a").status == "released"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_a_run_that_was_never_reserved(ledger: Ledger, name: str) -> None:
 def test_an_abandoned_run_stays_charged(ledger: Ledger) -> None:
     ledger.reserve(request("a", "4"), secret)
     ledger.abandon("a")
-    assert ledger.row("a").state == "abandoned"  # type: ignore[union-attr]
+    assert ledger.row("a").status == "abandoned"  # type: ignore[union-attr]
     assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(4))
     with pytest.raises(LedgerError, match="has too little budget left"):
         ledger.reserve(request("b", "1"), never)
@@ -387,7 +387,7 @@ def test_a_ledger_of_an_earlier_version_is_taken_over(ledger: Ledger) -> None:
         database.executescript("DROP TABLE data; PRAGMA user_version = 0;")
         for (trigger,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
-    assert ledger.row("a").state == "reserved"  # type: ignore[union-attr]
+    assert ledger.row("a").status == "reserved"  # type: ignore[union-attr]
     ledger.seal("a", "5" * 64)
     with pytest.raises(LedgerError, match="charged for as confidential"):
         ledger.enter_synthetic("b", "1" * 64, "of another form")

@@ -128,9 +128,9 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
         ({"weight": {"column": "W", "most": 1, "grid": 2}}, "grid is above most"),
         ({"weight": {"column": "W", "most": -1}}, "weight/most"),
         ({"delimiter": "and"}, "delimiter"),
-        ({"factors": {"A/B": ["x"]}}, "'A/B' is no name"),
-        ({"factors": {"A" * 300: ["x"]}}, "is no name"),
-        ({"factors": {"\u00d1": ["x"]}}, "is no name"),
+        ({"factors": {"A/B": ["x"]}}, "'A/B' is not a valid name"),
+        ({"factors": {"A" * 300: ["x"]}}, "is not a valid name"),
+        ({"factors": {"\u00d1": ["x"]}}, "is not a valid name"),
         ({"factors": {"a": ["x"], "A": ["x"]}}, "distinct, also in small letters"),
         ({"factors": {"COUNT": ["x"]}}, "'COUNT' cannot be"),
         ({"factors": {"Moe": ["x"]}}, "'Moe' cannot be"),
@@ -201,7 +201,7 @@ def test_domains_that_cannot_be_read_are_refused(tmp_path):
         ("STATE\n44\n", "column TOTAL"),
         ("TOWN,TOTAL\nx,1\n", "no factor 'TOWN'"),
         ("STATE,TOTAL\n47,1\n", "no level '47'"),
-        ("STATE,TOTAL\n44,1\n44,2\n", "second time"),
+        ("STATE,TOTAL\n44,1\n44,2\n", "repeats a group"),
         ("STATE,TOTAL\n44,-1\n", "not negative"),
         ("STATE,TOTAL\n44,1.5\n", "multiple of the grid"),
         ("STATE,TOTAL\n44,many\n", "not a number"),
@@ -287,8 +287,8 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     for text, message in (
         ("COUNTY,SEX\n", "no column GQ"),
         ("", "no column COUNTY, SEX, GQ"),
-        ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", "column SEX stands twice"),
-        (old_mac, "a carriage return stands within a line"),
+        ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", "column SEX appears twice"),
+        (old_mac, "a line holds a carriage return"),
     ):
         path.write_text(text, newline="")
         with pytest.raises(Refused, match=message):
@@ -301,7 +301,7 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
-        (b"44001,1,101\r44001,1,101", "a carriage return stands within a line, which only a newline ends"),
+        (b"44001,1,101\r44001,1,101", "a line holds a carriage return; only a newline ends a line"),
         (b"44001,1", "a row does not have 3 columns"),
         (b"44001,1,101,", "a row does not have 3 columns"),
         (b"44001,1,\xff", "is not UTF-8 text"),
@@ -439,7 +439,7 @@ def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
     assert (run / SECRET).read_bytes() == secret
     assert Ledger(account.ledger).spent("long-form") == dict.fromkeys(DECLARED["states"], Fraction(1, 2))
     (row,) = Ledger(account.ledger).rows("long-form")
-    assert (row.amount, row.state) == (Fraction(1, 2), "reserved")
+    assert (row.amount, row.status) == (Fraction(1, 2), "reserved")
 
 
 def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):

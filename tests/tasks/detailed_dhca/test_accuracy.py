@@ -360,5 +360,5 @@ def test_size_classes(size: int, name: str) -> None:
 
 
 def test_nothing_published_is_said() -> None:
-    with pytest.raises(Refused, match="no error to report"):
+    with pytest.raises(Refused, match="no errors to report"):
         make_report(accuracy_of([], []))

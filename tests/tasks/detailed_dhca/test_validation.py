@@ -53,20 +53,20 @@ from tasks.lifecycle.reservation import Charging
 LEFT_OUT = "persons outside the states of US, left out"
 
 
-def errors(found: list[Finding]) -> list[Finding]:
-    return [finding for finding in found if not finding.warning]
+def errors(findings: list[Finding]) -> list[Finding]:
+    return [finding for finding in findings if not finding.warning]
 
 
-def told(found: list[Finding]) -> list[tuple[str, str, str, int, int | None]]:
+def told(findings: list[Finding]) -> list[tuple[str, str, str, int, int | None]]:
     """Findings without their values."""
-    return [(finding.file, finding.rule, finding.column, finding.rows, finding.first) for finding in found]
+    return [(finding.file, finding.rule, finding.column, finding.rows, finding.first) for finding in findings]
 
 
 def encoded(run: DetailedRun) -> Counter[tuple[int, int, tuple[str, ...]]]:
     """The encoded persons: block, cell, codes."""
     names = ("Null", *run.parameters.iterations.codes)
     blocks = run.geography.blocks
-    found: Counter[tuple[int, int, tuple[str, ...]]] = Counter()
+    number_of: Counter[tuple[int, int, tuple[str, ...]]] = Counter()
     for chunk in encoded_chunks(run):
         block, cell, combination, codes = (
             np.asarray(open_array(chunk, name)) for name in ("block", "cell", "combination", "combinations")
@@ -74,8 +74,8 @@ def encoded(run: DetailedRun) -> Counter[tuple[int, int, tuple[str, ...]]]:
         assert np.all(np.diff(block) >= 0)
         assert len(np.unique(codes, axis=0)) == len(codes)
         for one, two, three in zip(blocks[block].tolist(), cell.tolist(), combination.tolist(), strict=True):
-            found[one, two, tuple(names[number] for number in codes[three].tolist())] += 1
-    return found
+            number_of[one, two, tuple(names[number] for number in codes[three].tolist())] += 1
+    return number_of
 
 
 def expected(persons: list[dict[str, str]], states: tuple[str, ...] = ("01", "02")) -> Counter[object]:
@@ -95,10 +95,10 @@ def test_good_input_has_no_error(tmp_path: Path) -> None:
     inputs = good_inputs()
     params, data = inputs.write(tmp_path)
     run = new_run(tmp_path)
-    validated, found = validate_here(run, params, data)
+    validated, findings = validate_here(run, params, data)
     assert validated is not None
-    assert told(found) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
-    assert found[0].warning
+    assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
+    assert findings[0].warning
     assert encoded(run) == expected(inputs.persons)
 
 
@@ -106,9 +106,9 @@ def test_good_input_has_no_error(tmp_path: Path) -> None:
 def test_every_fault_is_one_finding(tmp_path: Path, fault: Fault) -> None:
     params, data = good_inputs().write(tmp_path)
     fault.change(tmp_path)
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is None
-    (error,) = errors(found)
+    (error,) = errors(findings)
     assert fault.rule in error.rule
     assert (error.file, error.column, error.rows, error.first) == (fault.file, fault.column, fault.rows, fault.first)
     if fault.file == "person-records.txt":  # what others than the curator may see of it
@@ -121,8 +121,8 @@ def test_the_values_are_in_the_curators_report(tmp_path: Path) -> None:
         (data / "person-records.txt").write_bytes(
             field(row, "QAGE", f"{row}00")((data / "person-records.txt").read_bytes())
         )
-    _, found = validate_here(new_run(tmp_path), params, data)
-    (error,) = errors(found)
+    _, findings = validate_here(new_run(tmp_path), params, data)
+    (error,) = errors(findings)
     assert (error.rows, error.first, error.values) == (3, 3, ("300", "400", "700"))
 
 
@@ -130,11 +130,11 @@ def test_a_person_file_without_header_shows_nobody(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
     path = data / "person-records.txt"
     path.write_bytes(headless(field(2, "QSPAN", CANARY)(path.read_bytes())))
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is None
-    rules = [finding.rule for finding in errors(found)]
+    rules = [finding.rule for finding in errors(findings)]
     assert rules[0].startswith("Missing columns. Expected columns: ['QAGE', ")
-    assert rules[1:] == ["Columns that stand twice", "Unexpected columns found"]
+    assert rules[1:] == ["Columns that appear twice", "Unexpected columns found"]
     assert not any(CANARY in rule or "000100" in rule for rule in rules)
 
 
@@ -145,8 +145,8 @@ def test_all_faults_of_a_file_are_found_together(tmp_path: Path) -> None:
     for row, column, value in ((3, "QAGE", "x"), (4, "QSEX", "x"), (5, "QSPAN", CANARY), (6, "TABBLK", CANARY)):
         text = field(row, column, value)(text)
     path.write_bytes(text + b"short\n")
-    _, found = validate_here(new_run(tmp_path), params, data)
-    assert sorted((finding.column, finding.first) for finding in errors(found)) == [
+    _, findings = validate_here(new_run(tmp_path), params, data)
+    assert sorted((finding.column, finding.first) for finding in errors(findings)) == [
         ("", 11),
         ("QAGE", 3),
         ("QSEX", 4),
@@ -160,9 +160,9 @@ def test_faults_of_all_parameter_files_are_found_together(tmp_path: Path) -> Non
     (params / "config.json").write_text("{")
     (params / "race-and-ethnicity-codes.txt").unlink()
     edit(params / "race-characteristic-iterations.txt", lambda text: text.replace("|1|", "|9|"))
-    parameters, found = read_parameters(str(params))
+    parameters, findings = read_parameters(str(params))
     assert parameters is None
-    assert {finding.file for finding in errors(found)} == {
+    assert {finding.file for finding in errors(findings)} == {
         "config.json",
         "race-and-ethnicity-codes.txt",
         "race-characteristic-iterations.txt",
@@ -243,9 +243,9 @@ def test_no_fault(tmp_path: Path, change: Callable[[Path], None]) -> None:
     params, data = inputs.write(tmp_path)
     change(tmp_path)
     run = new_run(tmp_path)
-    validated, found = validate_here(run, params, data)
+    validated, findings = validate_here(run, params, data)
     assert validated is not None
-    assert told(found) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
+    assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
     assert encoded(run) == expected(inputs.persons)
 
 
@@ -253,8 +253,8 @@ def test_line_numbers_count_blank_lines_and_rows_left_out(tmp_path: Path) -> Non
     params, data = good_inputs().write(tmp_path)
     edit(data / "GRF-C.txt", lambda text: text.replace("\n", "\r\n\r\n"))  # row r stands on line 2r - 1
     edit(data / "GRF-C.txt", lambda text: text + "short\r\n01|001|000100|100X|99999|9999\r\n")
-    _, found = validate_here(new_run(tmp_path), params, data)
-    assert [(finding.column, finding.first) for finding in errors(found)] == [("", 21), ("TABBLK", 22)]
+    _, findings = validate_here(new_run(tmp_path), params, data)
+    assert [(finding.column, finding.first) for finding in errors(findings)] == [("", 21), ("TABBLK", 22)]
 
 
 @pytest.mark.parametrize("size", [400, 1000])
@@ -263,21 +263,21 @@ def test_the_parser_may_hold_little_at_once(tmp_path: Path, monkeypatch: pytest.
     inputs = Inputs()
     params, data = inputs.write(tmp_path)
     run = new_run(tmp_path)
-    validated, found = validate_here(run, params, data)
+    validated, findings = validate_here(run, params, data)
     assert validated is not None
-    assert found == []
+    assert findings == []
     assert encoded(run) == expected(inputs.persons)
     edit(data / "GRF-C.txt", lambda text: text + "01|001|000100|1009|99999|999X\n" * 50 + "\n01|001\n")
-    _, found = validate_here(new_run(tmp_path, "again"), params, data)
-    assert [(one.column, one.rows, one.first) for one in errors(found)] == [("", 1, 62), ("AIANNHCE", 50, 11)]
+    _, findings = validate_here(new_run(tmp_path, "again"), params, data)
+    assert [(one.column, one.rows, one.first) for one in errors(findings)] == [("", 1, 62), ("AIANNHCE", 50, 11)]
 
 
 def test_everybody_outside_the_state_filter_is_a_warning(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(state_filter_us=["11"]))
     params, data = inputs.write(tmp_path)
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is not None
-    assert told(found) == [("person-records.txt", LEFT_OUT, "TABBLKST", 60, None)]
+    assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 60, None)]
 
 
 def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
@@ -286,19 +286,19 @@ def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
     inputs.persons = [*people(5), *people(7, blocks=inputs.blocks[7:])]
     params, data = inputs.write(tmp_path)
     run = new_run(tmp_path, "run-pr")
-    validated, found = validate_here(run, params, data, "pr")
+    validated, findings = validate_here(run, params, data, "pr")
     assert validated is not None
     assert validated.blocks == 2
-    assert told(found) == [("person-records.txt", LEFT_OUT.replace("US", "PR"), "TABBLKST", 5, None)]
+    assert told(findings) == [("person-records.txt", LEFT_OUT.replace("US", "PR"), "TABBLKST", 5, None)]
     assert encoded(run) == expected(inputs.persons, ("72",))
 
 
 def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(state_filter_us=["44"]))
     params, data = inputs.write(tmp_path)
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is None
-    assert errors(found) == []
+    assert errors(findings) == []
 
 
 def test_a_region_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
@@ -307,26 +307,26 @@ def test_a_region_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
     run = new_run(tmp_path, "run-pr")
     foresee_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
-    validated, found = validate_here(run, params, data, "pr")
+    validated, findings = validate_here(run, params, data, "pr")
     assert validated is None
-    assert errors(found) == []
+    assert errors(findings) == []
     assert not (run.validated_path).exists()
 
 
 def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(state_filter_us=["44", "02", "01", "04"]))
     params, data = inputs.write(tmp_path)
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is not None
-    rule = "states without a block, which a run is charged to all the same: ['04', '44']"
-    assert told(found) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
+    rule = "states without a block; a run is charged to them all the same: ['04', '44']"
+    assert told(findings) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
 
 
 def test_a_code_without_a_mapping_is_a_warning(tmp_path: Path) -> None:
     inputs = good_inputs()
     inputs.codes += ["4000", "4001"]
     params, data = inputs.write(tmp_path)
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is not None
     assert (
         "race-and-ethnicity-codes.txt",
@@ -334,25 +334,25 @@ def test_a_code_without_a_mapping_is_a_warning(tmp_path: Path) -> None:
         "RACE_ETH_CODE",
         2,
         9,
-    ) in told(found)
+    ) in told(findings)
 
 
 def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
     inputs = good_inputs()
     inputs.race[3] = (*inputs.race[3][:-1], "1100")  # 1110 is in A alone, but in no combination
     params, data = inputs.write(tmp_path)
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is not None
-    rules = [finding.rule for finding in found if finding.warning]
+    rules = [finding.rule for finding in findings if finding.warning]
     for where in ("nation/state", "sub-state"):
         assert f"alone and in-combination iterations of level 1, {where}, group the codes differently" in rules
 
 
 @pytest.mark.parametrize("name", ["params-2020-production", "toy/input_dir_zcdp", "toy/input_dir_puredp"])
 def test_published_parameters_have_no_error(das_data: Path, name: str) -> None:
-    parameters, found = read_parameters(str(das_data / name))
+    parameters, findings = read_parameters(str(das_data / name))
     assert parameters is not None
-    assert errors(found) == []
+    assert errors(findings) == []
 
 
 # Parquet
@@ -377,9 +377,9 @@ def test_parquet_persons_equal_text_persons(tmp_path: Path, rows_each: int) -> N
     params, data = inputs.write(tmp_path)
     _as_parquet(data, rows_each)
     run = new_run(tmp_path)
-    validated, found = validate_here(run, params, data)
+    validated, findings = validate_here(run, params, data)
     assert validated is not None
-    assert found == []
+    assert findings == []
     assert encoded(run) == expected(inputs.persons)
 
 
@@ -393,8 +393,8 @@ def test_faults_in_parquet(tmp_path: Path, fault: Fault, rows_each: int) -> None
     params, data = good_inputs().write(tmp_path)
     fault.change(tmp_path)
     _as_parquet(data, rows_each)
-    _, found = validate_here(new_run(tmp_path), params, data)
-    (error,) = errors(found)
+    _, findings = validate_here(new_run(tmp_path), params, data)
+    (error,) = errors(findings)
     assert fault.rule in error.rule
     assert fault.first is not None
     assert (error.column, error.rows, error.first) == (fault.column, fault.rows, fault.first - 1)  # no header
@@ -407,8 +407,8 @@ def test_values_of_parquet_that_are_missing_or_of_another_type(tmp_path: Path) -
     table = pq.read_table(path)
     ages = pa.array([30, 30, None, 130, *[30] * (len(table) - 4)], pa.int64())
     pq.write_table(table.set_column(0, "QAGE", ages), path)
-    _, found = validate_here(new_run(tmp_path), params, data)
-    (error,) = errors(found)
+    _, findings = validate_here(new_run(tmp_path), params, data)
+    (error,) = errors(findings)
     assert (error.column, error.rows, error.first, error.values) == ("QAGE", 2, 3, ("", "130"))
 
 
@@ -431,9 +431,9 @@ def test_damaged_parquet(tmp_path: Path, damage: Callable[[pa.Table], pa.Table],
     _as_parquet(data, 1000)
     path = data / "person-records.parquet"
     pq.write_table(damage(pq.read_table(path)), path)
-    validated, found = validate_here(new_run(tmp_path), params, data)
+    validated, findings = validate_here(new_run(tmp_path), params, data)
     assert validated is None
-    (error,) = errors(found)
+    (error,) = errors(findings)
     assert rule in error.rule
     assert CANARY not in error.rule
 
@@ -441,8 +441,10 @@ def test_damaged_parquet(tmp_path: Path, damage: Callable[[pa.Table], pa.Table],
 def test_what_is_no_parquet(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
     (data / "person-records.txt").rename(data / "person-records.parquet")
-    _, found = validate_here(new_run(tmp_path), params, data)
-    assert told(errors(found)) == [("person-records.parquet", "is not a Parquet file, or a damaged one", "", 1, None)]
+    _, findings = validate_here(new_run(tmp_path), params, data)
+    assert told(errors(findings)) == [
+        ("person-records.parquet", "is not a Parquet file, or it is damaged", "", 1, None)
+    ]
 
 
 # Chunk boundaries
@@ -451,13 +453,13 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
 def naive_findings(lines: list[str], max_race_codes: int) -> set[tuple[str, str, int, int]]:
     """(rule, column, rows, first) of the lines below a header, one line after the other."""
     blocks = {("01", "001", "000100", "1000"), ("01", "001", "000100", "1001")}
-    found: dict[tuple[str, str], list[int]] = {}
+    rows_of: dict[tuple[str, str], list[int]] = {}
     for number, text in enumerate(lines, start=2):
         if not text:
             continue
         values = text.split("|")
         if len(values) != 17:
-            found.setdefault(("a row does not have 17 columns", ""), []).append(number)
+            rows_of.setdefault(("a row does not have 17 columns", ""), []).append(number)
             continue
         one = dict(zip(PERSON_COLUMNS, values, strict=True))
         if re.fullmatch("[0-9]{2}", one["TABBLKST"]) and one["TABBLKST"] not in ("01", "02"):
@@ -478,8 +480,8 @@ def naive_findings(lines: list[str], max_race_codes: int) -> set[tuple[str, str,
         if not rules and tuple(one[name] for name in BLOCK) not in blocks:
             rules.append(("block is not in GRF-C", "TABBLK"))
         for rule in rules:
-            found.setdefault(rule, []).append(number)
-    return {(*rule, len(numbers), numbers[0]) for rule, numbers in found.items()}
+            rows_of.setdefault(rule, []).append(number)
+    return {(*rule, len(numbers), numbers[0]) for rule, numbers in rows_of.items()}
 
 
 VALUES = {
@@ -531,9 +533,9 @@ def test_chunks_may_end_anywhere(
             for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
                 patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
             run = new_run(Path(folder), f"run-{number}")
-            validated, found = validate_here(run, params, data)
-            assert {told[1:] for told in told(errors(found))} == rules
-            left_out = [finding.rows for finding in found if finding.rule == LEFT_OUT]
+            validated, findings = validate_here(run, params, data)
+            assert {told[1:] for told in told(errors(findings))} == rules
+            left_out = [finding.rows for finding in findings if finding.rule == LEFT_OUT]
             assert sum(left_out) == sum(one["TABBLKST"] == "11" for one in good)
             if not rules:
                 assert validated is not None
@@ -645,9 +647,7 @@ class CutShort(WholeFiles):
         return bytes(super().cat_file(path)[start:end][:-1])
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"), [(WholeFiles, "byte ranges"), (CutShort, "fewer bytes came than the file has")]
-)
+@pytest.mark.parametrize(("kind", "words"), [(WholeFiles, "byte ranges"), (CutShort, "fewer bytes than the file has")])
 def test_a_part_of_a_file_is_that_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[WholeFiles], words: str
 ) -> None:
@@ -689,6 +689,6 @@ def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: P
     first, _ = validate_here(run, params, data)
     assert validate(run, Here(), str(params), str(data), "us") == first  # type: ignore[arg-type]
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
-    with pytest.raises(Refused, match="a new run is a new spend"):
+    with pytest.raises(Refused, match="a new run spends budget again"):
         validate(run, Here(), str(params), str(data), "us")  # type: ignore[arg-type]
     assert run.validated == first

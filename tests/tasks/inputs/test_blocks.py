@@ -91,10 +91,10 @@ def test_every_form_gives_the_spine_the_same_blocks(tmp_path: Path, table: pd.Da
     (tmp_path / "other").mkdir()
     expected, _ = read_geography(grfc(tmp_path / "other", table), PERSONS)
     (tmp_path / "mine").mkdir()
-    found, _ = read_geography(form(tmp_path / "mine", table), PERSONS)
+    geography, _ = read_geography(form(tmp_path / "mine", table), PERSONS)
     for column in ("geocode", "place", "cousub", "aiannh", "school_district"):
-        assert (getattr(found, column) == getattr(expected, column)).all(), column
-    assert (found.population is not None) == form.__name__.startswith("geo")
+        assert (getattr(geography, column) == getattr(expected, column)).all(), column
+    assert (geography.population is not None) == form.__name__.startswith("geo")
 
 
 @pytest.mark.parametrize("form", [geo, geo_gzip, geo_zip, geo_folder])
@@ -122,9 +122,9 @@ def test_group_quarters_are_read_from_the_archive(tmp_path: Path, table: pd.Data
     quarters = pd.DataFrame(0, index=table.index, columns=range(7))
     quarters.loc[::10, 4] = 20  # college: the fifth type
     files = {"wigeo2020.pl": geographic_header(table, "wi"), "wi000032020.pl": segment_3(table, quarters)}
-    found, _ = read_geography(write_zip(tmp_path / "wi2020.pl.zip", files), PERSONS)
-    assert found.gq is not None
-    assert (found.gq == np.where(np.arange(200) % 10 == 0, 0b0000100, 0)).all()
+    geography, _ = read_geography(write_zip(tmp_path / "wi2020.pl.zip", files), PERSONS)
+    assert geography.gq is not None
+    assert (geography.gq == np.where(np.arange(200) % 10 == 0, 0b0000100, 0)).all()
 
 
 def test_digests_are_of_all_that_is_read(tmp_path: Path, table: pd.DataFrame) -> None:
@@ -160,18 +160,18 @@ def test_faulty_files_are_refused(tmp_path: Path, table: pd.DataFrame) -> None:
         (whole + whole.splitlines()[1] + "\n", f"block {first} comes twice"),
         (whole.replace(f"{first}|", f"{first[:-1]}|"), f"row 1 names no block .{first[:-1]}"),
         (whole.replace(whole.splitlines()[1] + "\n", ""), f"block {first} has [A-Z]+ and is not in"),
-        (whole.replace("PLACEFP", "PLACE"), "is no block assignment file with BLOCKID and PLACEFP"),
+        (whole.replace("PLACEFP", "PLACE"), "is not a block assignment file with BLOCKID and PLACEFP"),
     ]:
         places.write_text(text)
         with pytest.raises(Refused, match=message):
             read_geography(path, PERSONS)
     (tmp_path / "xy2020.pl.zip").write_bytes(b"no archive")
-    with pytest.raises(Refused, match="is no zip archive"):
+    with pytest.raises(Refused, match="is not a zip archive"):
         read_geography(tmp_path / "xy2020.pl.zip", PERSONS)
     damaged = geo_gzip(tmp_path, table)
     damaged.write_bytes(damaged.read_bytes()[:-2000])
     for read in (lambda: read_geography(damaged, PERSONS), lambda: read_blocks(damaged)):
-        with pytest.raises(Refused, match=r"cannot be read|is no block table"):
+        with pytest.raises(Refused, match=r"cannot be read|is not a block table"):
             read()
     with pytest.raises(Refused, match="holds no block table"):
         read_geography(write_zip(tmp_path / "wi.zip", {"readme.txt": b""}), PERSONS)
@@ -185,9 +185,9 @@ def test_rhode_island_as_it_is_downloaded(das_data: Path, tmp_path: Path) -> Non
     baf = write_zip(tmp_path / "BlockAssign_ST44_RI.zip", assignment(table, "44", "RI"))
     expected, _ = read_geography(csv, PERSONS)
     for path in (pl, baf):
-        found, _ = read_geography(os.path.relpath(path), PERSONS)
+        geography, _ = read_geography(os.path.relpath(path), PERSONS)
         for column in ("geocode", "place", "cousub", "aiannh"):
-            assert (getattr(found, column) == getattr(expected, column)).all(), column
+            assert (getattr(geography, column) == getattr(expected, column)).all(), column
     blocks, from_table = read_blocks(pl), read_blocks(csv)
     assert (blocks.population == from_table.population).all()
     assert blocks.persons == 1_097_379

@@ -17,16 +17,16 @@ from tasks.inputs.configuration import ALL_LEVELS, NEVER, Configuration, Level, 
 
 
 def parsed(**changes: Any) -> Configuration:
-    found, faults = parse_configuration(json.dumps(configuration(**changes)))
+    configuration_read, faults = parse_configuration(json.dumps(configuration(**changes)))
     assert not faults
-    assert found is not None
-    return found
+    assert configuration_read is not None
+    return configuration_read
 
 
 def faults(text: str) -> list[str]:
     """The faults of a text, each as `column: rule`."""
-    found, faults = parse_configuration(text)
-    assert found is None
+    configuration_read, faults = parse_configuration(text)
+    assert configuration_read is None
     assert faults
     assert not any(fault.warning for fault in faults)
     assert {fault.file for fault in faults} == {"config.json"}
@@ -35,42 +35,42 @@ def faults(text: str) -> list[str]:
 
 def test_the_production_file(das_data: Path) -> None:
     text = (das_data / "params-2020-production/config.json").read_text()
-    found, faults = parse_configuration(text)
+    configuration_read, faults = parse_configuration(text)
     assert not faults
-    assert found is not None
-    assert found.budget(Level("TRACT", 2)) == Fraction(159, 1000)
-    assert found.stage_1_fraction == Fraction(1, 10)
-    assert sum(found.budget(level) for level in found.levels("us")) == Fraction(4944, 1000)
-    assert found.thresholds[Level("PR-TRACT", 1)] == (4971, 19971, 149971)
-    assert Level("AIANNH", 1) not in found.levels("us")  # its budget is 0
-    assert found.zero_suppression_chance == Fraction(9999, 10000)
+    assert configuration_read is not None
+    assert configuration_read.budget(Level("TRACT", 2)) == Fraction(159, 1000)
+    assert configuration_read.stage_1_fraction == Fraction(1, 10)
+    assert sum(configuration_read.budget(level) for level in configuration_read.levels("us")) == Fraction(4944, 1000)
+    assert configuration_read.thresholds[Level("PR-TRACT", 1)] == (4971, 19971, 149971)
+    assert Level("AIANNH", 1) not in configuration_read.levels("us")  # its budget is 0
+    assert configuration_read.zero_suppression_chance == Fraction(9999, 10000)
 
 
 def test_levels_stand_in_the_order_of_algorithm_4() -> None:
-    found = parsed(privacy_budget_p_level_1_county=0, privacy_budget_p_level_2_pr_place=0.0)
+    configuration_read = parsed(privacy_budget_p_level_1_county=0, privacy_budget_p_level_2_pr_place=0.0)
     us = ("USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH")
     expected = [(name, level) for name in us for level in (1, 2) if (name, level) != ("COUNTY", 1)]
-    assert [tuple(level) for level in found.levels("us")] == expected
+    assert [tuple(level) for level in configuration_read.levels("us")] == expected
     pr = ("PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE")
     expected = [(name, level) for name in pr for level in (1, 2) if (name, level) != ("PR-PLACE", 2)]
-    assert [tuple(level) for level in found.levels("pr")] == expected
+    assert [tuple(level) for level in configuration_read.levels("pr")] == expected
 
 
 @given(number=st.decimals(min_value=0, max_value=10, places=12))
 @PROPERTY
 def test_budgets_are_read_from_their_text_exactly(number: Decimal) -> None:
     text = json.dumps(configuration()).replace('"privacy_budget_p_level_1_usa": 1,', f'"{BUDGETS[0]}": {number},')
-    found, faults = parse_configuration(text)
+    configuration_read, faults = parse_configuration(text)
     assert not faults
-    assert found is not None
-    assert found.budgets[Level("USA", 1)] == Fraction(str(number))
+    assert configuration_read is not None
+    assert configuration_read.budgets[Level("USA", 1)] == Fraction(str(number))
 
 
 def test_exponents_are_numbers() -> None:
     text = json.dumps(configuration()).replace('"privacy_budget_p_level_1_usa": 1,', f'"{BUDGETS[0]}": 25E-2,')
-    found, _ = parse_configuration(text)
-    assert found is not None
-    assert found.budgets[Level("USA", 1)] == Fraction(1, 4)
+    configuration_read, _ = parse_configuration(text)
+    assert configuration_read is not None
+    assert configuration_read.budgets[Level("USA", 1)] == Fraction(1, 4)
 
 
 @pytest.mark.parametrize("key", sorted(set(configuration()) - {"zero_suppression_chance"}))
@@ -97,10 +97,10 @@ def test_missing_keys_are_listed_sorted() -> None:
 def test_without_a_chance_nothing_is_suppressed() -> None:
     config = configuration()
     del config["zero_suppression_chance"]
-    found, faults = parse_configuration(json.dumps(config))
+    configuration_read, faults = parse_configuration(json.dumps(config))
     assert not faults
-    assert found is not None
-    assert found.zero_suppression_chance is None
+    assert configuration_read is not None
+    assert configuration_read.zero_suppression_chance is None
 
 
 @pytest.mark.parametrize("key", ["budgets", "stage_1_fraction", "thresholds", "zero_supression_chance", "_comment"])
@@ -227,22 +227,22 @@ def test_one_of_the_regions_must_run() -> None:
 
 @pytest.mark.parametrize("value", [["72"], [], "x", None])
 def test_the_state_filter_is_for_the_us_alone(value: Any) -> None:
-    found = parsed(run_us=False, run_pr=True, state_filter_us=value)
-    assert found.regions == ("pr",)
-    assert found.states("pr") == ("72",)
+    configuration_read = parsed(run_us=False, run_pr=True, state_filter_us=value)
+    assert configuration_read.regions == ("pr",)
+    assert configuration_read.states("pr") == ("72",)
 
 
 def test_every_fault_is_told_at_once() -> None:
     config = configuration(max_race_codes=9, reader="x", unknown=1, privacy_budget_p_level_1_usa=-1)
     del config["run_pr"]
-    found = "\n".join(faults(json.dumps(config)))
+    text = "\n".join(faults(json.dumps(config)))
     for part in ("missing required keys ['run_pr']", "unknown keys", "max_race_codes", "reader", "negative"):
-        assert part in found
+        assert part in text
 
 
 def test_infinite_budgets_are_for_the_truth_only() -> None:
-    found = parsed(privacy_budget_p_level_1_usa=INFINITY)
-    assert found.noiseless
-    assert Level("USA", 1) in found.levels("us")
+    configuration_read = parsed(privacy_budget_p_level_1_usa=INFINITY)
+    assert configuration_read.noiseless
+    assert Level("USA", 1) in configuration_read.levels("us")
     with pytest.raises(ValueError, match=r"budget of \(USA, 1\) is infinite"):
-        found.budget(Level("USA", 1))
+        configuration_read.budget(Level("USA", 1))

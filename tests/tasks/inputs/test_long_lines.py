@@ -39,9 +39,9 @@ def test_of_a_line_that_goes_on_no_more_is_read_than_shows_it(tmp_path: Path, mo
     monkeypatch.setattr(files, "read_bytes", watched)
     lines = read_lines(str(path), 0, CHUNK)
     assert sum(asked) < 1.2 * LONGEST_LINE
-    table, found = parse_rows("lines.txt", lines.body, ["A", "B"], ["A", "B"])
+    table, findings = parse_rows("lines.txt", lines.body, ["A", "B"], ["A", "B"])
     assert table is None
-    assert [(finding.rule, finding.first) for finding in found] == [(TOO_LONG, 2)]
+    assert [(finding.rule, finding.first) for finding in findings] == [(TOO_LONG, 2)]
     assert lines.count == 2
 
 
@@ -49,24 +49,24 @@ def test_of_a_line_that_goes_on_no_more_is_read_than_shows_it(tmp_path: Path, mo
 def test_the_longest_line(tmp_path: Path, length: int, fits: bool) -> None:
     path = tmp_path / "table.txt"
     path.write_bytes(b"A|B\n1|2\n" + b"7" * length + b"|4\n5|6\n")
-    table, found = read_table(str(path), "table.txt", ["A", "B"])
+    table, findings = read_table(str(path), "table.txt", ["A", "B"])
     assert (table is not None) == fits
-    assert [(finding.rule, finding.first) for finding in found] == ([] if fits else [(TOO_LONG, 3)])
+    assert [(finding.rule, finding.first) for finding in findings] == ([] if fits else [(TOO_LONG, 3)])
 
 
 def test_a_header_without_an_end(tmp_path: Path) -> None:
     path = tmp_path / "table.txt"
     path.write_bytes(b"7" * 2**20)
-    _, (found,) = read_table(str(path), "table.txt", ["A", "B"])
-    assert (found.rule, found.first, found.values) == (LONG_HEADER, 1, ())
+    _, (findings,) = read_table(str(path), "table.txt", ["A", "B"])
+    assert (findings.rule, findings.first, findings.values) == (LONG_HEADER, 1, ())
 
 
 @pytest.mark.parametrize("row", [0, 1, 2])
 def test_a_byte_order_mark_before_a_later_row_is_part_of_its_value(row: int) -> None:
     rows = [b"1|2", b"3|4", b"5|6"]
     rows[row] = b"\xef\xbb\xbf" + rows[row]
-    table, found = parse_rows("table.txt", b"\n".join(rows), ["A", "B"], ["A", "B"])
-    assert found == []
+    table, findings = parse_rows("table.txt", b"\n".join(rows), ["A", "B"], ["A", "B"])
+    assert findings == []
     assert [value.startswith("\ufeff") for value in table["A"].to_pylist()] == [place == row for place in range(3)]
 
 
@@ -77,7 +77,7 @@ def test_a_byte_order_mark_before_a_later_row_is_part_of_its_value(row: int) -> 
 def test_no_bytes_break_the_reader(tmp_path_factory: pytest.TempPathFactory, parts: list[bytes]) -> None:
     path = tmp_path_factory.mktemp("bytes") / "table.txt"
     path.write_bytes(b"A|B\n" + b"".join(parts))
-    table, found = read_table(str(path), "table.txt", ["A", "B"])
-    assert table is not None or found
+    table, findings = read_table(str(path), "table.txt", ["A", "B"])
+    assert table is not None or findings
     if table is not None:
         assert len(table) == len(set(table["line"].to_pylist()))

@@ -59,7 +59,7 @@ def test_results_come_in_the_order_of_the_arguments(client: Client, run: RunDire
 def test_a_failure_is_stage_and_rule_and_comes_when_all_pieces_have_ended(client: Client, run: RunDirectory) -> None:
     with pytest.raises(Failed) as failed:
         Workers(client).map("a stage", run, piece, [(0, "leak"), (1, "slow"), (2, "slow"), (3, "slow")])
-    assert str(failed.value) == "a stage: a ValueError was raised; the run's errors/ holds it"
+    assert str(failed.value) == "a stage: a ValueError was raised; its text is in the run's errors/"
     assert ALARM not in "".join(traceback.format_exception(failed.value))
     assert [ALARM in path.read_text() for path in (run / "errors").iterdir()] == [True]
     assert {path.name for path in run.path.iterdir()} >= {"1", "2", "3"}
@@ -182,13 +182,13 @@ def test_what_a_piece_of_the_spine_raises_comes_as_it_is(client: Client) -> None
 def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster._check_code(client)
     monkeypatch.setattr(cluster, "code_digest", os.getpid)  # stands for what differs between processes
-    with pytest.raises(Failed, match="lacks das-flows or runs other code"):
+    with pytest.raises(Failed, match="lacks das-flows or runs different code"):
         cluster._check_code(client)
     here_alone = ModuleType("here_alone")
     exec("def code_digest(): return ''", here_alone.__dict__)
     monkeypatch.setitem(sys.modules, "here_alone", here_alone)
     monkeypatch.setattr(cluster, "code_digest", here_alone.code_digest)
-    with pytest.raises(Failed, match="lacks das-flows or runs other code"):
+    with pytest.raises(Failed, match="lacks das-flows or runs different code"):
         cluster._check_code(client)
 
 
@@ -224,8 +224,8 @@ def test_a_worker_that_comes_later_with_other_code_does_nothing(
     client: Client, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "code_digest", lambda: "of another checkout")
-    with pytest.raises(Failed, match="runs other code"):
+    with pytest.raises(Failed, match="runs different code"):
         Workers(client).map("a stage", run, piece, [(0, "")])
     assert not (run / "0").exists()
-    with pytest.raises(Failed, match="runs other code"):
+    with pytest.raises(Failed, match="runs different code"):
         on_client(client)(divmod, [(7, 2)])

@@ -107,7 +107,7 @@ def block(table: pd.DataFrame, row: int = 5) -> str:
         ("AIANNHCE", "0000", "has the unknown AIANNH code 0000"),
         ("TABBLKGRPCE", "7", "lies outside its block group"),
         ("PLACEFP", "123456", "has the impossible PLACEFP 123456"),
-        ("COUSUBFP", "12a45", "has COUSUBFP '12a45', which is no number"),
+        ("COUSUBFP", "12a45", "has COUSUBFP '12a45', which is not a number"),
     ],
 )
 def test_bad_blocks_are_named(tmp_path: Path, column: str, value: str, message: str) -> None:

@@ -100,5 +100,5 @@ def test_few_persons_make_a_file_too(example: Path, tmp_path: Path) -> None:
 
 
 def test_an_unknown_state_is_refused(example: Path, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="03 is no state"):
+    with pytest.raises(Refused, match="03 is not a state code"):
         synthesize_nation(example / "params", tmp_path / "out", Options(), states=["44", "03"])

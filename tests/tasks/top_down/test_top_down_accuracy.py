@@ -5,14 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from top_down_inputs import HERE, country, design, tables
 
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.accuracy import LEVELS, averaged, measure_accuracy
+from tasks.top_down.accuracy import LEVELS, averaged, covered, measure_accuracy
 from tasks.top_down.accuracy_report import write_report
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.synth import synthesize
 
 
 def new_run(folder: Path) -> TopDownRun:
@@ -23,22 +25,31 @@ def new_run(folder: Path) -> TopDownRun:
 
 def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: Path) -> None:
     data = country(tmp_path, ("46",))
-    found = {}
+    found, margins = {}, {}
     for name, budget in (("rich", Fraction(20_000)), ("poor", Fraction(1, 100))):
         made = design(products=("persons",), kind="optimized", budget=budget)
         ledger = tmp_path / "ledger"
-        table = measure_accuracy(new_run(tmp_path / name), HERE, tables(data), made, [1], ledger)
-        found[name] = averaged({"optimized": table})
+        measured = measure_accuracy(new_run(tmp_path / name), HERE, tables(data), made, [1], ledger)
+        found[name] = averaged({"optimized": measured.errors})
+        margins[name] = covered({"optimized": measured.coverage})
     rich, poor = found["rich"], found["poor"]
     assert set(rich["level"]) <= set(LEVELS)
-    whole = rich[rich["size"] == "all"].set_index(["quantity", "level"])
-    assert whole.loc[("total", "state"), "n"] == 1
-    assert whole.loc[("race", "county"), "n"] == 7 * 2
+    whole = rich[rich["size"] == "all"].set_index(["quantity", "level", "estimator"])
+    for estimator in ("topdown", "gls"):
+        assert whole.loc[("total", "state", estimator), "n"] == 1
+        assert whole.loc[("race", "county", estimator), "n"] == 7 * 2
     assert (rich["mae"] == 0).all()
     assert poor[(poor["quantity"] == "total") & (poor["level"] == "state")]["mae"].max() == 0  # declared
     assert poor[(poor["quantity"] == "total") & (poor["level"] == "block") & (poor["size"] == "all")]["mae"].min() > 0
-    write_report(tmp_path, poor, ["optimized"], {"Data": "made up"})
+    of = margins["poor"].set_index(["quantity", "level", "estimator"])
+    assert ("total", "state", "gls") not in of.index  # declared: it has no margin
+    # Both estimators are held against the margins of one set of measurements.
+    for column in ("unbiased_coverage", "unbiased_square", "error"):
+        one, other = (of.xs(name, level="estimator")[column].sort_index() for name in ("gls", "topdown"))
+        pd.testing.assert_series_equal(one, other)
+    write_report(tmp_path, poor, margins["poor"], ["optimized"], ["topdown", "gls"], {"Data": "made up"})
     assert "<svg" in (tmp_path / "error.html").read_text()
+    assert "within the 95% margin" in (tmp_path / "board.svg").read_text()
 
 
 def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
@@ -46,3 +57,29 @@ def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
     (data / MARK_FILE).unlink()
     with pytest.raises(Refused, match="not marked synthetic"):
         measure_accuracy(new_run(tmp_path), HERE, tables(data), design(), [1], tmp_path / "ledger")
+
+
+@pytest.mark.long
+def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Path) -> None:
+    """The law of the two estimators' errors on one state's real blocks, and that standard errors are what they claim.
+
+    One noise, the same always: bounds are the range over 5 others, widened by as much again (docs/top-down.md).
+    """
+    blocks = das_data / "ri_blocks_2020.csv.gz"
+    data = synthesize(str(blocks), tmp_path / "data", seed=1).data
+    made = design(products=("persons",))
+    measured = measure_accuracy(new_run(tmp_path), HERE, tables(data), made, [11], tmp_path / "ledger")
+    errors = averaged({"optimized": measured.errors})
+    mae = errors[errors["size"] == "all"].set_index(["quantity", "level", "estimator"])["mae"].unstack()
+    ratio = mae["gls"] / mae["topdown"]
+    assert 0.75 < ratio[("total", "tract")] < 0.95
+    assert 0.70 < ratio[("voting age by race", "tract")] < 0.90
+    assert ratio[("total", "obg")] < 1.02
+    assert 0.97 < ratio[("total", "block")] < 1.03
+    margins = covered({"optimized": measured.coverage})
+    of = margins[(margins["cut"] == 0) & (margins["estimator"] == "gls")].set_index(["quantity", "level"])
+    for level in ("tract", "obg"):
+        n = of.loc[("total", level), "n"]
+        assert abs(of.loc[("total", level), "unbiased_square"] - 1) < 5 * (2 / n) ** 0.5  # geounits hardly correlate
+        assert of.loc[("total", level), "coverage"] > 0.92
+        assert of.loc[("voting age by race", level), "coverage"] > 0.95

@@ -16,7 +16,7 @@ from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
 from tasks.top_down import estimate as estimating
-from tasks.top_down import geography
+from tasks.top_down import geography, pieces
 from tasks.top_down.design import KINDS, Design, Estimator
 from tasks.top_down.measure import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
@@ -154,12 +154,11 @@ def test_release_does_not_depend_on_pieces_or_their_order(
         def map(self, stage: str, run: TopDownRun, function, arguments):  # type: ignore[no-untyped-def]
             return [function(run, *each) for each in reversed(list(arguments))][::-1]
 
-    monkeypatch.setattr(estimating, "TRACTS_EACH", 1)
-    monkeypatch.setattr(estimating, "BLOCKS_EACH", 1)
+    monkeypatch.setattr(pieces, "EACH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
-    pieces = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
+    apart = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
-    assert digest(whole) == digest(pieces)
+    assert digest(whole) == digest(apart)
 
 
 def test_measurements_released_are_those_that_estimation_read(tmp_path: Path) -> None:
@@ -232,3 +231,41 @@ def test_truth_marks_itself_before_it_reads(tmp_path: Path) -> None:
     run = begin(tmp_path, country(tmp_path), design())
     with pytest.raises(Refused, match="may draw noise"):
         mark_truth(run, tmp_path, "us")
+
+
+def test_margins_stand_beside_released_counts(tmp_path: Path) -> None:
+    """Of the estimator gls: the counts are the release's own, the estimates add up, no margin where none holds."""
+    data = country(tmp_path)
+    run = begin(tmp_path, data, design(estimator="gls", nation=True))
+    staged = finish(run, tmp_path)
+    levels = run.spine("persons", "23").levels[:-1]
+    totals = {}
+    for name in (*levels, *(f"tabulation/{level}" for level in ("County", "Tract", "Block_Group"))):
+        margins = read(staged, f"margins/persons/{name}/*.parquet")
+        of_total = margins[margins["count"] == "total"].set_index("geounit")
+        histograms = read(staged, f"histograms/persons/{name}/*.parquet").groupby("geounit")["count"].sum()
+        assert of_total["released"].loc[histograms.index].equals(histograms.astype("int32"))
+        assert of_total["released"].sum() == histograms.sum()
+        totals[name] = of_total["estimate"].sum()
+        some = margins["count"].str.split(":").str[0].isin(["total", "race", "voting age by race"])
+        assert margins[~some]["margin"].isna().all()
+        if name in levels:
+            np.testing.assert_allclose(margins[some]["margin"], 1.96 * margins[some]["standard_error"], atol=2e-3)
+    declared = sum(int(line.split(",")[1]) for line in (data / "states.csv").read_text().split()[1:])
+    assert all(total == pytest.approx(declared, abs=0.1) for total in totals.values())
+    places = read(staged, "margins/persons/entities/place/*.parquet")
+    assert places["estimate"].notna().all()
+    assert places["margin"].isna().any()  # a place that cuts block groups
+    assert not (staged / "margins/persons/Block").exists()
+    units = read(staged, "margins/units/County/*.parquet")
+    assert (units["standard_error"] > 0).all()
+    manifest = json.loads((staged / "manifest.json").read_text())
+    told = manifest["products"]["persons"]["margins"]
+    assert {row["of"] for row in told["mean_standard_error"]} >= {*levels, "county", "place"}
+    assert told["law"] in (staged / "report.html").read_text()
+
+
+def test_the_program_s_estimator_has_no_margins(tmp_path: Path) -> None:
+    staged = finish(begin(tmp_path, country(tmp_path, ("46",)), design()), tmp_path)
+    assert not (staged / "margins").exists()
+    assert "margins" not in json.loads((staged / "manifest.json").read_text())["products"]["persons"]

@@ -53,16 +53,22 @@ FAULTS = [
     ("persons.txt", field(0, "2"), "Invalid values found in TABBLKST", "TABBLKST", 2),
     ("persons.txt", field(3, "9999", 5), "block is not in the geography", "TABBLK", 5),
     ("persons.txt", field(4, "5"), "RTYPE and GQTYPE_PL disagree", "RTYPE", 2),
-    ("persons.txt", lambda lines: [lines[0], *lines[2:]], "state 23 has another number of persons", "TABBLKST", None),
+    (
+        "persons.txt",
+        lambda lines: [lines[0], *lines[2:]],
+        "state 23 does not have the number",
+        "TABBLKST",
+        None,
+    ),
     ("persons.txt", lambda lines: [lines[0].replace("CENRACE", "RACE"), *lines[1:]], "Missing columns", "", None),
     ("persons.txt", lambda lines: [*lines[:3], lines[3] + "|1", *lines[4:]], "a row does not have 9 columns", "", 4),
     ("persons.txt", lambda lines: lines[:1], "persons.txt is empty", "", None),
     ("units.txt", field(5, "3"), "Invalid values found in HH_STATUS", "HH_STATUS", 2),
     ("units.txt", field(4, "4"), "RTYPE and HH_STATUS disagree", "RTYPE", 2),
-    ("units.txt", without(2), "blocks with another number of housing units", "TABBLK", None),
+    ("units.txt", without(2), "blocks with a number of housing units other than declared", "TABBLK", None),
     ("quarters.csv", field(1, "many"), "Invalid values found in hu", "hu", 2),
     ("quarters.csv", field(0, "123"), "Invalid values found in tabblk", "tabblk", 2),
-    ("quarters.csv", doubled(2), "rows whose tabblk stands twice", "tabblk", None),
+    ("quarters.csv", doubled(2), "rows whose tabblk appears twice", "tabblk", None),
     ("quarters.csv", without(2), "block has neither a housing unit nor group quarters", "TABBLK", 2),
     ("states.csv", without(2), "states without a declared population: 23", "state", None),
     ("states.csv", field(1, "-1"), "Invalid values found in pop", "pop", 2),
@@ -99,7 +105,7 @@ def test_quarters_that_no_person_lives_in_are_findings(tmp_path: Path) -> None:
     edited(data, "quarters.csv", field(3, "1", at + 1))
     rules = {finding.rule for finding in faults(tmp_path, data)}
     assert any("fewer persons in group quarters of type 2 than facilities" in rule for rule in rules)
-    assert any("another number of group quarters" in rule for rule in rules)
+    assert any("a number of group quarters other than declared" in rule for rule in rules)
 
 
 def test_records_of_other_states_are_left_out(tmp_path: Path) -> None:

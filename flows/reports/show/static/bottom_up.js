@@ -16,7 +16,7 @@ export async function viewOf(release, asked) {
   const parts = (asked.view || "overview").split("/");
   if (parts.length === 1 && parts[0] === "overview") return release.told.overview;
   const number = release.told.tables.findIndex(([name]) => name === parts[1]);
-  if (parts.length !== 2 || parts[0] !== "margin" || number < 0) throw new NotThere("this address names no table of this release");
+  if (parts.length !== 2 || parts[0] !== "margin" || number < 0) throw new NotThere("this address is not a table of this release");
   return margin(release, asked, number);
 }
 

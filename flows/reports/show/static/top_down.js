@@ -23,7 +23,7 @@ export async function viewOf(release, asked) {
   if (parts.length === 1 && parts[0] === "find") return find(release, asked.q ?? "");
   if (parts[0] === "geounit" && parts.length === 5) return geounit(release, parts.slice(1).join("/"), asked.table ?? "");
   if (parts[0] === "listing" && parts.length === 4) return listing(release, ...parts.slice(1), asked);
-  throw new NotThere("this address names no view");
+  throw new NotThere("this address is not a view of the page");
 }
 
 // -- views ------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ export async function viewOf(release, asked) {
   if (parts[0] === "iteration" && parts.length === 2) return iteration(release, parts[1], asked, page);
   if (parts[0] === "group" && parts.length === 4) return group(release, regionAt(release, parts[1], parts[2]), parts[3]);
   if (parts[0] === "compare") return compare(release, asked);
-  throw new NotThere("this address names no view");
+  throw new NotThere("this address is not a view of the page");
 }
 
 function regionAt(release, type, id) {

@@ -413,7 +413,7 @@ class TopDownRelease:
     def _file(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file():
-            raise Refused(f"{self.folder} lacks {name}: it is not whole")
+            raise Refused(f"{self.folder} lacks {name}: the release is incomplete")
         return path
 
     def _ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:

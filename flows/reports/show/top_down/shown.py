@@ -56,7 +56,7 @@ class TopDown:
                 return views.listing(
                     self.release, kind, level, state, asked.get("in", ""), asked.get("sort", ""), number
                 )
-        raise NotThere("this address names no view")
+        raise NotThere("this address is not a view of the page")
 
     def csv(self, view: TopDownView) -> str:
         """The main table of a view."""
@@ -99,11 +99,11 @@ class TopDown:
             return {"view": "overview"}
         found = views.geounits_named(self.release, region)
         if not found:
-            raise NotThere(f"no geounit answers to {region!r}; a code does, or a name that --names gives")
+            raise NotThere(f"no geounit matches {region!r}; a code does, or a name that --names gives")
         if len(found) > 1:
             named = "; ".join(f"{one.key} {self.release.name(one)}" for one in found[:FEW])
             more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-            raise NotThere(f"several geounits answer to {region!r}: {named}{more}")
+            raise NotThere(f"several geounits match {region!r}: {named}{more}")
         return {"view": f"geounit/{found[0].key}", "table": table or ""}
 
     def write(self, folder: Path) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def overview(release: TopDownRelease) -> Redistricting:
         total = spent["bounded"]
         facts.append(("privacy loss", f"{spent['unit']} {total['decimal']:g} for one record replaced by another"))
         facts.append(("as epsilon", f"{total['epsilon_at_delta']:.3g} at delta {spent['delta']:g}"))
+    if "ESTIMATE" in manifest:
+        facts.append(("made again", manifest["ESTIMATE"]))
     states = [row for state in release.states for row in release.rows("tabulation", "State", state)]
     return Redistricting(
         title=f"Redistricting data, {area}",

@@ -1,0 +1,79 @@
+"""`das check`: see whether a release is what its manifest says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from flows.reports.terminal import Json, show
+from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.lifecycle.check import Check
+
+SYSTEMS = {  # by how a manifest begins
+    "Detailed DHC-A by SafeTab-P": "tasks.detailed_dhca.check",
+    "Redistricting data by the TopDown Algorithm": "tasks.top_down.check",
+    "Bottom-up histogram by the two-tailed geometric mechanism": "tasks.bottom_up.check",
+}
+
+
+def check(
+    release: Annotated[Path, typer.Argument(help="The folder of a release, which holds manifest.json.")],
+    as_json: Json = False,
+) -> None:
+    """Check a release that somebody was sent, from its files alone; leave with 1 where it is not what it says.
+
+    The digest of every file, what was spent as epsilon, the law of every query from its budget, the margins of error
+    from the laws, and the sums that the tables must keep are computed again. Margins of estimates are not. Compare the
+    digest that is shown with the one that the publisher gave: whoever can change the files can change the manifest.
+
+    **Example:** `das check out/us`
+    """
+    from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest
+
+    if not (release / MANIFEST).is_file():
+        raise Refused(f"{release} holds no {MANIFEST}: it is not a release")
+    try:
+        manifest = read_manifest(release)
+        done = list(_checks(release, manifest))
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:  # json's own is a ValueError
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {error}") from None
+    told = {
+        "release": manifest["release"],
+        "digest": release_digest(release),
+        "spent": manifest["spent"],
+        "checks": [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done],
+    }
+    show(told, lambda: _table(told, done), as_json=as_json)
+    if faults := sum(bool(each.faults) for each in done):
+        raise Refused(f"{release} is not what its manifest says: {faults} of {len(done)} checks found a fault")
+
+
+def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    from tasks.lifecycle.check import check_files, check_spent
+
+    files = check_files(release, manifest)
+    yield files
+    if manifest["spent"]:
+        yield from check_spent(manifest["spent"])
+    if not files.faults:  # else its tables may be whatever they like
+        yield from import_module(SYSTEMS[manifest["release"]]).checks(release, manifest)
+
+
+def _table(told: Mapping[str, Any], done: list[Check]) -> RenderableType:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        "", "check", "over", "fault", title=f"{told['release']}, digest {told['digest']}", title_justify="left"
+    )
+    for each in done:
+        mark = "[red]wrong[/]" if each.faults else "[green]ok[/]"
+        table.add_row(mark, escape(each.what), escape(each.over), escape("; ".join(each.faults[:5])))
+    return table

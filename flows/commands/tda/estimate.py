@@ -1,0 +1,62 @@
+"""`das tda estimate`: a release from the published measurements of another, which anyone can make."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import WorkOptions, check_empty, folder, with_options
+from flows.commands.tda.options import Estimator
+from flows.reports.terminal import interruptible, show
+
+
+@with_options
+def estimate(
+    measurements: Annotated[
+        Path, typer.Argument(metavar="MEASUREMENTS", help="A release's folder measurements/, or the release.")
+    ],
+    release: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Where it goes, as OUT/us or OUT/pr.", callback=folder)
+    ],
+    estimator: Annotated[
+        Estimator | None,
+        typer.Option(
+            help="The 2020 program's, or least squares with all measurements.", show_default="that of the release"
+        ),
+    ] = None,
+    l1: Annotated[
+        bool | None,
+        typer.Option("--l1/--no-l1", help="Round to the least L1 distance.", show_default="as the release"),
+    ] = None,
+    text: Annotated[bool, typer.Option("--text", help="Microdata also as text, a row a record.")] = False,
+    *,
+    options: WorkOptions,
+) -> None:
+    """Estimate a private database from published noisy measurements alone: no records, no secret, no account.
+
+    With the release's own estimator its histograms, microdata and margins come out again, byte by byte; with another,
+    what the same measurements would have given. Nothing is measured, so nothing is spent.
+
+    **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
+    """
+    from flows.execution.settings import new_run_id
+    from tasks.top_down.reestimate import end_estimate, release_estimate
+    from tasks.top_down.run import TopDownRun
+
+    check_empty(release)
+    changes = {
+        **({} if estimator is None else {"estimator": estimator.value}),
+        **({} if l1 is None else {"rounding": "l1" if l1 else "program"}),
+        **({"microdata": "text"} if text else {}),
+    }
+    run, out = TopDownRun(options.home / "runs" / new_run_id("tda-estimate")), release.resolve()
+    end = partial(end_estimate, run, out)
+    try:
+        with interruptible("interrupted; nothing is left", end), options.working(run, "Estimate") as workers:
+            place = release_estimate(run, workers, measurements, out, changes)
+    finally:
+        end()
+    show({"release": place, "report": place / "report.html"}, lambda: str(place), as_json=options.as_json)

@@ -1,0 +1,160 @@
+"""What the Prefect server shows of a run as artifacts: what is reserved, how far it is, and what was released.
+
+An artifact holds public things only: what the manifest says, pieces of work that are done, and what is left of
+the account. It is told beside the run: no run waits for it, and none stops at it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from uuid import UUID
+
+from prefect import runtime
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
+from prefect.client.schemas.objects import FlowRun
+from prefect.utilities.urls import url_for
+
+from flows.execution.progress import WHOLE, Tally, watched
+from flows.execution.settings import RunSettings
+from flows.execution.states import tag, telling
+from privacy.accounting.ledger import Ledger, LedgerError, shown
+from tasks.lifecycle.manifest import read_manifest, release_digest
+
+EACH = 5.0  # seconds between two looks at a run's progress
+NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
+
+
+def tell_reserved(settings: RunSettings) -> None:
+    """Tell what the budget check reserved and what is left of the account, and tag the run as charged or synthetic."""
+    with telling():
+        rows = _account_lines(settings)
+        tag("charged" if rows else "synthetic")
+        said = "Reserved" if rows else "Reserved: nothing, for the data is marked as synthetic"
+        _create(settings, "budget", "table", json.dumps(rows or [{"charged": "nothing"}]), said)
+
+
+def tell_earlier(settings: RunSettings, earlier: list[FlowRun]) -> None:
+    """Link the flow runs that a resumed run goes on from."""
+    if earlier:
+        with telling():
+            runs = [f"* [{run.name}]({url_for('flow-run', run.id)}): {run.state_name}" for run in earlier]
+            _create(settings, "goes-on-from", "markdown", "\n".join(runs), f"Goes on with run {settings.run_id}")
+
+
+def tell_released(settings: RunSettings, place: Path) -> None:
+    """Tell what was released and spent, on a page."""
+    with telling():
+        text = page(read_manifest(place), place, release_digest(place), _account_lines(settings))
+        _create(settings, "release", "markdown", text, f"Released by run {settings.run_id}")
+
+
+def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[dict[str, str]]) -> str:
+    """Return the page of a release, in Markdown; all but the account is in the manifest."""
+    lines = [f"# {manifest['release']}", "", *(f"**{manifest[key]}**" for key in ("SYNTHETIC",) if key in manifest), ""]
+    spent = manifest["spent"]
+    lines += ["| neighbours | spent | epsilon |", "|---|---|---|"]
+    for relation, said in NEIGHBOURS.items():
+        if amount := spent.get(relation):
+            epsilon = amount.get("epsilon_at_delta", amount["decimal"])
+            at = f" at delta {spent['delta']:g}" if spent["unit"] == "rho" else ""
+            lines.append(f"| {said} | {spent['unit']} {amount['decimal']:g} | {epsilon:.4g}{at} |")
+    for row in account:
+        lines += ["", *(f"* {name}: {value}" for name, value in row.items())]
+    if "levels" in manifest and all("groups_published" in level for level in manifest["levels"].values()):
+        lines += ["", "| population group level | groups published | of |", "|---|---|---|"]
+        for name, level in manifest["levels"].items():
+            lines.append(f"| {name} | {sum(level['groups_published'].values()):,} | {level['groups']:,} |")
+    report = [f"* report: `{place / 'report.html'}`"] if (place / "report.html").exists() else []
+    return "\n".join([*lines, "", f"* release: `{place}`", *report, f"* digest of manifest.json: `{digest}`"])
+
+
+@contextmanager
+def progress(settings: RunSettings) -> Iterator[None]:
+    """Tell how far the whole run and each of its stages are, every EACH seconds, from a thread of its own."""
+    told = _Progress(settings)
+    thread = Thread(target=told.tell_on, name="progress", daemon=True)
+    with watched(told.tally):
+        thread.start()
+        try:
+            yield
+        finally:
+            told.over.set()
+            thread.join(EACH)
+
+
+class _Progress:
+    """The progress artifacts of one flow run."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.tally = Tally()
+        self.over = Event()
+        self._settings = settings
+        self._flow_run = UUID(str(runtime.flow_run.id))  # unknown in another thread
+        self._artifacts: dict[str, tuple[UUID, float]] = {}
+
+    def tell_on(self) -> None:
+        """Tell the server what has changed, until the run is over, and then once more."""
+        with telling(), get_client(sync_client=True) as client:
+            last = False
+            while not last:
+                last = self.over.wait(EACH)
+                for name, percent in self._percents().items():
+                    self._tell(client, name, percent)
+
+    def _percents(self) -> dict[str, float]:
+        stages = {name: 100.0 * done / total for name, (done, total) in list(self.tally.pieces.items()) if total}
+        share = self.tally.share()
+        return ({} if share is None else {WHOLE: 100.0 * share}) | stages
+
+    def _tell(self, client: SyncPrefectClient, name: str, percent: float) -> None:
+        percent = float(int(percent))
+        if name not in self._artifacts:
+            told = _artifact(self._settings, name, "progress", percent, name, self._flow_run)
+            self._artifacts[name] = client.create_artifact(told).id, percent
+        elif self._artifacts[name][1] != percent:
+            artifact = self._artifacts[name][0]
+            client.update_artifact(artifact, ArtifactUpdate(data=percent))
+            self._artifacts[name] = artifact, percent
+
+
+def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
+    """What a run was charged and what its account has left, a row; none for a run that was charged nothing."""
+    ledger = Ledger(Path(settings.ledger))
+    try:
+        row = ledger.row(str(settings.run_id))
+        if row is None:
+            return []
+        account = next(account for account in ledger.accounts() if account.name == row.account)
+        spent = ledger.spent(account.name)
+    except LedgerError:
+        return []
+    unit = "rho" if account.definition == "zcdp" else "epsilon"
+    most = max(spent[state] for state in row.states)
+    return [
+        {
+            "account": account.name,
+            "charged to each state": f"{unit} {shown(row.amount)}",
+            "left in its state charged most": f"{unit} {shown(account.total - most)} of {shown(account.total)}",
+            "states": " ".join(row.states),
+        }
+    ]
+
+
+def _create(settings: RunSettings, what: str, kind: str, data: Any, description: str) -> None:
+    with get_client(sync_client=True) as client:
+        flow_run = UUID(str(runtime.flow_run.id))
+        client.create_artifact(_artifact(settings, what, kind, data, description, flow_run))
+
+
+def _artifact(
+    settings: RunSettings, what: str, kind: str, data: Any, description: str, flow_run: UUID
+) -> ArtifactCreate:
+    key = re.sub("[^a-z0-9]+", "-", f"{settings.SYSTEM}-{settings.folder}-{what}".lower())
+    return ArtifactCreate(key=key, type=kind, data=data, description=description, flow_run_id=flow_run)

@@ -1,0 +1,131 @@
+"""How a run stands, as the Prefect server shows it: its name and tags, how it ended, and no task left behind.
+
+A message of a state is public. It says what an operator must know: what was charged, and how the run goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from prefect import get_run_logger, runtime
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.exceptions import MissingContextError
+from prefect.states import Cancelled, Completed, Crashed, Failed
+
+from flows.execution.settings import RunSettings
+from tasks.lifecycle.authorization import AUTHORIZATION
+from tasks.lifecycle.errors import Failed as RunFailed
+from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from prefect import Flow
+
+GONE = "the process of the run ended while this went on"
+ENTERED = 2.0  # seconds within which the server enters what a dying process told of its tasks
+
+
+def run_name() -> str:
+    """Return the name of the flow run: what it releases, and when it was to start, UTC."""
+    settings = runtime.flow_run.parameters["settings"]
+    folder = settings["folder"] if isinstance(settings, dict) else settings.folder
+    return f"{folder.upper()} {runtime.flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}"
+
+
+def refused(error: Refused) -> State[Any]:
+    """Return the last state of a run that was refused."""
+    return Failed(name="Refused", message=f"refused: {error}", data=error)
+
+
+def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
+    """Return the last state of a run that stopped and can go on."""
+    return Failed(message=f"{error}; {how_to_go_on(settings)}", data=error)
+
+
+def skipped(reason: str) -> State[Any]:
+    """Return the last state of a run that had nothing to release."""
+    return Completed(name="Skipped", message=f"{reason}: skipped, nothing charged")
+
+
+def not_run(reason: str) -> State[Any]:
+    """Return the last state of a stage that did not run."""
+    return Cancelled(name="NotRun", message=reason)
+
+
+def how_to_go_on(settings: RunSettings) -> str:
+    """Say what a run that stopped was charged, and how it is taken up."""
+    charged = "one charge" if (settings.directory / AUTHORIZATION).exists() else "nothing was charged"
+    return f"{charged}; Retry goes on with the same noise, or `{settings.resume}`"
+
+
+def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Close the tasks of a flow run whose process has died or was stopped, and say how it goes on; a flow's hook.
+
+    Prefect's worker calls it where the process could not, in the worker's own process, which is to be quick about it:
+    a Retry before the worker is done with the crash would be taken for what crashed.
+    """
+    from flows.execution.systems import SYSTEMS
+
+    system = next((system for system in SYSTEMS if flow.name == system.SYSTEM), None)
+    with get_client(sync_client=True) as client:
+        if runtime.flow_run.id == str(flow_run.id):
+            time.sleep(ENTERED)
+        close_tasks(client, flow_run.id)
+        if system and state.is_crashed():
+            settings = system.model_validate(flow_run.parameters["settings"])
+            message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}'))}"
+            client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
+
+
+def close_tasks(client: SyncPrefectClient, flow_run: UUID) -> None:
+    """Close every task of a flow run that the server believes to go on."""
+    of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
+    for task in client.read_task_runs(flow_run_filter=of_the_run):
+        if task.state is None or not task.state.is_final():
+            ran = task.state is not None and task.state.is_running()
+            client.set_task_run_state(task.id, Crashed(message=GONE) if ran else not_run(GONE), force=True)
+
+
+def begin(settings: RunSettings) -> list[FlowRun]:
+    """Tag the flow run with its run, under the run's lock; return the flow runs that it goes on from, the latest first.
+
+    No other process holds the run, so a flow run of it that the server believes to go on is dead, and is closed.
+    """
+    tag = f"run:{settings.run_id}"
+    earlier: list[FlowRun] = []
+    with telling(), get_client(sync_client=True) as client:
+        own = UUID(str(runtime.flow_run.id))
+        filters = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
+        earlier += [found for found in client.read_flow_runs(flow_run_filter=filters) if found.id != own]
+        for found in earlier:
+            if found.state is not None and (found.state.is_running() or found.state.is_pending()):
+                told = f"its process ended; the run goes on as {runtime.flow_run.name}"
+                client.set_flow_run_state(found.id, Crashed(message=told), force=True)
+                close_tasks(client, found.id)
+        resumed = ["resumed"] if earlier or runtime.flow_run.run_count > 1 else []
+        client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
+    return sorted(earlier, key=lambda found: str(found.created), reverse=True)
+
+
+def tag(name: str) -> None:
+    """Add a tag to the flow run."""
+    with telling(), get_client(sync_client=True) as client:
+        own = UUID(str(runtime.flow_run.id))
+        client.update_flow_run(own, tags={*client.read_flow_run(own).tags, name})
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Let no run stop at what is only told: what goes wrong in it is a line of the run's log."""
+    try:
+        yield
+    except Exception as error:
+        try:
+            get_run_logger().warning("the server could not be told: %s", type(error).__name__)
+        except MissingContextError:
+            return

@@ -1,0 +1,146 @@
+"""Checks of a release of the Detailed DHC-A, from its files alone: budgets, laws, margins, sums, numbers of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from privacy.noise.laws import Law, law
+from privacy.noise.margins import margin_of_error
+from tasks.lifecycle.check import Check, check_same
+from tasks.lifecycle.manifest import noise_law
+
+CELLS = {"total_only": 1, "total": 1, "age4": 8, "age9": 18, "age23": 46}  # a group's published cells, by its detail
+KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
+QUERIES = ("total_only", "stage_1", "stage_2")
+
+
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    """Check the budgets and laws of every level, and its tables against them."""
+    levels, exact = manifest["levels"], "NOT_PRIVATE" in manifest
+    if not exact:
+        budgets = {name: Fraction(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
+        spent = manifest["spent"]
+        total = sum(budgets.values(), Fraction(0))
+        yield check_same("sum of the levels' budgets", spent["unit"], str(total), spent["unbounded"][spent["unit"]])
+        yield check_same("a replaced record", spent["unit"], str(2 * total), spent["bounded"][spent["unit"]])
+    for name, level in levels.items():
+        if not exact:
+            yield _check_laws(name, level, spent["definition"])
+        yield from _check_tables(release, manifest, name)
+
+
+def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
+    """Recompute each query's law from its budget and the stability, and the split of the level's budget."""
+    queries, faults = level["queries"], []
+    budgets = {query: Fraction(queries[query]["budget"]) for query in QUERIES}
+    if budgets["stage_1"] + budgets["stage_2"] != budgets["total_only"]:
+        faults.append("both steps do not spend the level's budget")
+    for query, told in queries.items():
+        expected = noise_law(law(definition, budgets[query], level["stability"]))
+        faults += [
+            f"{query}: {key} is {value}, not {told[key]}" for key, value in expected.items() if told[key] != value
+        ]
+    return Check(f"laws of {name}", f"stability {level['stability']}", tuple(faults))
+
+
+def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
+    slug = _slug(name)
+    files = {table: f"{release}/parquet/{table}/{slug}.parquet" for table in ("t1", "t2")}
+    with duckdb.connect() as database:
+        for table, file in files.items():
+            database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet(?)".replace("?", _quoted(file)))
+            yield _check_text(database, table, f"{release}/{table}/{slug}.csv", name)
+        database.execute(
+            "CREATE TABLE grouped AS SELECT t1.*, coalesce(rows, 0) AS cells, sexes, of_cells "
+            f"FROM t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "
+            "sum(COUNT) FILTER (AGESTART = '*') AS sexes, sum(COUNT) FILTER (AGESTART <> '*') AS of_cells "
+            f"FROM t2 GROUP BY {KEYS}) USING ({KEYS})"
+        )
+        if manifest["configuration"]["allow_negative_counts"]:
+            yield _check_sums(database, name)
+        yield _check_groups(database, manifest["levels"][name]["groups_published"], name)
+        if "NOT_PRIVATE" not in manifest:
+            yield _check_margins(database, manifest, name)
+
+
+def _check_text(database: duckdb.DuckDBPyConnection, table: str, file: str, name: str) -> Check:
+    """Compare the text of a table with its Parquet twin, which has the margins besides."""
+    columns = [column for column, *_ in database.execute(f"DESCRIBE {table}").fetchall() if column != "MOE"]
+    as_text = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
+    read = f"read_csv({_quoted(file)}, delim = '|', header = true, all_varchar = true, quote = '', escape = '')"
+    rows = f"SELECT {as_text} FROM {table}", f"SELECT {', '.join(columns)} FROM {read}"
+    differ = [
+        database.execute(f"SELECT count(*) FROM ({one} EXCEPT ALL {other})").fetchall()[0][0]
+        for one, other in (rows, rows[::-1])
+    ]
+    count = database.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+    faults = () if not any(differ) else (f"{max(differ):,} rows differ",)
+    return Check(f"{table} of {name}, text and Parquet", f"{count:,} rows", faults)
+
+
+def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
+    """Compare every total with its two sexes and its cells, to the unit."""
+    wrong = "SELECT count(*) FILTER (COUNT <> sexes OR COUNT <> of_cells), count(*) FROM grouped WHERE cells > 0"
+    found, groups = database.execute(wrong).fetchall()[0]
+    faults = (f"{found:,} totals are not the sum of their cells",) if found else ()
+    return Check(f"sums of {name}", f"{groups:,} groups", faults)
+
+
+def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
+    """Compare the numbers of groups by their cells with those that the manifest tells by detail."""
+    found = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
+    told: dict[int, int] = {}
+    for detail, groups in published.items():
+        cells = CELLS[detail] if CELLS[detail] > 1 else 0
+        told[cells] = told.get(cells, 0) + groups
+    told = {cells: groups for cells, groups in told.items() if groups}
+    return check_same(f"groups published of {name}", f"{sum(told.values()):,} groups", found, told)
+
+
+def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:
+    """Recompute every margin; a coterminous region may have those of a donor's level."""
+    regions = [member.split(" ", 1) for members in manifest["coterminous_sets"] for member in members]
+    database.execute("CREATE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
+    if regions:
+        database.executemany("INSERT INTO sets VALUES (?, ?)", regions)
+    found = database.execute(
+        "SELECT cells, summed, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ("
+        "SELECT REGION_TYPE, REGION_ID, cells, cells AS summed, MOE FROM grouped UNION ALL "
+        "SELECT REGION_TYPE, REGION_ID, cells, CASE AGESTART WHEN '*' THEN cells // 2 ELSE 1 END, t2.MOE "
+        f"FROM t2 JOIN grouped USING ({KEYS})) LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"
+    ).fetchall()
+    own = _margins(manifest, name)
+    donors = [_margins(manifest, other) for other in manifest["levels"] if other.endswith(name[-3:])]
+    faults = []
+    for cells, summed, margin, shared, counts in found:
+        what = summed if cells else 0
+        allowed = set(own[what]).union(*(donor[what] for donor in donors)) if shared else own[what]
+        if margin not in allowed:
+            faults.append(f"{counts:,} counts of {summed} cells have the margin {margin}, not {sorted(allowed)}")
+    return Check(f"margins of {name}", f"{sum(row[4] for row in found):,} counts", tuple(faults))
+
+
+def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
+    """The margins that a level's counts can have, by the cells that a count sums; 0 for groups without a table."""
+    level, definition = manifest["levels"][name], manifest["spent"]["definition"]
+    laws: dict[str, Law] = {
+        query: law(definition, Fraction(level["queries"][query]["budget"]), level["stability"]) for query in QUERIES
+    }
+    alone = {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}
+    sums = {cells // part for cells in CELLS.values() for part in (1, 2, cells) if cells > 1}
+    return {0: alone} | {cells: {margin_of_error(laws["stage_2"], cells)} for cells in sums}
+
+
+def _slug(name: str) -> str:
+    """The name of a level's files: (PR-STATE, 1) -> pr-state-1."""
+    region_type, level = name.strip("()").split(", ")
+    return f"{region_type.lower()}-{level}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,123 @@
+"""An estimate from published measurements alone: the release again, byte by byte; a sentence for what is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from top_down_inputs import HERE, begin, country, design, finish
+
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import released_files
+from tasks.top_down.measure import Drawing
+from tasks.top_down.reestimate import release_estimate
+from tasks.top_down.run import TopDownRun
+
+CASES = [
+    ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls"}),
+    ("pr", ("72",), {"kind": "conventional", "mechanism": "pure", "budget": Fraction(20), "rounding": "l1"}),
+]
+
+
+def estimated(folder: Path, measurements: Path, **changes: str) -> Path:
+    run = TopDownRun(folder / "runs" / "again")
+    run.create()
+    return release_estimate(run, HERE, measurements, folder / "out", changes)
+
+
+def contents(folder: Path, but: tuple[str, ...]) -> dict[str, bytes]:
+    files = {str(path.relative_to(folder)): path for path in released_files(folder)}
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith(but)}
+
+
+@pytest.mark.parametrize(("region", "states", "options"), CASES)
+def test_the_release_comes_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, region: str, states: tuple[str, ...], options: dict[str, object]
+) -> None:
+    data = country(tmp_path, states)
+    staged = finish(begin(tmp_path / "run", data, design(region, **options)), tmp_path / "run")  # type: ignore[arg-type]
+    shutil.rmtree(tmp_path / "run/runs")
+    shutil.rmtree(data)
+
+    def draws(*_: object) -> None:
+        raise AssertionError("an estimate draws nothing")
+
+    monkeypatch.setattr(Drawing, "noise", draws)
+    place = estimated(tmp_path / "again", staged / "measurements")
+    apart = ("manifest.json", "report.html", "measurements/")
+    assert contents(place, apart) == contents(staged, apart)
+    assert not (tmp_path / "again/runs/again").exists()
+    manifest, of_run = (json.loads((folder / "manifest.json").read_text()) for folder in (place, staged))
+    assert manifest["spent"] is None
+    assert "ESTIMATE" in manifest
+    assert "SYNTHETIC" in manifest
+    for product, told in manifest["products"].items():
+        assert told["solved"] == of_run["products"][product]["solved"]
+    if region == "pr":
+        other = estimated(tmp_path / "gls", staged, estimator="gls", rounding="program", microdata="text")
+        assert (other / "margins/persons/County/72.parquet").exists()
+        assert (other / "mdf/72_persons.txt").exists()
+        name = "histograms/persons/Tract/72.parquet"
+        assert contents(other, apart)[name] != contents(staged, apart)[name]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("measured")
+    made = design(products=("units",))
+    return finish(begin(folder, country(folder, ("46",)), made), folder) / "measurements"
+
+
+def rewritten(name: str, change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
+    def change_file(folder: Path) -> None:
+        path = folder / f"units/{name}/46.parquet"
+        pq.write_table(change(pq.read_table(path)), path)
+
+    return change_file
+
+
+def described(change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
+    def change_file(folder: Path) -> None:
+        told = json.loads((folder / "design.json").read_text())
+        change(told)
+        (folder / "design.json").write_text(json.dumps(told))
+
+    return change_file
+
+
+def with_column(name: str, of: Callable[[pa.Table], pa.Array]) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.set_column(table.column_names.index(name), name, of(table))
+
+
+BAD = {
+    "is not there: give the folder": lambda folder: (folder / "design.json").unlink(),
+    r"no measurements of a TopDown release \(JSONDecodeError": lambda f: (f / "design.json").write_text("{"),
+    r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
+    "no state": described(lambda told: told.update(states=[])),
+    "another spine": described(lambda told: told.update(kind="conventional")),
+    r"46.parquet is not there": lambda folder: (folder / "units/County/46.parquet").unlink(),
+    "0 answers to detailed of geounit": rewritten("Tract", lambda table: table.slice(1)),
+    "2 answers to detailed of geounit": rewritten("Tract", lambda table: pa.concat_tables([table, table])),
+    "with another share": rewritten("Tract", with_column("share", lambda table: pa.array(["1/7"] * len(table)))),
+    "of another length": rewritten("Block", with_column("value", lambda table: pa.array([[1]] * len(table)))),
+    r"\(ValueError": rewritten("Block", with_column("geounit", lambda table: pa.array(["x"] * len(table)))),
+    r"\(KeyError": rewritten("Block", lambda table: table.drop_columns(["share"])),
+    r"\(ArrowInvalid": lambda folder: (folder / "units/Block/46.parquet").write_bytes(b"PAR1"),
+}
+
+
+@pytest.mark.parametrize("why", BAD)
+def test_what_is_no_such_measurement_is_refused_in_a_sentence(tmp_path: Path, measured: Path, why: str) -> None:
+    folder = tmp_path / "measurements"
+    shutil.copytree(measured, folder)
+    BAD[why](folder)
+    with pytest.raises(Refused, match=why) as refused:
+        estimated(tmp_path, folder)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
