@@ -351,7 +351,7 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
     assert (first["state_type"], last["state_type"]) == ("CRASHED", "COMPLETED")
     assert first["state"]["message"] == f"its process ended; the run goes on as {last['name']}"
     assert "resumed" in last["tags"]
-    assert [row.state for row in office.ledger.rows(ACCOUNT) if row.run == "killed-pr"] == ["released"]
+    assert [row.status for row in office.ledger.rows(ACCOUNT) if row.run == "killed-pr"] == ["released"]
 
 
 # On a scheduler with TLS. What the workers preload makes them fail or hang once a file says so.
