@@ -14,6 +14,7 @@ import argparse
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -28,7 +29,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.detailed_dhca.domain import AGES, LAST_AGE, WIDTHS
+from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
 from tasks.inputs.configuration import ALL_LEVELS
+from tasks.lifecycle.digests import file_digest
 
 LEVELS = {str(level): level for level in ALL_LEVELS}
 
@@ -57,8 +60,12 @@ def make(model: Path, out: Path, seed: int = 1) -> None:
         write_level(out, level, ids, codes, each, draw)
         told["regions"] = len(ids)
         print(f"{level.slug}: {len(ids) * each:,} groups", file=sys.stderr)
-    manifest["coterminous_sets"], manifest["files"] = [], {}
-    manifest["files"] = {"manifest.json": ""}
+    (out / "tabulated").mkdir()
+    regions = [f"{kind}|{region}" for kind in REGIONS for region in region_ids(kind)]
+    (out / REGIONS_FILE).write_text("\n".join(["REGION_TYPE|REGION_ID", *regions, ""]))
+    shutil.copy(model / ITERATIONS_FILE, out / ITERATIONS_FILE)
+    files = [ITERATIONS_FILE, REGIONS_FILE, *(str(path.relative_to(out)) for path in out.glob("parquet/*/*.parquet"))]
+    manifest["coterminous_sets"], manifest["files"] = [], {name: file_digest(out / name) for name in sorted(files)}
     (out / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -139,9 +146,12 @@ def measure(release: Path, answers: int) -> dict[str, object]:
         while not (url := re.search(r"http://127\.0\.0\.1:\d+/", line := server.stderr.readline())):
             if not line:
                 raise SystemExit("das show ended")
+        announced = time.perf_counter() - start
+        process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
+        begun = sum(process.cpu_times()[:2])
+        start = time.perf_counter()
         ask(url[0])
         first = time.perf_counter() - start
-        process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
         for kind, address in addresses(release, answers):
             before, used = time.perf_counter(), sum(process.cpu_times()[:2])
             ask(url[0] + address)
@@ -155,10 +165,13 @@ def measure(release: Path, answers: int) -> dict[str, object]:
     told = {kind: [round(1000 * median(times)), round(1000 * max(times))] for kind, times in seconds.items()}
     return {
         "groups": sum(pq.read_metadata(path).num_rows for path in (release / "parquet/t1").glob("*.parquet")),
-        "first answer, s": round(first, 2),
+        "until the page is announced, s": round(announced, 2),
+        "of it processor time, s": round(begun, 2),
+        "first answer, ms": round(1000 * first),
+        "answers": len(flat),
         "median, ms": round(1000 * median(flat)),
         "slowest, ms": round(1000 * max(flat)),
-        "processor time, mean ms": round(1000 * sum(busy) / len(busy)),
+        "processor time, mean and most ms": [round(1000 * sum(busy) / len(busy)), round(1000 * max(busy))],
         "median and slowest by view, ms": told,
         "memory, MiB": round(most / 2**20),
     }

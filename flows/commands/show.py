@@ -34,6 +34,9 @@ def show(
     params: Annotated[
         Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
     ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
+    ] = None,
     export: Annotated[Path | None, typer.Option(help="Write a copy for a web server without Python.")] = None,
     part: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
@@ -62,23 +65,19 @@ def show(
     check = Check(release, shown.manifest["files"])
     if export is not None:
         _export(shown, check, export)
-    elif region is not None or iteration is not None or as_json or form is not Format.table:
-        _print(shown, check, region, iteration, form, as_json=as_json)
+    elif any(one is not None for one in (region, iteration, table)) or as_json or form is not Format.table:
+        _print(shown, check, (region, iteration, table), form, as_json=as_json)
     else:
         _serve(shown, check, port, browser=browser)
 
 
 def _export(shown: Shown, check: Check, out: Path) -> None:
     from flows.reports.show.application import about
-    from flows.reports.show.detailed_dhca import DetailedDhca
     from flows.reports.show.export import export
 
-    if not isinstance(shown, DetailedDhca):
-        raise Refused("--export copies releases of the Detailed DHC-A")
     check.run()
     _warn(check)
-    release = shown.release
-    written = export(release, out, {**about(shown, check), "scope": release.scope.words})
+    written = export(shown, out, {**about(shown, check), "scope": shown.scope.words})
     size = sum(written.values())
     err.print(
         f"wrote {out}: {len(written)} files, {size / 1e6:.1f} MB; serve it as it is, for example with", soft_wrap=True
@@ -87,7 +86,12 @@ def _export(shown: Shown, check: Check, out: Path) -> None:
 
 
 def _print(
-    shown: Shown, check: Check, region: str | None, iteration: str | None, form: Format, *, as_json: bool
+    shown: Shown,
+    check: Check,
+    named: tuple[str | None, str | None, str | None],
+    form: Format,
+    *,
+    as_json: bool,
 ) -> None:
     from flows.reports.show.telling import NotThere
     from flows.reports.show.terminal import tables
@@ -95,7 +99,7 @@ def _print(
     check.run()
     _warn(check)
     try:
-        view = shown.view({**_asked(shown, region, iteration), "format": form.value})
+        view = shown.view({**shown.address(*named), "format": form.value})
     except NotThere as error:
         raise Refused(str(error)) from None
     columns, rows = shown.rows(view)
@@ -108,29 +112,14 @@ def _print(
     report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
-def _asked(shown: Shown, region: str | None, iteration: str | None) -> dict[str, str]:
-    """The address of the view that names in the terminal mean."""
-    from flows.reports.show.detailed_dhca import DetailedDhca
-    from flows.reports.show.finding import one_iteration, one_region
-
-    if region is None and iteration is None:
-        return {"view": "overview"}
-    if not isinstance(shown, DetailedDhca):
-        raise Refused("--region and --iteration are for releases of the Detailed DHC-A")
-    place = one_region(shown.release, region) if region is not None else None
-    code = one_iteration(shown.release, iteration) if iteration is not None else None
-    if place is None:
-        return {"view": f"iteration/{code}"}
-    return {"view": f"region/{place.key}" if code is None else f"group/{place.key}/{code}"}
-
-
 def _notes(shown: Shown, view: Any) -> list[str]:
     marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
     status = [view.group.why] if view.view == "group" and view.group.why else []
     sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}: {page.total:,} groups in all"] if page and page.pages > 1 else []
-    return [*status, *sums, *more, view.reading, *marks]
+    margin = [view.margin] if getattr(view, "margin", "") else []
+    return [*status, *sums, *more, *margin, view.reading, *marks]
 
 
 def _warn(check: Check) -> None:
@@ -151,7 +140,7 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
 
     import uvicorn
 
-    from flows.reports.show.application import application
+    from flows.reports.show.application import application, warm
 
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -164,7 +153,8 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
             f"port {port} cannot be used ({error.strerror}); choose another with --port, 0 for any free one"
         ) from None
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    threading.Thread(target=_beside, args=[shown, check], daemon=True).start()
+    warm(shown, check)
+    threading.Thread(target=_beside, args=[check], daemon=True).start()
     err.print(f"{shown.manifest['release']}, run {shown.manifest['run']}: {address} (Ctrl-C ends it)", soft_wrap=True)
     if browser:
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
@@ -173,8 +163,7 @@ def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
         uvicorn.Server(settings).run(sockets=[listening])
 
 
-def _beside(shown: Shown, check: Check) -> None:
+def _beside(check: Check) -> None:
     """What a reader need not wait for."""
-    shown.warm()
     check.run()
     _warn(check)

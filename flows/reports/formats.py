@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
@@ -37,6 +37,20 @@ class TextTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
+
+    def without_empty(self, names: Collection[str]) -> TextTable:
+        """The table without those of the named columns that hold nothing."""
+        columns = enumerate(self.columns)
+        kept = [at for at, name in columns if name not in names or any(row[at] for row in self.rows)]
+        rows = [[row[at] for at in kept] for row in self.rows]
+        return TextTable(self.title, [self.columns[at] for at in kept], rows, self.notes)
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as the text of a CSV file; None is empty."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
 def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: bool) -> None:

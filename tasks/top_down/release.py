@@ -1,4 +1,4 @@
-"""Release: microdata, histograms of spine and tabulation geounits, declared invariants, manifest, report."""
+"""Release: microdata, histograms of the three kinds of geounit, declared invariants, manifest, report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spine.entities import entities
 from spine.geocodes import digits
 from spine.geography import IntArray
 from spine.top_down import Estimates
@@ -29,6 +30,8 @@ from tasks.top_down.published import FOLDER
 from tasks.top_down.run import TopDownRun, load_histograms
 
 TABULATED = {"County": 5, "Tract": 11, "Block_Group": 12}  # digits of the 16 that name a tabulation geounit
+# families of off-spine entities (spine.entities), and the digits of their public codes
+OFF_SPINE = {"place": 7, "mcd": 10, "aian": 4}
 Row = tuple[Any, IntArray, IntArray, IntArray]  # codes of the geounits as digits; geounit, cell and count of entries
 
 
@@ -71,6 +74,8 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
     write_microdata(run, product, state, blocks, staged)
     for level, row in _tabulated(run, state, blocks):
         _write_histograms(staged, f"histograms/{product}/tabulation/{level}/{state}.parquet", row)
+    for family, row in _off_spine(run, product, state, blocks):
+        _write_histograms(staged, f"histograms/{product}/entities/{family}/{state}.parquet", row)
 
 
 def _tabulated(run: TopDownRun, state: str, blocks: Estimates) -> Iterator[tuple[str, Row]]:
@@ -80,6 +85,21 @@ def _tabulated(run: TopDownRun, state: str, blocks: Estimates) -> Iterator[tuple
         code, at = np.unique(geocode // 10 ** (16 - width), return_inverse=True)
         found = from_entries(Estimates, 0, 0, at[blocks.row], blocks.cell, blocks.count, len(code))
         yield level, (digits(code, width), found.row, found.cell, found.count)
+
+
+def _off_spine(run: TopDownRun, product: ProductName, state: str, blocks: Estimates) -> Iterator[tuple[str, Row]]:
+    """The histograms of the off-spine entities that the state has, of an AIAN area its part there, by their codes."""
+    geography = run.state(state).geography
+    for family, width in OFF_SPINE.items():
+        found = entities(geography, family, run.design.settings[product])
+        if found is None or found.outside.all():
+            continue
+        of_block = (np.cumsum(~found.outside) - 1)[found.of_block]
+        inside = ~found.outside[found.of_block[blocks.row]]
+        codes = found.codes[~found.outside]
+        row, cell, count = of_block[blocks.row[inside]], blocks.cell[inside], blocks.count[inside]
+        sums = from_entries(Estimates, 0, 0, row, cell, count, len(codes))
+        yield family, (digits(codes, width), sums.row, sums.cell, sums.count)
 
 
 def _write_histograms(staged: Path, name: str, row: Row) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -9,12 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import lacking
 from dhca_inputs import stage_here
-from show_release import inputs, serving
+from show_release import inputs, serving, with_margins
 
 from flows.cli import main
+from tasks.lifecycle.digests import file_digest
 
 Das = Callable[..., tuple[int, str, str]]
 BROWSER = ("chromium", "chromedriver")
@@ -59,13 +63,46 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A staged TopDown release of synthetic data of two states, with the nation above. Copy before you change it."""
+    from top_down_inputs import begin, country, design, finish
+
+    folder = tmp_path_factory.mktemp("top-down")
+    return with_margins(finish(begin(folder, country(folder), design(nation=True)), folder))
+
+
+@pytest.fixture
+def histogram(tmp_path: Path) -> Path:
+    """The tables of a bottom-up release of 300 counties by sex, on a grid of quarters."""
+    out = tmp_path / "bottom-up"
+    (out / "parquet").mkdir(parents=True)
+    rows = [{"COUNTY": f"{n:05d}", "SEX": sex, "COUNT": n - 0.25, "MOE": 2.5} for n in range(300) for sex in "12"]
+    pq.write_table(pa.Table.from_pylist(rows), out / "parquet/histogram.parquet")
+    pq.write_table(pa.table({"COUNT": [89_550.0], "MOE": [61.0]}), out / "parquet/total.parquet")
+    manifest = {
+        "release": "Bottom-up histogram by the two-tailed geometric mechanism",
+        "run": "r1",
+        "spent": {"unbounded": {"decimal": 1.0}, "bounded": {"decimal": 2.0}},
+        "noise": {"law": "two-sided geometric", "variance": 4.0, "step": "1/4"},
+        "calibration": {"method": None},
+        "clipped": True,
+        "statements": {},
+        "files": {
+            f"parquet/{name}.parquet": file_digest(out / f"parquet/{name}.parquet") for name in ("histogram", "total")
+        },
+    }
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    return out
+
+
+@pytest.fixture(scope="session")
 def page(released: Path) -> Iterator[str]:
     """The address of the small release's page."""
     with serving(released) as address:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A browser."""
     if not all(map(shutil.which, BROWSER)):

@@ -16,12 +16,9 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
-from show_release import inputs, serving
+from show_release import inputs, serving, with_estimates
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -38,7 +35,6 @@ from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.inputs.blocks.columns import PL94
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")
@@ -182,18 +178,9 @@ def test_what_both_sides_share_falls_out_of_a_difference():
 
 
 def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, tmp_path, counts):
-    """Estimates of another release than a run's: each count and 1, but for the first of each level, left out."""
-    copy = tmp_path / "copy"
-    shutil.copytree(released, copy)
-    (copy / "parquet/estimates/t1").mkdir(parents=True)
-    for path in (copy / "parquet/t1").iterdir():
-        table = pq.read_table(path)
-        columns = table.drop_columns(["COUNT", "MOE"]).slice(1)
-        columns = columns.append_column("ESTIMATE", pc.add(table["COUNT"].slice(1), 1))
-        pq.write_table(columns.append_column("MOE", table["MOE"].slice(1)), copy / f"parquet/estimates/t1/{path.name}")
-    manifest = read_manifest(copy) | {"estimates": {}}
-    release, bare = Release(copy, manifest), Release(copy, read_manifest(copy))
-    left_out = 0
+    copy = with_estimates(released, tmp_path / "copy")
+    release, bare = Release(copy, read_manifest(copy)), Release(released, read_manifest(released))
+    left_out = tables = 0
     for (kind, region, code), count in counts.items():
         told = views.group(release, Region(kind, region), code)
         assert views.group(bare, Region(kind, region), code).estimate is None
@@ -201,12 +188,25 @@ def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, 
             left_out += 1
         else:
             assert (told.estimate.estimate, told.estimate.margin) == (count + 1, told.group.margin)
+        for of in (told.pyramid, *told.pyramid.ages) if told.pyramid and told.estimate.estimate is not None else ():
+            assert (of.male_estimate, of.female_estimate_margin) == (of.male + 1, of.female_margin)
+            tables += 1
     assert left_out == len([level for level in release.levels if release.facts[level].published])
-    line = as_csv(views.group(release, COUNTY, "1002")).splitlines()[2].split(",")
-    assert (line[0], int(line[9])) == ("estimate", counts["COUNTY", "01001", "1002"] + 1)
-    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert tables
+    for view in (views.group(release, COUNTY, "1002"), views.region(release, COUNTY), views.iteration(release, "1002")):
+        rows = [row.split(",") for row in as_csv(view).splitlines()]
+        assert rows[0][-2:] == ["ESTIMATE", "ESTIMATE_MOE"]
+        beside = [(int(row[rows[0].index("COUNT")]), int(row[-2])) for row in rows[1:] if row[-2]]
+        assert beside
+        assert all(estimate == count + 1 for count, estimate in beside)
+    text = das(copy, "--region", "COUNTY/01001", "--iteration", "1002")
+    assert text.count("estimate") >= 3  # of the total, by sex and age, of the groups around it
+    assert "estimate" not in das(released, "--region", "COUNTY/01001", "--iteration", "1002")
     with serving(copy) as page:
-        assert "<strong>Estimate " in get(page, "/?view=group/COUNTY/01001/1002")[2]
+        text = get(page, "/?view=group/COUNTY/01001/1002")[2]
+        assert "<strong>Estimate " in text
+        assert 'class="estimate"' in text
+        assert '<th scope="col" class="n">estimate</th>' in get(page, "/?view=region/COUNTY/01001")[2]
 
 
 def test_a_state_or_a_level_alone_says_the_same_of_what_it_holds(released, release):
@@ -226,6 +226,9 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert one_region(release, "county/01001") == COUNTY
     assert one_region(release, "01001") == COUNTY
     assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
+    for text in ("Iteration 1002, Alabama", "how many iteration 1002 in Alabama", "alabama 1002"):
+        assert views.find(release, text).groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
+    assert views.find(release, "nobody in Alabama").groups == []
     assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
     for text, said in (("Atlantis", "no region matches"), ("county", "several regions match")):
         with pytest.raises(NotThere, match=said):
@@ -253,6 +256,23 @@ def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released
         archive.write(tmp_path / "algeo2020.pl", "algeo2020.pl")
     gazetteer = tmp_path / "2020_Gaz_counties_national.txt"
     gazetteer.write_text("USPS\tGEOID\tNAME\tALAND   \nAL\t01003\tBaldwin County\t1\n")
+    # layouts of the Gazetteer: one a type, tracts without a name, the last column padded, bars since 2025
+    layouts = {
+        "2020_Gaz_cousubs_national.txt": "USPS\tGEOID\tANSICODE\tNAME\tALAND\nCT\t0900104720\t1\tBethel town\t1\n",
+        "2020_Gaz_aiannh_national.txt": "GEOID\tANSICODE\tNAME\tALAND \n2430R\t1\tNavajo Nation Reservation\t1\n",
+        "2025_Gaz_place_national.txt": "USPS|GEOID|GEOIDFQ|ANSICODE|NAME|ALAND\nAL|0100124|160|1|Abbeville city|1\n",
+        "2020_Gaz_tracts_national.txt": "USPS\tGEOID\tALAND\nAL\t01001020100\t9\n",
+    }
+    (tmp_path / "gazetteers").mkdir()
+    for name, text in layouts.items():
+        (tmp_path / "gazetteers" / name).write_text(text)
+    assert read_names([tmp_path / "gazetteers"]) == {
+        Region("COUSUB", "0900104720"): "Bethel town",
+        Region("AIANNH", "2430"): "Navajo Nation Reservation",
+        Region("PLACE", "0100124"): "Abbeville city",
+    }
+    with pytest.raises(Refused, match="holds no names"):
+        read_names([tmp_path / "gazetteers/2020_Gaz_tracts_national.txt"])
     expected = {
         Region("COUNTY", "01001"): "Autauga County",
         Region("PLACE", "0100500"): "Añasco",
@@ -433,30 +453,6 @@ def test_a_copy_goes_into_a_new_folder(tmp_path, released):
 # -- a bottom-up release ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def histogram(tmp_path: Path) -> Path:
-    """The tables of a bottom-up release of 300 counties by sex, on a grid of quarters."""
-    out = tmp_path / "bottom-up"
-    (out / "parquet").mkdir(parents=True)
-    rows = [{"COUNTY": f"{n:05d}", "SEX": sex, "COUNT": n - 0.25, "MOE": 2.5} for n in range(300) for sex in "12"]
-    pq.write_table(pa.Table.from_pylist(rows), out / "parquet/histogram.parquet")
-    pq.write_table(pa.table({"COUNT": [89_550.0], "MOE": [61.0]}), out / "parquet/total.parquet")
-    manifest = {
-        "release": "Bottom-up histogram by the two-tailed geometric mechanism",
-        "run": "r1",
-        "spent": {"unbounded": {"decimal": 1.0}, "bounded": {"decimal": 2.0}},
-        "noise": {"law": "two-sided geometric", "variance": 4.0, "step": "1/4"},
-        "calibration": {"method": None},
-        "clipped": True,
-        "statements": {},
-        "files": {
-            f"parquet/{name}.parquet": file_digest(out / f"parquet/{name}.parquet") for name in ("histogram", "total")
-        },
-    }
-    (out / "manifest.json").write_text(json.dumps(manifest))
-    return out
-
-
 def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
     told = json.loads(das(histogram, "--json"))
     assert [(table["name"], table["rows"]) for table in told["tables"]] == [("total", 1), ("histogram", 600)]
@@ -474,6 +470,9 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
         assert get(page, f"/?view=margin/histogram&by_SEX={injected}&format=csv")[2] == "COUNTY,SEX,COUNT,MOE\n"
         for view in ("margin/nothing", "margin/..%2Ftotal", "region/STATE/01"):
             assert get(page, f"/?view={view}")[0] == 404
-    for words in (["--region", "Alabama"], ["--export", histogram.parent / "copy"], ["--part", "01"]):
+    assert "00299" in das(histogram, "--table", "histogram")
+    with pytest.raises(Refused, match="table of this release"):
+        das(histogram, "--table", "nothing")
+    for words in (["--region", "Alabama"], ["--part", "01"]):
         with pytest.raises(Refused, match="Detailed DHC-A"):
             das(histogram, *words)

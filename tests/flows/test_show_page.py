@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from show_release import files_served
+from show_release import (
+    copied_to,
+    csv_of_copy,
+    files_served,
+    problems,
+    seen,
+    serving,
+    too_wide,
+    with_estimates,
+)
 
-from flows.reports.show.application import Check, about
-from flows.reports.show.detailed_dhca import DetailedDhca
-from flows.reports.show.export import export
-from flows.reports.show.kinds import open_release
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
 
-AXE = Path(__file__).parents[1] / "vendor/axe.js"
 VIEWS = (
     "overview",
     "find&q=iteration",
@@ -42,20 +45,10 @@ MORE = (
     "compare&a=PLACE/0100500/1004&region=tract&iteration=1003",
     "find&q=alabama",
     "find&q=nobody",
+    "find&q=alabama 1002",
     "iteration/9999",
     "nothing",
 )
-
-
-def problems(browser) -> list[str]:
-    """What axe-core finds on the page, by rule and element."""
-    browser.execute_script(AXE.read_text())
-    found = browser.execute_async_script("const done = arguments[0]; axe.run(document).then(done)")
-    return [f"{one['id']}: {node['html'][:90]}" for one in found["violations"] for node in one["nodes"]]
-
-
-def too_wide(browser) -> bool:
-    return browser.execute_script("return document.documentElement.scrollWidth > innerWidth")
 
 
 @pytest.mark.parametrize(("width", "scheme", "views"), [(1300, "light", VIEWS), (400, "dark", VIEWS[::3])])
@@ -111,23 +104,9 @@ def test_by_keyboard_alone(page, sized):
 @pytest.fixture(scope="module")
 def copied(released, tmp_path_factory):
     """A static copy of the small release on a plain web server."""
-    shown = open_release(released)
-    assert isinstance(shown, DetailedDhca)
-    check = Check(released, shown.manifest["files"])
-    check.run()
-    folder = tmp_path_factory.mktemp("copy") / "copy"
-    export(shown.release, folder, about(shown, check))
+    folder = copied_to(released, tmp_path_factory.mktemp("copy") / "copy")
     with files_served(folder) as address:
         yield address
-
-
-def seen(browser, address: str) -> tuple[str, list[str]]:
-    """The text of a page's content, and where its links lead."""
-    browser.get(address)
-    ready = "return document.querySelector('h1') || document.body.innerText.includes('cannot be shown')"
-    WebDriverWait(browser, 20).until(lambda one: one.execute_script(ready))
-    links = "return [...document.querySelectorAll('main a')].map((link) => link.getAttribute('href'))"
-    return browser.execute_script("return document.querySelector('main').innerText"), browser.execute_script(links)
 
 
 def test_the_static_copy_shows_what_the_page_shows(page, copied, sized):
@@ -140,18 +119,32 @@ def test_the_static_copy_shows_what_the_page_shows(page, copied, sized):
 def test_the_static_copy_gives_the_same_csv(page, copied, sized):
     browser = sized(1300)
     browser.get(copied)
-    script = """
-      const [asked, done] = arguments;
-      const [{ load }, { viewOf }, { csvOf }] = await Promise.all(
-        ["data", "views", "files"].map((name) => import(`${location.origin}/static/${name}.js`)));
-      const release = await load("data");
-      done(csvOf(await viewOf(release, { ...asked, format: "csv" }), release.words.shapes));
-    """
     for view in ("overview", *VIEWS[1:8]):
-        name, *rest = view.split("&")
-        asked = dict(one.split("=") for one in rest) | {"view": name}
         with urlopen(f"{page}?view={view}&format=csv") as answer:
-            assert browser.execute_async_script(script, asked) == answer.read().decode(), view
+            assert csv_of_copy(browser, view) == answer.read().decode(), view
+
+
+def test_estimates_are_in_the_page_and_the_copy(released, tmp_path, sized):
+    release, browser = with_estimates(released, tmp_path / "release"), sized(1300)
+    with serving(release) as page, files_served(copied_to(release, tmp_path / "copy")) as copied:
+        for view in ("group/COUNTY/01001/1002", "region/COUNTY/01001", "compare&a=STATE/01/1002&b=STATE/02/1002"):
+            assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
+            assert (view, problems(browser), too_wide(browser)) == (view, [], False)
+            browser.get(copied)
+            with urlopen(f"{page}?view={view}&format=csv") as answer:
+                assert csv_of_copy(browser, view) == answer.read().decode(), view
+
+
+def test_a_copy_of_a_bottom_up_release_shows_the_same(histogram, tmp_path, sized):
+    browser = sized(1300)
+    with serving(histogram) as page, files_served(copied_to(histogram, tmp_path / "copy")) as copied:
+        for view in ("overview", "margin/histogram&by_SEX=2&page=2", "margin/histogram&sort=code", "margin/total", "x"):
+            assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
+            assert (view, problems(browser), too_wide(browser)) == (view, [], False)
+        browser.get(copied)
+        for view in ("overview", "margin/histogram&by_COUNTY=00007", "margin/histogram", "margin/total"):
+            with urlopen(f"{page}?view={view}&format=csv") as answer:
+                assert csv_of_copy(browser, view) == answer.read().decode(), view
 
 
 def test_the_static_copy_is_accessible(copied, sized):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from flows.reports.show.noise import margin_of_cells, margin_of_difference
@@ -26,9 +26,10 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
         else:
             by_age.setdefault((cell.start, cell.end), {})[cell.sex] = cell
     ages = [
-        AgeRow(age_label(*age), *age, sexes[1].count, sexes[1].margin, sexes[2].count, sexes[2].margin)
-        for age, sexes in sorted(by_age.items())
+        AgeRow(age_label(*age), *age, of[1].count, of[1].margin, of[2].count, of[2].margin, *_estimates(of))
+        for age, of in sorted(by_age.items())
     ]
+    sums_estimated = _estimates(sums)
     return Pyramid(
         ages=ages,
         male=sums[1].count,
@@ -36,7 +37,18 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
         female=sums[2].count,
         female_margin=sums[2].margin,
         top=end_of_axis(max(max(row.male + row.male_margin, row.female + row.female_margin, 1) for row in ages)),
+        estimated=None not in sums_estimated,
+        male_estimate=sums_estimated[0],
+        male_estimate_margin=sums_estimated[1],
+        female_estimate=sums_estimated[2],
+        female_estimate_margin=sums_estimated[3],
     )
+
+
+def _estimates(of: Mapping[int, Cell]) -> tuple[int | None, int | None, int | None, int | None]:
+    """The estimates and margins of males and females."""
+    male, female = (of[sex].estimate or (None, None) for sex in SEXES)
+    return (*male, *female)
 
 
 def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:
@@ -44,23 +56,23 @@ def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequ
     if not of_a or not of_b:
         return []
     ages = _ages(min(a.shape, b.shape, key=SHAPES.index))
-    return _common_axis([pyramid(_summed(group, cells, ages)) for group, cells in ((a, of_a), (b, of_b))])
+    return _common_axis([pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))])
 
 
 def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
     """A table in coarser ages: each sum of cells with the margin of the sum."""
-    whole = [cell for cell in cells if cell.start is None]
+    found = [replace(cell, estimate=None) for cell in cells if cell.start is None]
     for start, end in ages:
         for sex in SEXES:
             count, number = _between(cells, sex, start, end)
-            whole.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
-    return whole
+            found.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
+    return found
 
 
 def _ages(shape: str) -> list[tuple[int, int]]:
     """The age ranges of a table's shape."""
     starts = STARTS[shape]
-    return list(zip(starts, [*(start - 1 for start in starts[1:]), LAST_AGE], strict=True))
+    return list(zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True))
 
 
 def _common_axis(pyramids: Sequence[Pyramid]) -> list[Pyramid]:

@@ -22,6 +22,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from flows.reports.show import pages
+from flows.reports.show.scope import Scope
 from flows.reports.show.telling import NotThere
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -45,13 +46,21 @@ REPORT = "report.html"
 class Shown(Protocol):
     """A release of some kind, as the page needs it: views by their addresses, and what stands on every page."""
 
+    kind: str
     folder: Path
     manifest: Mapping[str, Any]
     digest: str
 
+    @property
+    def scope(self) -> Scope: ...  # noqa: D102
+
     def view(self, asked: Mapping[str, str]) -> Any: ...  # noqa: D102
     def csv(self, view: Any) -> str: ...  # noqa: D102
+    def write(self, folder: Path) -> dict[str, Any]: ...  # noqa: D102
     def rows(self, view: Any) -> tuple[list[str], list[list[Any]]]: ...  # noqa: D102
+    def address(  # noqa: D102
+        self, region: str | None, iteration: str | None, table: str | None
+    ) -> dict[str, str]: ...
     def warm(self) -> None: ...  # noqa: D102
 
 
@@ -88,6 +97,15 @@ def changed(folder: Path, name: str, digest: str) -> str | None:
     return None if file_digest(path) == digest else f"{name} is not the file that was released"
 
 
+def warm(shown: Shown, check: Check) -> None:
+    """Do what the first answers would wait for: compile the templates, index the names, open the files."""
+    made = pages.templates()
+    for name in made.list_templates(extensions=["html"]):
+        made.get_template(name)
+    shown.warm()
+    _answer(shown, check, {"view": "overview"})
+
+
 def application(shown: Shown, check: Check) -> Starlette:
     """The web application over a release."""
     sheet = style()
@@ -119,8 +137,10 @@ def about(shown: Shown, check: Check) -> dict[str, Any]:
         "changed": list(check.changed),
         "checked": check.words,
         "report": REPORT in manifest["files"],
-        "search": "levels" in manifest,
+        "search": "levels" in manifest or "products" in manifest,
+        "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
+        "estimated": "estimates" in manifest,
         "scope": "",
     }
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from flows.reports.formats import as_csv
+from flows.reports.show.export import MOST_ROWS, write_parquet
 from flows.reports.show.names import Names
 from flows.reports.show.release import MEMORY, THREADS
 from flows.reports.show.scope import Scope
@@ -19,6 +21,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import release_digest
 
 CLIPPED = " Counts below 0 were set to 0 after all sums, so small ones lie too high and tables need not agree."
+AT_ONCE = 65_536  # rows of a row group of a static copy
 CHOICES = 200  # values that a list to choose from offers
 READING = {
     "tables": "Each table adds up the same noisy cells, and a margin grows with the number of cells that a count sums.",
@@ -46,7 +49,7 @@ class Tables:
     reading: str
     tables: Sequence[TableTold]
     facts: Sequence[tuple[str, str]]
-    statements: dict[str, str]
+    statements: Sequence[tuple[str, str]]
     view: str = "tables"
 
 
@@ -69,6 +72,9 @@ class Margin:
 
 class BottomUp:
     """The views of a bottom-up release by their addresses."""
+
+    kind = "bottom_up"
+    scope = Scope()  # always the whole release
 
     def __init__(
         self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
@@ -98,10 +104,7 @@ class BottomUp:
 
     def csv(self, view: Tables | Margin) -> str:
         """The main table of a view."""
-        columns, rows = self.rows(view)
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-        return text.getvalue()
+        return as_csv(*self.rows(view))
 
     def rows(self, view: Tables | Margin) -> tuple[list[str], list[list[Any]]]:
         """The columns and rows of a view's table."""
@@ -111,6 +114,29 @@ class BottomUp:
                 [table.name, table.words, table.rows, table.least_margin, table.most_margin] for table in view.tables
             ]
         return [*view.columns, "COUNT", "MOE"], [list(row) for row in view.rows]
+
+    def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
+        """The address of the view that names in the terminal mean."""
+        if region is not None or iteration is not None:
+            raise Refused("--region and --iteration are for releases of the Detailed DHC-A; --table names a table")
+        return {"view": "overview" if table is None else f"margin/{table}"}
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write the data of a static copy: every table as Parquet; returns what else the browser needs to know."""
+        shown, columns = self._tables(), self._columns
+        if (rows := sum(one.rows for one in shown.tables)) > MOST_ROWS:
+            raise Refused(f"{rows:,} rows are more than a browser should hold")
+        for number, name in enumerate(columns):
+            table = pq.read_table(self.folder / f"parquet/{name}.parquet")
+            texts = {column: table[column].cast(pa.string()) for column in columns[name]}
+            counts = {column: table[column].cast(pa.float64()) for column in ("COUNT", "MOE")}
+            write_parquet(folder / f"{number}.parquet", {**texts, **counts}, AT_ONCE)
+        return {
+            "overview": asdict(shown),
+            "reading": READING["margin"] + CLIPPED * self.manifest["clipped"],
+            "tables": [[name, of] for name, of in columns.items()],
+            "words": {"rows": ROWS, "choices": CHOICES},
+        }
 
     def warm(self) -> None:
         """Nothing waits for anything here."""
@@ -132,7 +158,7 @@ class BottomUp:
                 ("calibration", self.manifest["calibration"]["method"] or "none"),
                 ("negative counts", "set to 0" if self.manifest["clipped"] else "kept"),
             ],
-            statements=self.manifest["statements"],
+            statements=list(self.manifest["statements"].items()),
         )
 
     def _margin(self, name: str, asked: Mapping[str, str]) -> Margin:

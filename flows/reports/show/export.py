@@ -9,35 +9,31 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.reports.show import views
-from flows.reports.show.ages import STARTS
-from flows.reports.show.geography import ADD_UP, STATES, TITLES, WITHIN, Region
-from flows.reports.show.inside import FEW
-from flows.reports.show.names import Names
-from flows.reports.show.reading import READING, reading
-from flows.reports.show.release import CELLS, SHAPES, Cell, Published, Release
-from flows.reports.show.telling import ROWS, SHAPE_WORDS
-from privacy.noise.laws import DiscreteGaussian, Law
-from tasks.detailed_dhca.report import LEVEL_WORDS
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.pages import style
 
-TEMPLATES = ["macros", "body", "overview", "region", "iteration", "group", "compare", "find", "message"]
-GROUPS_AT_ONCE, CELLS_AT_ONCE = 65_536, 16_384  # rows of a row group: what a browser fetches at a time
-MOST_GROUPS = 1_000_000
-ESTIMATES = ("ESTIMATE", "ESTIMATE_MOE")  # columns, empty where there is none
-SCRIPTS = ("data.js", "finding.js", "views.js", "files.js", "show.js")
+TEMPLATES = {  # of each kind of release, beside those of all
+    "": ["macros", "body", "find", "message"],
+    "detailed": ["overview", "region", "iteration", "group", "compare"],
+    "bottom_up": ["tables", "margin"],
+    "top_down": ["redistricting", "geounit", "listing", "geounits"],
+}
+SCRIPTS = {  # the module of a kind is first; show.js loads it
+    "": ["show.js", "words.js"],
+    "detailed": ["detailed.js", "data.js", "finding.js", "views.js", "files.js"],
+    "bottom_up": ["bottom_up.js"],
+    "top_down": ["top_down.js", "finding.js"],
+}
+MOST_ROWS = 1_000_000  # that a browser should hold
 VENDORED = ("hyparquet.js", "hyparquet.LICENSE.txt", "nunjucks.js", "nunjucks.LICENSE.txt")
 INDEX = """<!doctype html>
 <html lang="en">
@@ -58,8 +54,16 @@ INDEX = """<!doctype html>
 """
 
 
-def export(release: Release, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
-    """Write a static copy of what the release's scope holds into a new folder; returns bytes by file.
+class Copied(Protocol):
+    """A release that can be copied: its kind, and its data as files of a folder and as what JSON tells beside them."""
+
+    kind: str
+
+    def write(self, folder: Path) -> dict[str, Any]: ...  # noqa: D102
+
+
+def export(shown: Copied, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
+    """Write a static copy of what a release's scope holds into a new folder; returns bytes by file.
 
     Raises Refused where the folder holds something, or the scope is more than a browser should hold.
     """
@@ -68,8 +72,8 @@ def export(release: Release, out: Path, about: Mapping[str, Any]) -> dict[str, i
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         (draft / "data").mkdir(parents=True)
-        _write_scripts(draft)
-        told = {"about": {**about, "report": False}, **_tables(release, draft / "data")}
+        _write_scripts(draft, shown.kind)
+        told = {"about": {**about, "report": False}, "kind": shown.kind, **shown.write(draft / "data")}
         (draft / "data/release.json").write_text(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
         if out.exists():
             out.rmdir()
@@ -79,12 +83,13 @@ def export(release: Release, out: Path, about: Mapping[str, Any]) -> dict[str, i
     return {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
 
 
-def _write_scripts(out: Path) -> None:
+def _write_scripts(out: Path, kind: str) -> None:
     here = files("flows.reports.show")
     (out / "index.html").write_text(INDEX)
-    templates = {f"{name}.html": (here / f"templates/{name}.html").read_text() for name in TEMPLATES}
+    names = TEMPLATES[""] + TEMPLATES[kind]
+    templates = {f"{name}.html": (here / f"templates/{name}.html").read_text() for name in names}
     templates["pictures.html"] = (files("tasks.lifecycle.pages") / "pictures.html").read_text()
-    _copy(here / "static", out / "static", SCRIPTS)
+    _copy(here / "static", out / "static", SCRIPTS[""] + SCRIPTS[kind])
     _copy(here / "static/vendor", out / "static/vendor", VENDORED)
     _copy(files("flows.reports.tuning"), out / "static", ["laws.js"])
     (out / "static/style.css").write_text(style())
@@ -97,122 +102,6 @@ def _copy(source: Traversable, folder: Path, names: Any) -> None:
         (folder / name).write_bytes((source / name).read_bytes())
 
 
-def _tables(release: Release, folder: Path) -> dict[str, Any]:
-    """Write the groups and their cells; returns what else the browser needs to know."""
-    groups = list(_groups(release))
-    if len(groups) > MOST_GROUPS:
-        raise Refused(
-            f"{len(groups):,} groups are more than a browser should hold; copy a state or a level with --part"
-        )
-    used = [facts.laws["total"] for facts in release.levels.values()] + [group.noise.law for group in groups]
-    laws = list(dict.fromkeys(law for law in used if law))
-    sources = {source: number for number, source in enumerate(dict.fromkeys(group.noise.source for group in groups))}
-    by_group = {key: values for level in release.levels for key, values in release.all_cells(level).items()}
-    first: list[int] = []
-    flat: list[Cell] = []
-    for group in groups:
-        first.append(len(flat))
-        flat += by_group.get((group.region, group.code), [])
-    texts = {
-        "TYPE": [group.region.type for group in groups],
-        "ID": [group.region.id for group in groups],
-        "CODE": [group.code for group in groups],
-    }
-    numbers = {
-        "COUNT": [group.count for group in groups],
-        "MOE": [group.margin for group in groups],
-        "SHAPE": [SHAPES.index(group.shape) for group in groups],
-        "SOURCE": [sources[group.noise.source] for group in groups],
-        "LAW": [laws.index(group.noise.law) if group.noise.law else -1 for group in groups],
-        "FIRST": first,
-        "ROWS": [len(by_group.get((group.region, group.code), [])) for group in groups],
-    }
-    estimates = {key: values for level in release.levels for key, values in release.estimates(level).items()}
-    both = [estimates.get((group.region, group.code), (None, None)) for group in groups]
-    columns = {name: pa.array([one[number] for one in both], pa.int32()) for number, name in enumerate(ESTIMATES)}
-    _write(folder / "groups.parquet", {**texts, **_int32(numbers), **columns}, GROUPS_AT_ONCE)
-    cells = {
-        "START": [-1 if cell.start is None else cell.start for cell in flat],
-        "END": [-1 if cell.end is None else cell.end for cell in flat],
-        "SEX": [cell.sex for cell in flat],
-        "COUNT": [cell.count for cell in flat],
-        "MOE": [cell.margin for cell in flat],
-    }
-    _write(folder / "cells.parquet", _int32(cells), CELLS_AT_ONCE)
-    return _told(release, laws)
-
-
-def _groups(release: Release) -> Iterator[Published]:
-    """Every published group of the scope, in the order of levels, regions, iterations."""
-    for level in release.levels:
-        rows = release.totals(region_type=level.region_type, level=level)
-        yield from sorted(rows, key=lambda row: (row.region.id, row.code))
-
-
-def _int32(columns: Mapping[str, list[int]]) -> dict[str, Any]:
-    return {name: np.asarray(values, np.int32) for name, values in columns.items()}
-
-
-def _write(path: Path, columns: Mapping[str, Any], rows: int) -> None:
-    # Snappy: what hyparquet reads without a second library.
+def write_parquet(path: Path, columns: Mapping[str, Any], rows: int) -> None:
+    """Write a table in row groups of so many rows, as hyparquet reads it without a second library: with Snappy."""
     pq.write_table(pa.table(dict(columns)), path, compression="snappy", row_group_size=rows)
-
-
-def _told(release: Release, laws: list[Law]) -> dict[str, Any]:
-    """What the views need besides the tables: regions, iterations, levels, laws, and the words of both pages."""
-    regions = sorted(release.regions)
-    named: Names = {region: name for region, name in release.names.items() if release.scope.holds(region)}
-    return {
-        "overview": asdict(views.overview(release)),
-        "regions": [[region.type, region.id] for region in regions],
-        "names": [[region.type, region.id, name] for region, name in sorted(named.items())],
-        "sets": _sets_of(release, regions),
-        "all_told": release.all_told,
-        "estimated": release.estimated,
-        "iterations": [
-            [one.code, one.name, one.level, one.nation_state, one.sub_state] for one in release.iterations.values()
-        ],
-        "levels": [
-            {
-                "type": level.region_type,
-                "level": level.iteration_level,
-                "nation_or_state": level.nation_or_state,
-                "regions": facts.regions,
-                "iterations": facts.iterations,
-                "suppressed_up_to": facts.suppressed_up_to,
-                "law": laws.index(law) if (law := facts.laws["total"]) else None,
-            }
-            for level, facts in release.levels.items()
-        ],
-        "laws": [_law(law) for law in laws],
-        "scope": {"state": release.scope.state, "words": release.scope.words, "level": release.scope.level is not None},
-        "reading": {name: reading(release, name) for name in READING},
-        "words": {
-            "titles": TITLES,
-            "within": WITHIN,
-            "add_up": ADD_UP,
-            "states": STATES,
-            "shapes": list(SHAPES),
-            "shape_words": SHAPE_WORDS,
-            "cells": [CELLS[shape] for shape in SHAPES],
-            "starts": {shape: list(starts) for shape, starts in STARTS.items()},
-            "levels": {str(level): word for level, word in LEVEL_WORDS.items()},
-            "rows": ROWS,
-            "few": FEW,
-            "listed": views.LISTED,
-            "found": views.FOUND,
-        },
-    }
-
-
-def _law(law: Law) -> list[Any]:
-    if isinstance(law, DiscreteGaussian):
-        return ["gaussian", float(law.sigma_squared)]
-    return ["geometric", float(law.scale)]
-
-
-def _sets_of(release: Release, regions: list[Region]) -> list[list[list[str]]]:
-    """The sets of coterminous regions that meet the scope."""
-    sets = {(region, *release.coterminous(region)) for region in regions if release.coterminous(region)}
-    whole = {frozenset(members): sorted(members, key=release.set_order) for members in sets}
-    return [[[member.type, member.id] for member in members] for members in whole.values()]

@@ -12,7 +12,9 @@ from flows.reports.show.geography import Region
 from flows.reports.show.release import Release
 from flows.reports.show.telling import NotThere
 
-FEW = 8  # that a refusal names
+FEW = 8  # that a refusal names, and that either side of a group may mean
+MOST_WORDS = 8  # of a text that means a group
+SMALL = set("how many much people persons who are is live lives living in of the a".split())  # noqa: SIM905
 Found = TypeVar("Found", Region, str)
 
 
@@ -39,13 +41,13 @@ def one_iteration(release: Release, text: str) -> str:
     )
 
 
-def _only(matching: Sequence[Found], none: str, several: str, name: Callable[[Found], str]) -> Found:
-    if len(matching) == 1:
-        return matching[0]
-    if not matching:
+def _only(found: Sequence[Found], none: str, several: str, name: Callable[[Found], str]) -> Found:
+    if len(found) == 1:
+        return found[0]
+    if not found:
         raise NotThere(none)
-    more = f" and {len(matching) - FEW} more" if len(matching) > FEW else ""
-    raise NotThere(f"{several}: {'; '.join(map(name, matching[:FEW]))}{more}")
+    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
+    raise NotThere(f"{several}: {'; '.join(map(name, found[:FEW]))}{more}")
 
 
 def regions_named(release: Release, text: str) -> list[Region]:
@@ -61,18 +63,19 @@ def regions_named(release: Release, text: str) -> list[Region]:
     if not wanted:
         return []
     starts = [f" {word}" for word in wanted]
-    matching = [region for region, text in index.texts.items() if all(start in text for start in starts)]
-    own = [region for region in matching if matches(wanted, release.name(region))]
-    exact = [region for region in own if words_of(release.name(region)) == wanted]
-    return sorted(exact or own or matching, key=lambda region: (region not in release.regions, _size(region), region))
+    own = [region for region, (name, _) in index.texts.items() if all(start in name for start in starts)]
+    if own:
+        called = " " + " ".join(wanted)
+        return [region for region in own if index.texts[region][0] == called] or own
+    return [region for region, (name, above) in index.texts.items() if all(start in name + above for start in starts)]
 
 
 @dataclass(frozen=True)
 class Index:
-    """Regions by id, sorted, and the words of each: its own name, then those of what it lies in."""
+    """Regions by id, and the words of each: its own name's, and those of what it lies in; in the order of answers."""
 
     by_id: dict[str, list[Region]]
-    texts: dict[Region, str]
+    texts: dict[Region, tuple[str, str]]
 
 
 @lru_cache(maxsize=2)
@@ -86,13 +89,14 @@ def index_of(release: Release) -> Index:
         return (own(region) if region in release.regions else "") + above(region.parent)
 
     def own(region: Region) -> str:
-        return " " + _folded(release.name(region))
+        return " " + " ".join(words_of(release.name(region)))
 
     regions = sorted({*release.regions, *release.names}, key=lambda region: (region.type, region.id))
     by_id: dict[str, list[Region]] = {}
     for region in regions:
         by_id.setdefault(region.id, []).append(region)
-    return Index(by_id, {region: own(region) + above(region.parent) for region in regions})
+    regions.sort(key=lambda region: (region not in release.regions, _size(region)))
+    return Index(by_id, {region: (own(region), above(region.parent)) for region in regions})
 
 
 def _size(region: Region) -> int:
@@ -108,8 +112,20 @@ def iterations_named(release: Release, text: str) -> list[str]:
     wanted = words_of(text)
     if not wanted:
         return []
-    matching = [code for code, iteration in release.iterations.items() if matches(wanted, f"{code} {iteration.name}")]
-    return [code for code in matching if words_of(release.iterations[code].name) == wanted] or matching
+    found = [code for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")]
+    return [code for code in found if words_of(release.iterations[code].name) == wanted] or found
+
+
+def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
+    """The groups that a text means by a region and an iteration side by side, in either order."""
+    wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
+    for cut in range(1, len(wanted)):
+        for of_region, of_iteration in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):
+            codes = iterations_named(release, " ".join(of_iteration))
+            regions = regions_named(release, " ".join(of_region)) if codes else []
+            if regions:
+                return [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
+    return []
 
 
 def words_of(text: str) -> list[str]:

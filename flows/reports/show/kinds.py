@@ -15,6 +15,7 @@ from flows.reports.show.detailed_dhca import DetailedDhca
 from flows.reports.show.names import Names
 from flows.reports.show.release import read_manifest
 from flows.reports.show.scope import Scope
+from flows.reports.show.top_down.shown import TopDown
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST
 
@@ -22,6 +23,7 @@ Opener = Callable[[Path, Mapping[str, Any], Names, Path | None, Scope], Shown]
 KINDS: dict[str, Opener] = {
     "Detailed DHC-A by SafeTab-P": DetailedDhca,
     "Bottom-up histogram by the two-tailed geometric mechanism": BottomUp,
+    "Redistricting data by the TopDown Algorithm": TopDown,
 }
 
 

@@ -1,6 +1,6 @@
 """Names of regions, from public files: geographic headers (`ri2020.pl` and the like, zipped too), gazetteers, our own.
 
-A geographic header is the `??geo2020.pl` of the P.L. 94-171 files; a gazetteer is the Census Bureau's tab-delimited
+A geographic header is the `??geo2020.pl` of the P.L. 94-171 files; a gazetteer is the Census Bureau's
 `2020_Gaz_*_national.txt`, whose name tells the type; our own is what `write_names` keeps beside a release.
 """
 
@@ -21,8 +21,23 @@ from tasks.lifecycle.errors import Refused
 
 KEPT = "names.csv"
 KEPT_COLUMNS = ["REGION_TYPE", "REGION_ID", "NAME"]
-HEADER_LEVELS = {"040": "STATE", "050": "COUNTY", "140": "TRACT", "160": "PLACE", "250": "AIANNH", "280": "AIANNH"}
-GAZETTEERS = {"state": "STATE", "count": "COUNTY", "tract": "TRACT", "place": "PLACE", "aiannh": "AIANNH"}
+HEADER_LEVELS = {
+    "040": "STATE",
+    "050": "COUNTY",
+    "060": "COUSUB",
+    "140": "TRACT",
+    "160": "PLACE",
+    "250": "AIANNH",
+    "280": "AIANNH",
+}
+GAZETTEERS = {
+    "state": "STATE",
+    "count": "COUNTY",
+    "cousub": "COUSUB",
+    "tract": "TRACT",
+    "place": "PLACE",
+    "aiannh": "AIANNH",
+}
 Names = dict[Region, str]
 
 
@@ -31,14 +46,14 @@ def read_names(paths: Iterable[Path]) -> Names:
     names: Names = {}
     for path in paths:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
-        of_path: Names = {}
+        found: Names = {}
         for file in files:
-            of_path |= {region: _printable(name) for region, name in _of_file(file)}
-        if not of_path:
+            found |= {region: _printable(name) for region, name in _of_file(file)}
+        if not found:
             raise Refused(
                 f"{path} holds no names: give a ??geo2020.pl (or its zip), a Gazetteer file, or a {KEPT} that das kept"
             )
-        names |= of_path
+        names |= found
     return names
 
 
@@ -113,8 +128,9 @@ def _of_header(text: str) -> Iterator[tuple[Region, str]]:
 
 
 def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
-    region_type = next((kind for word, kind in GAZETTEERS.items() if word in file), None)
-    rows = csv.DictReader(io.StringIO(text), delimiter="\t")
+    region_type = next((found for word, found in GAZETTEERS.items() if word in file), None)
+    first = text.partition("\n")[0]
+    rows = csv.DictReader(io.StringIO(text), delimiter="|" if "|" in first else "\t")  # tabs until 2024
     columns = {name.strip(): name for name in rows.fieldnames or []}
     if region_type is None or not {"GEOID", "NAME"} <= set(columns):
         return
@@ -127,5 +143,5 @@ def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
 
 def _typed(region_type: str, code: str) -> Region:
     """The region of a code: Puerto Rico's have types of their own."""
-    in_puerto_rico = region_type != "AIANNH" and code.startswith("72")
+    in_puerto_rico = region_type not in ("AIANNH", "COUSUB") and code.startswith("72")
     return Region((PUERTO_RICO if in_puerto_rico else "") + region_type, code)

@@ -5,8 +5,6 @@ An address is `view=NAME/…` and what the view may be asked besides; anything e
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -15,6 +13,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
+from flows.reports.formats import as_csv as csv_text
 from flows.reports.show import told, views
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.release import Release
@@ -35,6 +34,8 @@ GROUP_COLUMNS = [
     "HIGH",
     "TABLE",
     "WHY",
+    "ESTIMATE",
+    "ESTIMATE_MOE",
 ]
 LONGEST = 200  # characters of one thing that is asked
 Table = tuple[list[str], list[list[Any]]]
@@ -117,10 +118,7 @@ def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str) -> str
 
 def as_csv(view: View) -> str:
     """What a view shows, as CSV: its main table."""
-    columns, rows = table(view)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    return text.getvalue()
+    return csv_text(*table(view))
 
 
 def table(view: View) -> Table:
@@ -146,35 +144,34 @@ def table(view: View) -> Table:
         case told.Found():
             return ["KIND", "CODE", "NAME", "WITHIN"], [
                 *([region.kind, region.id, region.name, region.within] for region in view.regions),
-                *(["iteration", iteration.code, iteration.name, iteration.level] for iteration in view.iterations),
+                *(["iteration", one.code, one.name, one.level] for one in view.iterations),
+                *(["group", key, name, ""] for key, name in view.groups),
             ]
 
 
 def _group_row(group: GroupTold) -> list[Any]:
     kind, number = group.region.key.split("/")
     names = [kind, number, group.region.name, group.iteration.code, group.iteration.name]
-    return [*names, group.status, group.count, group.margin, group.low, group.high, group.shape, group.why]
+    counts = [group.status, group.count, group.margin, group.low, group.high, group.shape, group.why]
+    return [*names, *counts, group.estimate, group.estimate_margin]
 
 
 def _group_table(view: told.GroupView) -> Table:
     """A group's total and cells, then the groups around it."""
-    columns = ["OF", *GROUP_COLUMNS[:5], "AGE", "SEX", "STATUS", "COUNT", "MOE"]
+    columns = ["OF", *GROUP_COLUMNS[:5], "AGE", "SEX", "STATUS", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
 
-    def row(role: str, group: GroupTold, age: str, sex: str, count: int | None, margin: int | None) -> list[Any]:
-        return [role, *_group_row(group)[:5], age, sex, group.status, count, margin]
+    def total(of: str, group: GroupTold) -> list[Any]:
+        counts = [group.count, group.margin, group.estimate, group.estimate_margin]
+        return [of, *_group_row(group)[:5], "all ages", "both", group.status, *counts]
 
-    rows = [row("group", view.group, "all ages", "both", view.group.count, view.group.margin)]
-    if view.estimate:
-        rows.append(row("estimate", view.group, "all ages", "both", view.estimate.estimate, view.estimate.margin))
-    if view.pyramid:
-        of = view.pyramid
-        rows.append(row("group", view.group, "all ages", "male", of.male, of.male_margin))
-        rows.append(row("group", view.group, "all ages", "female", of.female, of.female_margin))
-        for age in of.ages:
-            rows.append(row("group", view.group, age.label, "male", age.male, age.male_margin))
-            rows.append(row("group", view.group, age.label, "female", age.female, age.female_margin))
-    around = [("within", group) for group in view.parents]
-    around += [(inside.kinds, group) for inside in view.children for group in inside.rows]
-    around += [("beside", group) for group in (view.siblings.rows if view.siblings else ())]
-    rows += [row(role, group, "all ages", "both", group.count, group.margin) for role, group in around]
+    rows = [total("group", view.group)]
+    for label, of in (
+        [("all ages", view.pyramid), *((age.label, age) for age in view.pyramid.ages)] if view.pyramid else ()
+    ):
+        for sex in ("male", "female"):
+            counts = [getattr(of, sex + of_sex) for of_sex in ("", "_margin", "_estimate", "_estimate_margin")]
+            rows.append([*rows[0][:6], label, sex, view.group.status, *counts])
+    rows += [total("within", group) for group in view.parents]
+    rows += [total(inside.kinds, group) for inside in view.children for group in inside.rows]
+    rows += [total("beside", group) for group in (view.siblings.rows if view.siblings else ())]
     return columns, rows

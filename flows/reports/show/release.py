@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from flows.reports.show.geography import NATION, Region, plain_name
+from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
 from flows.reports.show.iterations import Iteration, from_tables, read_parameters, read_tabulated
 from flows.reports.show.names import KEPT, Names, read_names
 from flows.reports.show.noise import Noise, read_law
@@ -30,6 +30,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, release_digest
 
 MEMORY, THREADS = "200MB", 2  # of the database; a server of a board's laptop stays under 500 MiB in all
+CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
 SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total
 CELLS = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))
 SHAPE_OF_ROWS = {CELLS[shape] + 2: shape for shape in SHAPES[1:]}  # of T2: a row a cell, and one for each sex
@@ -67,7 +68,10 @@ class LevelFacts:
 
 @dataclass(frozen=True)
 class Published:
-    """A published total: the group, its count and margin, its table's shape, and the noise in it."""
+    """A published total: the group, its count and margin, its table's shape, and the noise in it.
+
+    estimate: with its margin, where the release has one of the group.
+    """
 
     region: Region
     code: str
@@ -75,17 +79,19 @@ class Published:
     margin: int
     shape: str
     noise: Noise
+    estimate: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2."""
+    """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2; its estimate where there is one."""
 
     start: int | None
     end: int | None
     sex: int
     count: int
     margin: int
+    estimate: tuple[int, int] | None = None
 
 
 class Release:
@@ -117,7 +123,10 @@ class Release:
         self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
         self.digest = release_digest(folder)
         kept = folder / KEPT
-        self.names: Names = {**(read_names([kept]) if kept.is_file() else {}), **(names or {})}
+        given: Names = {**(read_names([kept]) if kept.is_file() else {}), **(names or {})}
+        self.names: Names = {
+            region: name for region, name in given.items() if region.type.removeprefix(PUERTO_RICO) in TITLES
+        }
         self._set_of = {
             region: (number, members)
             for number, members in enumerate(_sets(manifest.get("coterminous_sets", [])))
@@ -153,54 +162,47 @@ class Release:
 
     def group(self, region: Region, code: str) -> Published | None:
         """The published total of a group; None where there is none."""
-        published = self.totals(region_type=region.type, region_id=region.id, code=code)
-        return published[0] if published else None
+        found = self.totals(region_type=region.type, region_id=region.id, code=code)
+        return found[0] if found else None
 
     def cells(self, region: Region, code: str) -> list[Cell]:
         """The rows of a group's T2 table, in the order of the release; none for a group with a total alone."""
         level = self.level_of(region, code)
         if level is None:
             return []
-        rows = self.ask(
-            f"SELECT AGESTART, AGEEND, SEX, COUNT, MOE FROM {_table('t2', level)} "
-            "WHERE REGION_ID = ? AND ITERATION_CODE = ?",
-            [region.id, code],
-        )
-        return [_cell(*row) for row in rows]
+        where = "REGION_ID = ? AND ITERATION_CODE = ?"
+        query, times = self._beside("t2", level, CELL_COLUMNS, where)
+        return [_cell(*cell) for _, _, *cell in self.ask(query, [region.id, code] * times)]
 
     def all_cells(self, level: Level) -> dict[tuple[Region, str], list[Cell]]:
         """The T2 tables of a whole level, as far as the scope holds its regions."""
-        by_group: dict[tuple[Region, str], list[Cell]] = {}
-        query = f"SELECT REGION_ID, ITERATION_CODE, AGESTART, AGEEND, SEX, COUNT, MOE FROM {_table('t2', level)}"
+        found: dict[tuple[Region, str], list[Cell]] = {}
+        query, _ = self._beside("t2", level, CELL_COLUMNS, "true")
         for region_id, code, *cell in self.ask(query):
             region = Region(level.region_type, region_id)
             if self.scope.holds(region):
-                by_group.setdefault((region, code), []).append(_cell(*cell))
-        return by_group
+                found.setdefault((region, code), []).append(_cell(*cell))
+        return found
 
     @property
     def estimated(self) -> bool:
         """Whether estimates stand beside the counts."""
         return "estimates" in self.manifest
 
-    def estimate(self, region: Region, code: str) -> tuple[int, int] | None:
-        """The estimate of a group's total and its margin; None where there is none."""
-        level = self.level_of(region, code)
-        estimates = self.estimates(level, "REGION_ID = ? AND ITERATION_CODE = ?", [region.id, code]) if level else {}
-        return next(iter(estimates.values()), None)
+    def _beside(self, table: str, level: Level, columns: str, where: str, order: str = "") -> tuple[str, int]:
+        """The query for rows of a level with their estimates beside them; how often it takes what `where` is given.
 
-    def estimates(
-        self, level: Level, where: str = "true", given: Iterable[Any] = ()
-    ) -> dict[tuple[Region, str], tuple[int, int]]:
-        """The estimates of a level's totals and their margins, by group."""
+        Columns: region, iteration, `columns`, COUNT, MOE, and where the release has them ESTIMATE and its MOE.
+        """
+        keys = f"REGION_ID, ITERATION_CODE{columns}"
+        rows = f"SELECT {keys}, COUNT, MOE FROM {_table(table, level)} WHERE {where} {order}"
         if not self.estimated:
-            return {}
-        path = self._file(f"parquet/estimates/t1/{level.slug}.parquet")
-        query = f"SELECT REGION_ID, ITERATION_CODE, ESTIMATE, MOE FROM read_parquet({_quoted(path)}) WHERE {where}"
-        return {
-            (Region(level.region_type, region_id), code): (estimate, margin)
-            for region_id, code, estimate, margin in self.ask(query, given)
-        }
+            return rows, 1
+        path = _quoted(self._file(f"parquet/estimates/{table}/{level.slug}.parquet"))
+        beside = f"SELECT {keys}, ESTIMATE, MOE AS ESTIMATE_MOE FROM read_parquet({path}) WHERE {where}"
+        again = order.partition(" LIMIT ")[0]
+        both = f"({rows}) LEFT JOIN ({beside}) USING ({keys})"
+        return f"SELECT {keys}, COUNT, MOE, ESTIMATE, ESTIMATE_MOE FROM {both} {again}", 2
 
     # -- many ---------------------------------------------------------------------------------------------------------
 
@@ -218,11 +220,11 @@ class Release:
 
         `order` ends the query, with how many are wanted; for one iteration alone.
         """
-        published: list[Published] = []
+        found: list[Published] = []
         for one, where, given in self._selections(region_type, region_id, prefix, code, level):
-            query = f"SELECT REGION_ID, ITERATION_CODE, COUNT, MOE FROM {_table('t1', one)} WHERE {where} {order}"
-            published += self._published(one, self.ask(query, given), where, given)
-        return published
+            query, times = self._beside("t1", one, "", where, order)
+            found += self._published(one, self.ask(query, given * times), where, given)
+        return found
 
     def number(self, *, region_type: str, prefix: str, code: str) -> int:
         """How many regions of a type, of those whose id begins so, have a published total of an iteration."""
@@ -257,7 +259,7 @@ class Release:
         """Rows of T1 with the shape of their tables: from the margin where it tells, else by counting T2's rows."""
         told = self._shapes(level)
         counted: dict[tuple[str, str], int] = {}
-        if any(told.get(margin) is None for *_, margin in rows):
+        if any(told.get(margin) is None for _, _, _, margin, *_ in rows):
             counted = {
                 (region, code): number
                 for region, code, number in self.ask(
@@ -266,14 +268,13 @@ class Release:
                     given,
                 )
             }
-        published = []
-        for region_id, code, count, margin in rows:
+        found = []
+        for region_id, code, count, margin, *beside in rows:
             region = Region(level.region_type, region_id)
             shape = told.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
-            published.append(
-                Published(region, code, count, margin, shape, self._noise(level, region, code, margin, shape))
-            )
-        return published
+            noise = self._noise(level, region, code, margin, shape)
+            found.append(Published(region, code, count, margin, shape, noise, _estimate(beside)))
+        return found
 
     def _shapes(self, level: Level) -> dict[int, str | None]:
         """The shape that a margin tells at a level; None where it fits two. A coterminous donor's may be another."""
@@ -397,8 +398,17 @@ def _facts(level: Level, told: Mapping[str, Any]) -> LevelFacts:
     )
 
 
-def _cell(start: str, end: str, sex: str, count: int, margin: int) -> Cell:
-    return Cell(None if start == "*" else int(start), None if end == "*" else int(end), int(sex), count, margin)
+def _cell(start: str, end: str, sex: str, count: int, margin: int, *beside: int | None) -> Cell:
+    first, last = (None, None) if start == "*" else (int(start), int(end))
+    return Cell(first, last, int(sex), count, margin, _estimate(beside))
+
+
+def _estimate(beside: Sequence[int | None]) -> tuple[int, int] | None:
+    """ESTIMATE and its MOE, where a row has them."""
+    match beside:
+        case [int() as estimate, int() as margin]:
+            return estimate, margin
+    return None
 
 
 def _sets(told: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:

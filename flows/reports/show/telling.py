@@ -90,6 +90,8 @@ def group_told(release: Release, region: Region, iteration: Iteration, published
         high=count + margin,
         relative=margin / count if count > 0 else None,
         shape=SHAPE_WORDS[published.shape],
+        estimate=published.estimate and published.estimate[0],
+        estimate_margin=published.estimate and published.estimate[1],
     )
 
 

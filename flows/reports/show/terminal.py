@@ -7,21 +7,28 @@ from typing import Any
 
 from flows.reports.formats import TextTable
 from flows.reports.show.told import GroupTold, GroupView, IterationView, RegionView
+from flows.reports.show.top_down.told import GeounitView, Listing, Redistricting
 
-AROUND = ["", "region", "count", "margin", "table"]
+COUNTS = ["count", "margin", "table", "estimate", "its margin"]
+AROUND = ["", "region", *COUNTS]
+ESTIMATE = ("estimate", "its margin")  # columns that most releases lack
 
 
 def tables(view: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> list[TextTable]:
     """The tables of a view, its notes under the last; `columns` and `rows` are its table as CSV has it."""
     match view:
         case GroupView():
-            return [*_group(view), TextTable("Around it", AROUND, _around(view), notes)]
+            return [*_group(view), TextTable("Around it", AROUND, _around(view), notes).without_empty(ESTIMATE)]
         case RegionView():
             named = [[f"{row.iteration.name} ({row.iteration.code})", *_count(row)] for row in view.page.rows]
-            return [TextTable(view.title, ["iteration", "count", "margin", "table"], named, notes)]
+            return [TextTable(view.title, ["iteration", *COUNTS], named, notes).without_empty(ESTIMATE)]
         case IterationView():
             named = [[_region(row), *_count(row)] for row in view.page.rows]
-            return [TextTable(view.title, ["region", "count", "margin", "table"], named, notes)]
+            return [TextTable(view.title, ["region", *COUNTS], named, notes).without_empty(ESTIMATE)]
+        case GeounitView():
+            return _geounit(view, notes)
+        case Listing() | Redistricting():
+            rows, columns = [row[4:] for row in rows], ["geounit", *columns[5:]]
     return [TextTable(view.title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)]
 
 
@@ -30,6 +37,26 @@ def text(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
+    """The tables of a TopDown geounit, with its name over the first."""
+    named = [f"{view.title} ({view.geounit.kind}): {table.title.lower()}" for table in view.tables[:1]]
+    named += [table.title for table in view.tables[1:]]
+    margins = [
+        [one.count, text(one.released), "not given" if one.margin is None else f"{one.margin:,.1f}"]
+        for one in view.margins
+    ]
+    beside = [TextTable("Margins of error, 95%", ["", "released", "margin"], margins)] if margins else []
+    return beside + [
+        TextTable(
+            name,
+            ["", *table.columns],
+            [[label, *map(text, values)] for label, values in table.rows],
+            notes if table is view.tables[-1] else (),
+        )
+        for name, table in zip(named, view.tables, strict=True)
+    ]
 
 
 def _group(view: GroupView) -> list[TextTable]:
@@ -44,10 +71,12 @@ def _group(view: GroupView) -> list[TextTable]:
     total = TextTable(view.title, ["count", "margin", "from", "to", "table"], rows)
     if pyramid is None:
         return [total]
-    all_ages = ("all ages", pyramid.male, pyramid.male_margin, pyramid.female, pyramid.female_margin)
-    ages = [(age.label, age.male, age.male_margin, age.female, age.female_margin) for age in pyramid.ages]
-    by_age = [list(map(text, row)) for row in (all_ages, *ages)]
-    return [total, TextTable("By sex and age", ["age", "male", "margin", "female", "margin"], by_age)]
+    kinds = ["", "_estimate"] if pyramid.estimated else [""]
+    names = [sex + kind + of for sex in ("male", "female") for kind in kinds for of in ("", "_margin")]
+    columns = [name.split("_")[-1] for name in names]
+    labelled = [("all ages", pyramid), *((age.label, age) for age in pyramid.ages)]
+    by_age = [[label, *(text(getattr(of, name)) for name in names)] for label, of in labelled]
+    return [total, TextTable("By sex and age", ["age", *columns], by_age)]
 
 
 def _around(view: GroupView) -> list[list[str]]:
@@ -59,7 +88,13 @@ def _around(view: GroupView) -> list[list[str]]:
 
 
 def _count(told: GroupTold) -> list[str]:
-    return [text(told.count), text(told.margin), told.shape or told.status]
+    return [
+        text(told.count),
+        text(told.margin),
+        told.shape or told.status,
+        text(told.estimate),
+        text(told.estimate_margin),
+    ]
 
 
 def _region(told: GroupTold) -> str:

@@ -34,6 +34,7 @@ class GroupTold:
     """A population group and what the release says of it.
 
     count, margin, low, high and relative (margin / count) are None where nothing was published; `why` then says why.
+    estimate, estimate_margin: None where the release has none of the group.
     """
 
     key: str
@@ -47,6 +48,8 @@ class GroupTold:
     high: int | None = None
     relative: float | None = None
     shape: str = ""
+    estimate: int | None = None
+    estimate_margin: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,18 @@ class AgeRow:
     male_margin: int
     female: int
     female_margin: int
+    male_estimate: int | None = None
+    male_estimate_margin: int | None = None
+    female_estimate: int | None = None
+    female_estimate_margin: int | None = None
 
 
 @dataclass(frozen=True)
 class Pyramid:
-    """A group's sex-by-age table, youngest first, with the sums of each sex; `top` is where its axis ends."""
+    """A group's sex-by-age table, youngest first, with the sums of each sex; `top` is where its axis ends.
+
+    estimated: whether every count has an estimate beside it.
+    """
 
     ages: Sequence[AgeRow]
     male: int
@@ -82,6 +92,11 @@ class Pyramid:
     female: int
     female_margin: int
     top: int
+    estimated: bool = False
+    male_estimate: int | None = None
+    male_estimate_margin: int | None = None
+    female_estimate: int | None = None
+    female_estimate_margin: int | None = None
 
 
 @dataclass(frozen=True)
@@ -244,7 +259,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found."""
+    """What a search found; groups, as (key, name), where neither a region nor an iteration answers."""
 
     title: str
     reading: str
@@ -253,6 +268,7 @@ class Found:
     regions_total: int
     iterations: Sequence[IterationTold]
     iterations_total: int
+    groups: Sequence[tuple[str, str]]
     named: bool
     view: str = "find"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from flows.reports.show.ages import common_pyramids, differences, pyramid, total_difference
-from flows.reports.show.finding import iterations_named, matches, regions_named, words_of
+from flows.reports.show.finding import groups_named, iterations_named, matches, regions_named, words_of
 from flows.reports.show.geography import Region, title
 from flows.reports.show.inside import groups_inside
 from flows.reports.show.reading import READING, reading
@@ -155,7 +155,7 @@ def group(release: Release, of: Region, code: str) -> GroupView:
         title=f"{told.name}, {release.name(of)}",
         reading=reading(release, "group"),
         group=group_told(release, of, told, published),
-        estimate=estimate_told(release.estimate(of, code)) if published and release.estimated else None,
+        estimate=estimate_told(published.estimate) if published and release.estimated else None,
         law=law_words(release, published),
         pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
         coterminous=[region_told(release, other) for other in release.coterminous(of)],
@@ -220,6 +220,7 @@ def compare(
 def find(release: Release, query: str) -> Found:
     """The regions and iterations whose name or code answers to a text."""
     regions, iterations = regions_named(release, query), iterations_named(release, query)
+    groups = [] if regions or iterations else groups_named(release, query)
     return Found(
         title=f"“{query}”" if query else "Find",
         reading=READING["find"],
@@ -228,5 +229,6 @@ def find(release: Release, query: str) -> Found:
         regions_total=len(regions),
         iterations=[iteration_told(release.iterations[code]) for code in iterations[:FOUND]],
         iterations_total=len(iterations),
+        groups=[(f"{of.key}/{code}", f"{release.iterations[code].name}, {release.name(of)}") for of, code in groups],
         named=bool(release.names),
     )

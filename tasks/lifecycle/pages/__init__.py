@@ -7,6 +7,7 @@ Jinja and Nunjucks have in common where a browser renders them too (`das show --
 from __future__ import annotations
 
 from importlib.resources import files
+from math import floor
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
@@ -17,6 +18,7 @@ def environment(package: str, folder: str) -> Environment:
     made = Environment(loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True)
     made.filters["number"] = number
     made.filters["percent"] = percent
+    made.filters["decimal"] = decimal
     return made
 
 
@@ -28,6 +30,12 @@ def style() -> str:
 def number(value: float) -> str:
     """A number with commas, with decimals where it has them, and with a minus that is as wide as a plus."""
     text = f"{round(value):,}" if value == round(value) else f"{value:,.12g}"
+    return text.replace("-", "−")
+
+
+def decimal(value: float) -> str:
+    """A number at three digits."""
+    text = f"{floor(value + 0.5):,}" if abs(value) >= 99.95 else f"{value:.3g}"  # halves upward, as in a browser
     return text.replace("-", "−")
 
 

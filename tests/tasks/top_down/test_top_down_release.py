@@ -87,6 +87,11 @@ def test_release_keeps_every_invariant_and_sum(
         ]
         sums += [read(staged, f"histograms/{product}/US/*").groupby("cell")["count"].sum()] if nation else []
         assert all(each.equals(sums[0]) for each in sums)
+    place_of = {"".join(row[:3]) + row[4]: row[0] + row[5] for row in _rows(data / "GRF-C.txt", "|")}
+    by_place = persons.COUNT.groupby(block.map(place_of)).sum()
+    places_released = read(staged, "histograms/persons/entities/place/*").groupby("geounit")["count"].sum()
+    inside = by_place[~by_place.index.str.endswith("99999")]
+    assert places_released.to_dict() == inside.to_dict()
     text = [path.read_text().splitlines()[1:] for path in sorted(staged.glob("mdf/*_persons.txt"))]
     assert sum(map(len, text)) == persons.COUNT.sum()
     manifest = json.loads((staged / "manifest.json").read_text())
@@ -109,8 +114,8 @@ def test_units_alone_need_no_persons(
     assert Fraction(manifest["spent"]["bounded"]["rho"]) == alone.cost("units", nation=False)
 
 
-def _rows(path: Path) -> list[list[str]]:
-    return [line.split(",") for line in path.read_text().split()[1:]]
+def _rows(path: Path, delimiter: str = ",") -> list[list[str]]:
+    return [line.split(delimiter) for line in path.read_text().split()[1:]]
 
 
 def test_truth_is_the_input(tmp_path: Path) -> None:

@@ -3,8 +3,7 @@ import { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from "./
 
 /* global gaussian, geometric, marginOfError, ALPHA */
 
-export async function load(folder) {
-  const told = await (await fetch(`${folder}/release.json`)).json();
+export async function load(folder, told) {
   const groups = await parquetReadObjects({ file: await asyncBufferFromUrl({ url: `${folder}/groups.parquet` }) });
   return new Release(folder, told, groups);
 }

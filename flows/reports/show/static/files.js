@@ -1,15 +1,9 @@
 // A view as CSV: pages.py's tables once more.
+import { csv } from "./words.js";
 
-const GROUP = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME", "STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY"];
+const GROUP = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME", "STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"];
 
-export function csvOf(view, shapes) {
-  return table(view, shapes).map((row) => row.map(quoted).join(",")).join("\n") + "\n";
-}
-
-function quoted(value) {
-  const text = String(value ?? "");
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
+export const csvOf = (view, shapes) => csv(table(view, shapes));
 
 function table(view, shapes) {
   if (view.view === "overview") return overview(view, shapes);
@@ -21,7 +15,8 @@ function table(view, shapes) {
   }
   return [["KIND", "CODE", "NAME", "WITHIN"],
     ...view.regions.map((one) => [one.kind, one.id, one.name, one.within]),
-    ...view.iterations.map((one) => ["iteration", one.code, one.name, one.level])];
+    ...view.iterations.map((one) => ["iteration", one.code, one.name, one.level]),
+    ...view.groups.map(([key, name]) => ["group", key, name, ""])];
 }
 
 function overview(view, shapes) {
@@ -35,23 +30,22 @@ function overview(view, shapes) {
 
 function groupRow(told) {
   return [...told.region.key.split("/"), told.region.name, told.iteration.code, told.iteration.name,
-    told.status, told.count, told.margin, told.low, told.high, told.shape, told.why];
+    told.status, told.count, told.margin, told.low, told.high, told.shape, told.why, told.estimate, told.estimate_margin];
 }
 
 function group(view) {
-  const row = (of, told, age, sex, count, margin) => [of, ...groupRow(told).slice(0, 5), age, sex, told.status, count, margin];
-  const own = (age, sex, count, margin) => row("group", view.group, age, sex, count, margin);
-  const rows = [own("all ages", "both", view.group.count, view.group.margin)];
-  if (view.estimate) rows.push(row("estimate", view.group, "all ages", "both", view.estimate.estimate, view.estimate.margin));
+  const total = (of, told) => [of, ...groupRow(told).slice(0, 5), "all ages", "both", told.status, told.count, told.margin, told.estimate, told.estimate_margin];
+  const rows = [total("group", view.group)];
   if (view.pyramid) {
-    const ages = [{ ...view.pyramid, label: "all ages" }, ...view.pyramid.ages];
-    for (const age of ages) rows.push(own(age.label, "male", age.male, age.male_margin), own(age.label, "female", age.female, age.female_margin));
+    for (const age of [{ ...view.pyramid, label: "all ages" }, ...view.pyramid.ages]) {
+      for (const sex of ["male", "female"]) {
+        const counts = ["", "_margin", "_estimate", "_estimate_margin"].map((of) => age[sex + of]);
+        rows.push([...rows[0].slice(0, 6), age.label, sex, view.group.status, ...counts]);
+      }
+    }
   }
-  const around = [
-    ...view.parents.map((told) => ["within", told]),
-    ...view.children.flatMap((inside) => inside.rows.map((told) => [inside.kinds, told])),
-    ...(view.siblings?.rows ?? []).map((told) => ["beside", told]),
-  ];
-  rows.push(...around.map(([of, told]) => row(of, told, "all ages", "both", told.count, told.margin)));
-  return [["OF", ...GROUP.slice(0, 5), "AGE", "SEX", "STATUS", "COUNT", "MOE"], ...rows];
+  rows.push(...view.parents.map((told) => total("within", told)));
+  rows.push(...view.children.flatMap((inside) => inside.rows.map((told) => total(inside.kinds, told))));
+  rows.push(...(view.siblings?.rows ?? []).map((told) => total("beside", told)));
+  return [["OF", ...GROUP.slice(0, 5), "AGE", "SEX", "STATUS", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"], ...rows];
 }

@@ -41,6 +41,21 @@ function regionOf(key) {
   return { type, id };
 }
 
+const SMALL = new Set("how many much people persons who are is live lives living in of the a".split(" "));
+const FEW = 8, MOST_WORDS = 8;
+
+export function groupsNamed(release, text) {
+  const wanted = words(text).filter((word) => !SMALL.has(word)).slice(0, MOST_WORDS);
+  for (let cut = 1; cut < wanted.length; cut += 1) {
+    for (const [ofRegion, ofIteration] of [[wanted.slice(cut), wanted.slice(0, cut)], [wanted.slice(0, cut), wanted.slice(cut)]]) {
+      const codes = iterationsNamed(release, ofIteration.join(" "));
+      const regions = codes.length ? regionsNamed(release, ofRegion.join(" ")) : [];
+      if (regions.length) return regions.slice(0, FEW).flatMap((region) => codes.slice(0, FEW).map((code) => [region, code]));
+    }
+  }
+  return [];
+}
+
 export function iterationsNamed(release, given) {
   const text = given.trim();
   if (release.iterations.has(text)) return [text];

@@ -1,16 +1,14 @@
 // The views of a static copy: views.py once more, over data.js. A test holds the two pages against each other.
 import { keyOf, marginOfCells } from "./data.js";
-import { iterationsNamed, matches, regionsNamed, words } from "./finding.js";
-
-export class NotThere extends Error {}
+import { groupsNamed, iterationsNamed, matches, regionsNamed, words } from "./finding.js";
+import { comma, NotThere, order, pageAsked, pageOf } from "./words.js";
 
 const LAST_AGE = 115;
 const SEXES = { 1: "male", 2: "female" };
-export const comma = (value) => Math.round(value).toLocaleString("en-US");
 
 export async function viewOf(release, asked) {
   const parts = (asked.view ?? "overview").split("/");
-  const page = asked.format === "csv" ? 0 : /^\d{1,7}$/.test(asked.page ?? "1") ? Number(asked.page ?? 1) : 1;
+  const page = pageAsked(asked);
   if (parts[0] === "overview" || parts[0] === "") return release.told.overview;
   if (parts[0] === "find") return find(release, asked.q ?? "");
   if (parts[0] === "region" && parts.length === 3) return region(release, regionAt(release, parts[1], parts[2]), asked, page);
@@ -158,6 +156,7 @@ async function compare(release, asked) {
 
 function find(release, query) {
   const regions = regionsNamed(release, query), iterations = iterationsNamed(release, query);
+  const groups = regions.length || iterations.length ? [] : groupsNamed(release, query);
   return {
     view: "find",
     title: query ? `“${query}”` : "Find",
@@ -167,13 +166,12 @@ function find(release, query) {
     regions_total: regions.length,
     iterations: iterations.slice(0, release.words.found).map((code) => iterationTold(release, known(release, code))),
     iterations_total: iterations.length,
+    groups: groups.map(([region, code]) => [`${keyOf(region)}/${code}`, `${release.iterations.get(code).name}, ${release.name(region)}`]),
     named: release.names.size > 0,
   };
 }
 
 // -- parts ------------------------------------------------------------------------------------------------------------
-
-const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 function known(release, code) {
   const found = release.iterations.get(code);
@@ -208,6 +206,8 @@ function groupTold(release, region, of, row) {
     high: row.COUNT + row.MOE,
     relative: row.COUNT > 0 ? row.MOE / row.COUNT : null,
     shape: release.words.shape_words[release.words.shapes[row.SHAPE]],
+    estimate: row.ESTIMATE ?? null,
+    estimate_margin: row.ESTIMATE_MOE ?? null,
   };
 }
 
@@ -233,10 +233,8 @@ function unpublished(release, region, of) {
 }
 
 function paged(release, rows, asked) {
-  const each = release.words.rows, pages = Math.max(1, Math.ceil(rows.length / each));
-  const number = Math.min(Math.max(1, asked), pages);
-  const shown = asked ? rows.slice((number - 1) * each, number * each) : rows;
-  return { rows: shown.map((row) => rowTold(release, row)), number, pages, total: rows.length };
+  const { number, pages, from, to } = pageOf(rows.length, asked, release.words.rows);
+  return { rows: rows.slice(from, to).map((row) => rowTold(release, row)), number, pages, total: rows.length };
 }
 
 function rowTold(release, row) {
@@ -316,16 +314,23 @@ function pyramid(cells) {
     male_margin: of[1].MOE,
     female: of[2].COUNT,
     female_margin: of[2].MOE,
+    ...estimates(of),
   }));
   const most = Math.max(...rows.map((row) => Math.max(row.male + row.male_margin, row.female + row.female_margin, 1)));
-  return { ages: rows, male: sums[1].COUNT, male_margin: sums[1].MOE, female: sums[2].COUNT, female_margin: sums[2].MOE, top: nice(most) };
+  return { ages: rows, male: sums[1].COUNT, male_margin: sums[1].MOE, female: sums[2].COUNT, female_margin: sums[2].MOE, top: nice(most),
+    estimated: (sums[1].ESTIMATE ?? null) !== null, ...estimates(sums) };
+}
+
+function estimates(of) {
+  const [male, female] = [1, 2].map((sex) => estimateTold(of[sex]));
+  return { male_estimate: male.estimate, male_estimate_margin: male.margin, female_estimate: female.estimate, female_estimate_margin: female.margin };
 }
 
 // The tables of two groups in the ages that both have: each sum of cells with the margin of the sum.
 function summed(release, groups, tables) {
   const shape = Math.min(...groups.map((row) => row.SHAPE));
   return groups.map((row, number) => [
-    ...tables[number].filter((cell) => cell.START < 0),
+    ...tables[number].filter((cell) => cell.START < 0).map((cell) => ({ ...cell, ESTIMATE: null, ESTIMATE_MOE: null })),
     ...agesOf(release, shape).flatMap(([start, end]) => [1, 2].map((sex) => {
       const sum = between(release, row, tables[number], sex, start, end);
       return { START: start, END: end, SEX: sex, COUNT: sum.count, MOE: marginOfCells([sum]) };

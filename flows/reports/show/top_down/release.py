@@ -1,0 +1,429 @@
+"""A TopDown release as a database to ask: DuckDB over its own histograms and invariants, of which nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from flows.reports.show.names import KEPT, Names, read_names
+from flows.reports.show.release import MEMORY, THREADS
+from flows.reports.show.scope import Scope
+from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geounit, plain_title, tabulation_above
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.margins import margin_of_error
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import release_digest
+
+QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, 8)))
+ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
+MARGIN = "count, released, margin, estimate, standard_error"
+PUBLIC_BLOCK = "(geounit[-16:-6] || geounit[-4:])"  # the 15 digits that are public, of a block's geocode
+
+
+@dataclass(frozen=True)
+class Totals:
+    """A geounit with its sums; None where the release lacks the product, or the geounit is of the other's spine.
+
+    margin: of the persons, where the release has one.
+    """
+
+    geounit: Geounit
+    persons: int | None
+    adults: int | None
+    hispanic: int | None
+    units: int | None
+    occupied: int | None
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query group of a spine geounit measured: share of the budget, answers, the noise of one.
+
+    first: the answer, where it is the only one.
+    """
+
+    query: str
+    share: str
+    answers: int
+    first: int | None
+    deviation: float
+    margin: int
+
+
+@dataclass(frozen=True)
+class Margin:
+    """A count with its margin (None where the release gives none) and the unbiased estimate with its standard error."""
+
+    product: str
+    count: str
+    released: int
+    margin: float | None
+    estimate: float
+    error: float
+
+
+class TopDownRelease:
+    """A TopDown release, open for reading, or one state of it.
+
+    Names of geounits may be given; those kept beside the release are added.
+    """
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], names: Names, scope: Scope) -> None:
+        self.folder, self.manifest, self.digest = folder, manifest, release_digest(folder)
+        kept = folder / KEPT
+        self.names: Names = {**(read_names([kept]) if kept.is_file() else {}), **names}
+        self.products: tuple[str, ...] = tuple(manifest["products"])
+        self.scope = scope
+        noise: list[Any] = next((told["noise"] for told in manifest["products"].values() if told.get("noise")), [])
+        self.gaussian = bool(noise) and noise[0]["law"] == "discrete Gaussian"
+        self.states: list[str] = [state for state in manifest["states"] if scope.state in (None, state)]
+        if not self.states:
+            raise Refused(f"the release has no state {scope.state}; it has {', '.join(manifest['states'])}")
+        self.nation: bool = manifest["spine"]["us_level"]
+        self._database = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": THREADS})
+        self._database.execute("SET enable_progress_bar = false; SET autoinstall_known_extensions = false")
+        self._width = lru_cache(maxsize=1024)(self._find_width)
+        for product in self.products:
+            for state in self.states:
+                self._file(f"histograms/{product}/State/{state}.parquet")
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def levels(self, kind: str) -> list[str]:
+        """The levels of a kind of geounit, the largest first; the nation is none of them."""
+        if kind == "tabulation":
+            return list(TABULATION)
+        if kind == "entities":
+            return [name for name in OFF_SPINE if any(self.is_listed(kind, name, state) for state in self.states)]
+        product = kind.removeprefix("spine_")
+        return [level for level in self.manifest["products"][product]["geounits"] if level != US]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that the release has."""
+        spines = [f"spine_{product}" for product in self.products]
+        return ["tabulation", *(["entities"] if self.levels("entities") else []), *spines]
+
+    def is_listed(self, kind: str, level: str, state: str) -> bool:
+        """Whether a level, or a family of entities, has geounits in a state."""
+        return state in self.states and any(self._is_there(kind, one, level, state) for one in self.products_of(kind))
+
+    def width(self, geounit: Geounit) -> int:
+        """The digits of the codes of a geounit's level."""
+        own = {**TABULATION, **OFF_SPINE} if geounit.kind in ("tabulation", "entities") else {}
+        return own.get(geounit.level) or self._width(geounit.kind, geounit.level, geounit.state)
+
+    def products_of(self, kind: str) -> tuple[str, ...]:
+        """The products that are counted for a kind of geounit."""
+        return (kind.removeprefix("spine_"),) if kind.startswith("spine") else self.products
+
+    def exists(self, geounit: Geounit) -> bool:
+        """Whether the release has a geounit, with persons or without."""
+        if geounit.nation:
+            return self.nation and geounit == self.top
+        if geounit.kind not in self.kinds or geounit.state not in self.states:
+            return False
+        if geounit.level not in self.levels(geounit.kind):
+            return False
+        if geounit.kind == "tabulation" and len(geounit.code) != TABULATION[geounit.level]:
+            return False
+        return bool(self.rows(geounit.kind, geounit.level, geounit.state, "{code} = ?", [geounit.code]))
+
+    @property
+    def top(self) -> Geounit:
+        """The nation."""
+        return Geounit("tabulation", US, US, US)
+
+    def name(self, geounit: Geounit) -> str:
+        """What a geounit is called."""
+        region = geounit.region
+        return (region and self.names.get(region)) or plain_title(geounit)
+
+    # -- counts -------------------------------------------------------------------------------------------------------
+
+    def cells(self, geounit: Geounit, product: str) -> dict[int, int]:
+        """The cells of a geounit's histogram that are not 0."""
+        path, code = self._source(geounit.kind, product, geounit.level, geounit.state)
+        where, given = ("true", []) if geounit.nation else (f"{code} = ?", [geounit.code])
+        return dict(self._ask(f"SELECT cell, sum(count)::BIGINT FROM {path} WHERE {where} GROUP BY cell", given))
+
+    def declared(self, geounit: Geounit) -> list[int] | None:
+        """Housing units and facilities by type, which are published as they are; None of off-spine entities."""
+        if geounit.kind == "entities":
+            return None
+        product = self.products_of(geounit.kind)[0]
+        if geounit.kind == "tabulation" and not geounit.nation and geounit.level != "State":
+            path, code = self._invariants(product, "Block", geounit.state), PUBLIC_BLOCK
+            where, given = f"starts_with({code}, ?)", [geounit.code]
+        else:
+            path = self._invariants(product, geounit.level, geounit.state)
+            whole = geounit.kind == "tabulation"  # the parts of a state together, or the nation
+            where, given = ("true", []) if whole else ("geounit = ?", [geounit.code])
+        sums = ", ".join(f"sum({name})::BIGINT" for name in QUARTERS)
+        ((first, *others),) = self._ask(f"SELECT {sums} FROM {path} WHERE {where}", given)
+        return None if first is None else [first, *others]
+
+    def rows(
+        self,
+        kind: str,
+        level: str,
+        state: str,
+        where: str = "true",
+        given: Iterable[Any] = (),
+        *,
+        order: str = "code",
+        part: str = "",
+    ) -> list[Totals]:
+        """The geounits of a level in a state with their sums, those without anybody too."""
+        codes = self._codes(kind, level, state)
+        sums = {
+            "persons": "sum(count)::BIGINT AS persons, (sum(count) FILTER ((cell // 126) % 2 = 1))::BIGINT AS adults, "
+            "(sum(count) FILTER ((cell // 63) % 2 = 1))::BIGINT AS hispanic",
+            "units": "sum(count)::BIGINT AS units, (sum(count) FILTER (cell = 1))::BIGINT AS occupied",
+        }
+        columns, joins = [], []
+        for product, names in (("persons", ("persons", "adults", "hispanic")), ("units", ("units", "occupied"))):
+            if product not in self.products_of(kind) or not self._is_there(kind, product, level, state):
+                columns += [f"NULL AS {name}" for name in names]
+                continue
+            path, code = self._source(kind, product, level, state)
+            here = where.format(code=code)  # into the sums, so that row groups are passed over
+            joins.append(
+                f"LEFT JOIN (SELECT {code} AS code, {sums[product]} FROM {path} WHERE {here} GROUP BY 1) USING (code)"
+            )
+            columns += [f"coalesce({name}, 0) AS {name}" for name in names]
+        columns.append("NULL AS margin")
+        if name := self._margins_of(kind, "persons", level, state):
+            only = f"SELECT geounit AS code, margin FROM {self._quoted(name)} WHERE count = 'total'"
+            joins.append(f"LEFT JOIN ({only}) USING (code)")
+            columns[-1] = "margin"
+        chosen = f"SELECT code FROM ({codes}) WHERE {where.format(code='code')}"
+        query = f"SELECT code, {', '.join(columns)} FROM ({chosen}) {' '.join(joins)} ORDER BY {order} {part}"
+        times = query.count("?") // max(1, where.count("?"))
+        return [
+            Totals(Geounit(kind, level, state, code), *numbers)
+            for code, *numbers in self._ask(query, list(given) * times)
+        ]
+
+    def totals(self, of: Geounit) -> Totals:
+        """The sums of one geounit."""
+        if not of.nation:
+            return self.rows(of.kind, of.level, of.state, "{code} = ?", [of.code])[0]
+        return Totals(of, *self.all_sums(of)[of.code])
+
+    def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
+        """How many geounits of a level a state has, of those whose codes begin so."""
+        query = f"SELECT count(*) FROM ({self._codes(kind, level, state)}) WHERE starts_with(code, ?)"
+        ((number,),) = self._ask(query, [prefix])
+        return int(number)
+
+    def answers(self, geounit: Geounit) -> list[Answer]:
+        """The noisy answers of a spine geounit, where the release has its measurements."""
+        name = self._measured(geounit.kind, geounit.level, geounit.state)
+        if name is None:
+            return []
+        rows = self._ask(
+            f"SELECT {ANSWER} FROM {self._quoted(name)} WHERE geounit = ? ORDER BY len(value), query", [geounit.code]
+        )
+        return list(map(self._answer, rows))
+
+    def margins(self, geounit: Geounit) -> list[Margin]:
+        """The margins of a geounit's counts, of a release that has them."""
+        found = []
+        for product in self.products_of(geounit.kind):
+            if name := self._margins_of(geounit.kind, product, geounit.level, geounit.state):
+                query = f"SELECT {MARGIN} FROM {self._quoted(name)} WHERE geounit = ?"
+                found += [Margin(product, *row) for row in self._ask(query, [geounit.code])]
+        return found
+
+    @property
+    def has_margins(self) -> bool:
+        """Whether the release has margins at all."""
+        return any(name.startswith("margins/") for name in self.manifest["files"])
+
+    def has_margins_of(self, kind: str, level: str, state: str) -> bool:
+        """Whether it has margins of the persons of a level."""
+        return self._margins_of(kind, "persons", level, state) is not None
+
+    def _margins_of(self, kind: str, product: str, level: str, state: str) -> str | None:
+        """The file of the margins of a level; None where the release has none."""
+        if product not in self.products_of(kind):
+            return None
+        name = f"margins/{product}/{'' if kind.startswith('spine') else kind + '/'}{level}/{state}.parquet"
+        return name if name in self.manifest["files"] else None
+
+    def _measured(self, kind: str, level: str, state: str) -> str | None:
+        """The file of a spine level's noisy answers; None where the release has none."""
+        name = f"measurements/{kind.removeprefix('spine_')}/{level}/{state}.parquet"
+        return name if name in self.manifest["files"] else None
+
+    def _answer(self, row: Any) -> Answer:
+        query, share, variance, number, first, above, below = row
+        margin = _margin(self.gaussian, Fraction(int(above), int(below)))
+        return Answer(query, share, number, first if number == 1 else None, variance**0.5, margin)
+
+    # -- of a whole level, for a static copy --------------------------------------------------------------------------
+
+    def all_sums(self, like: Geounit) -> dict[str, list[int | None]]:
+        """Persons, adults, Hispanic persons, units and occupied units of every geounit of a level, by code."""
+        if not like.nation:
+            rows = self.rows(like.kind, like.level, like.state)
+            return {row.geounit.code: [row.persons, row.adults, row.hispanic, row.units, row.occupied] for row in rows}
+        found: list[int | None] = [None] * 5
+        for product in self.products:
+            cells = self.cells(like, product)
+            if product == "units":
+                found[3:] = [sum(cells.values()), cells.get(1, 0)]
+            else:
+                of_axis = [sum(count for cell, count in cells.items() if cell // size % 2) for size in (126, 63)]
+                found[:3] = [sum(cells.values()), *of_axis]
+        return {like.code: found}
+
+    def all_cells(self, like: Geounit) -> dict[str, list[tuple[int, int]]]:
+        """The cells of persons of every geounit of a level, by code."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        if "persons" not in self.products_of(like.kind) or not self._is_there(
+            like.kind, "persons", like.level, like.state
+        ):
+            return found
+        path, code = self._source(like.kind, "persons", like.level, like.state)
+        code = f"'{US}'" if like.nation else code
+        for geounit, cell, count in self._ask(f"SELECT {code}, cell, sum(count)::BIGINT FROM {path} GROUP BY 1, 2"):
+            found.setdefault(geounit, []).append((cell, count))
+        return found
+
+    def all_declared(self, like: Geounit) -> dict[str, list[int]]:
+        """What is declared of every geounit of a level, by code."""
+        if like.kind == "entities":
+            return {}
+        product, level, code = self.products_of(like.kind)[0], like.level, "geounit"
+        if like.nation:
+            code = f"'{US}'"
+        elif like.kind == "tabulation":
+            level, code = "Block", f"{PUBLIC_BLOCK}[:{TABULATION[like.level]}]"
+        sums = ", ".join(f"sum({name})::BIGINT" for name in QUARTERS)
+        rows = self._ask(f"SELECT {code}, {sums} FROM {self._invariants(product, level, like.state)} GROUP BY 1")
+        return {geounit: numbers for geounit, *numbers in rows}
+
+    def all_answers(self, like: Geounit) -> dict[str, tuple[str, int | None]]:
+        """The share of every measured geounit of a spine level by code, with its only answer in total."""
+        name = self._measured(like.kind, like.level, like.state)
+        if name is None:
+            return {}
+        only = "max(value[1]) FILTER (len(value) = 1)"
+        rows = self._ask(f"SELECT geounit, any_value(share), {only} FROM {self._quoted(name)} GROUP BY 1")
+        return {geounit: (share, answer) for geounit, share, answer in rows}
+
+    def all_margins(self, like: Geounit) -> dict[str, list[Margin]]:
+        """The margins of every geounit of a level, by code."""
+        found: dict[str, list[Margin]] = {}
+        for product in self.products_of(like.kind):
+            if name := self._margins_of(like.kind, product, like.level, like.state):
+                for code, *row in self._ask(f"SELECT geounit, {MARGIN} FROM {self._quoted(name)}"):
+                    found.setdefault(code, []).append(Margin(product, *row))
+        return found
+
+    def all_noise(self, kind: str, level: str) -> list[Answer]:
+        """The query groups of every share of a spine level."""
+        found: dict[tuple[str, str], Answer] = {}
+        for state in self.states:
+            if name := self._measured(kind, level, state):
+                rows = self._ask(f"SELECT DISTINCT ON (share, query) {ANSWER} FROM {self._quoted(name)}")
+                found |= {(one.share, one.query): one for one in map(self._answer, rows)}
+        return sorted(found.values(), key=lambda one: (one.answers, one.query))
+
+    # -- around -------------------------------------------------------------------------------------------------------
+
+    def above(self, geounit: Geounit) -> list[Geounit]:
+        """What a geounit lies in, the nearest first."""
+        top = [self.top] if self.nation and not geounit.nation else []
+        if not geounit.kind.startswith("spine"):
+            return [*tabulation_above(geounit), *top]
+        levels = self.levels(geounit.kind)
+        above = levels[: levels.index(geounit.level)]
+        found = [
+            Geounit(geounit.kind, level, geounit.state, geounit.code[: self._width(geounit.kind, level, geounit.state)])
+            for level in reversed(above)
+        ]
+        return [*found, *top]
+
+    def levels_inside(self, geounit: Geounit) -> list[str]:
+        """The levels whose geounits lie in a geounit, the next one first."""
+        if geounit.nation or geounit.kind == "entities":
+            return []
+        levels = self.levels(geounit.kind)
+        return levels[levels.index(geounit.level) + 1 :]
+
+    def on_spine(self, geounit: Geounit) -> list[Geounit]:
+        """The other addresses of a block: on each product's spine, or as a tabulation block."""
+        if geounit.level != "Block":
+            return []
+        public = geounit.code if geounit.kind == "tabulation" else geounit.code[-16:-5] + geounit.code[-4:]
+        found = [Geounit("tabulation", "Block", geounit.state, public)]
+        for product in self.products:
+            path = self._invariants(product, "Block", geounit.state)
+            rows = self._ask(f"SELECT geounit FROM {path} WHERE {PUBLIC_BLOCK} = ?", [public])
+            found += [Geounit(f"spine_{product}", "Block", geounit.state, code) for (code,) in rows]
+        return [one for one in found if one != geounit]
+
+    def _find_width(self, kind: str, level: str, state: str) -> int:
+        """The digits of a spine level's geocodes, which begin with those of the level above."""
+        path = self._invariants(self.products_of(kind)[0], level, state)
+        ((code,),) = self._ask(f"SELECT geounit FROM {path} LIMIT 1")
+        return len(code)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def _codes(self, kind: str, level: str, state: str) -> str:
+        """The query for the codes of a level: of every geounit that has blocks."""
+        if kind == "tabulation":
+            path = self._invariants(self.products[0], "Block", state)
+            return f"SELECT DISTINCT {PUBLIC_BLOCK}[:{TABULATION[level]}] AS code FROM {path}"
+        if kind == "entities":
+            there = [one for one in self.products if self._is_there(kind, one, level, state)]
+            paths = [self._source(kind, product, level, state)[0] for product in there]
+            return " UNION ".join(f"SELECT DISTINCT geounit AS code FROM {path}" for path in paths)
+        return f"SELECT geounit AS code FROM {self._invariants(self.products_of(kind)[0], level, state)}"
+
+    def _source(self, kind: str, product: str, level: str, state: str) -> tuple[str, str]:
+        """The file that holds the histograms of a level, and the code that its rows have there."""
+        code = {"State": f"'{state}'", "Block": PUBLIC_BLOCK}.get(level, "geounit")
+        return self._quoted(self._path(kind, product, level, state)), code if kind == "tabulation" else "geounit"
+
+    def _path(self, kind: str, product: str, level: str, state: str) -> str:
+        own = kind in ("tabulation", "entities") and level not in (US, "State", "Block")
+        return f"histograms/{product}/{kind + '/' if own else ''}{level}/{state}.parquet"
+
+    def _is_there(self, kind: str, product: str, level: str, state: str) -> bool:
+        return (self.folder / self._path(kind, product, level, state)).is_file()
+
+    def _invariants(self, product: str, level: str, state: str) -> str:
+        return self._quoted(f"invariants/{product}/{level}/{state}.parquet")
+
+    def _quoted(self, name: str) -> str:
+        return "read_parquet('" + str(self._file(name)).replace("'", "''") + "')"
+
+    def _file(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file():
+            raise Refused(f"{self.folder} lacks {name}: the release is incomplete")
+        return path
+
+    def _ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:
+        try:
+            return self._database.cursor().execute(query, list(given)).fetchall()
+        except duckdb.Error as error:
+            raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+@lru_cache(maxsize=4096)
+def _margin(gaussian: bool, parameter: Fraction) -> int:
+    law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
+    return margin_of_error(law)

@@ -1,0 +1,264 @@
+"""The views of a TopDown release: each a function of the release that gives typed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flows.reports.show.finding import matches, words_of
+from flows.reports.show.geography import STATES
+from flows.reports.show.telling import NotThere, page_of
+from flows.reports.show.top_down.geounits import (
+    KINDS,
+    OFF_SPINE,
+    TABULATION,
+    US,
+    Geounit,
+    title_of,
+)
+from flows.reports.show.top_down.release import TopDownRelease, Totals
+from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
+from flows.reports.show.top_down.told import (
+    FoundGeounits,
+    GeounitTold,
+    GeounitView,
+    LevelTold,
+    Listing,
+    Redistricting,
+    TotalsTold,
+)
+
+FOUND = 40
+EXACT = "These are exact counts without any noise, and never to be published."
+NO_MARGIN = (
+    "A TopDown count has no printed margin: it is what least squares, the bound at 0, the sums from level to level and "
+    "rounding made of many noisy answers, and its error has no law that could be named."
+)
+WITH_MARGINS = (
+    "A margin is 1.96 standard errors of the unbiased estimate from all that was measured. On synthetic data about 95 "
+    "of 100 released counts or more lay within theirs; where that would not hold no margin is given."
+)
+READING = {
+    "overview": "Counts add up exactly from blocks to the nation, because estimation makes them; that says nothing of "
+    "how near they are to the truth, and small counts are too high on average, since none can be negative.",
+    "geounit": "All but what is declared was estimated from noisy answers: a count of a few persons tells little, and "
+    "blocks tell something only when many are added up.",
+    "find": "A geounit that is listed is in the release.",
+}
+SORTS = {"": "coalesce(persons, units) DESC, code", "code": "code"}
+
+
+def overview(release: TopDownRelease) -> Redistricting:
+    """What the release is: its states, its spine with the noise of each level, what was spent."""
+    manifest = release.manifest
+    area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
+    spent = manifest["spent"]
+    facts = [
+        ("spine", manifest["spine"]["kind"]),
+        ("estimator", manifest["options"].get("estimator", "topdown")),
+        ("states", f"{len(release.states)}"),
+    ]
+    if spent:
+        total = spent["bounded"]
+        facts.append(("privacy loss", f"{spent['unit']} {total['decimal']:g} for one record replaced by another"))
+        facts.append(("as epsilon", f"{total['epsilon_at_delta']:.3g} at delta {spent['delta']:g}"))
+    if "ESTIMATE" in manifest:
+        facts.append(("made again", manifest["ESTIMATE"]))
+    states = [row for state in release.states for row in release.rows("tabulation", "State", state)]
+    return Redistricting(
+        title=f"Redistricting data, {area}",
+        reading=reading(release, "overview"),
+        margin=margin_words(release, given=release.has_margins),
+        states=[_totals(release, row) for row in states],
+        levels=list(_levels(release)),
+        entities=[title_of(family, several=True) for family in release.levels("entities")],
+        facts=facts,
+        statements=list(manifest["statements"].items()),
+    )
+
+
+def _levels(release: TopDownRelease) -> Iterator[LevelTold]:
+    for product, told in release.manifest["products"].items():
+        query = "total" if product == "persons" else "detailed"
+        for level, number in told["geounits"].items():
+            noise = [
+                row["variance"] ** 0.5
+                for row in told.get("noise", ())
+                if (row["level"], row["query"]) == (level, query)
+            ]
+            words = title_of(level, several=True)
+            yield LevelTold(product, words, number, query, min(noise, default=None), max(noise, default=None))
+
+
+def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitView:
+    """A geounit: its tables, or one of them; what it lies in and what lies in it; a spine geounit's noisy answers."""
+    if not release.exists(of):
+        raise NotThere(f"{of.key} is no geounit of this release")
+    declared = release.declared(of)
+    offered = [name for product in release.products_of(of.kind) for name in OF_PRODUCT[product]]
+    if table and table not in offered:
+        raise NotThere(f"{table!r} is not a table of this geounit; it has {', '.join(offered)}")
+    tables = [
+        one
+        for product in release.products_of(of.kind)
+        for one in tables_of(product, release.cells(of, product), declared)
+        if one.name == table or (not table and one.name != "races")
+    ]
+    totals, margins = release.totals(of), release.margins(of)
+    return GeounitView(
+        title=release.name(of),
+        reading=reading(release, "geounit"),
+        margin=margin_words(release, given=bool(margins)),
+        geounit=_told(release, of),
+        totals=_totals(release, totals),
+        above=[_told(release, one) for one in release.above(of)],
+        same=[_told(release, one) for one in release.on_spine(of)],
+        inside=[(heading, lists) for heading, lists in _inside(release, of) if lists],
+        tables=tables,
+        choices=[(name, NAMES[name]) for name in offered],
+        chosen=table,
+        answers=release.answers(of),
+        margins=margins,
+    )
+
+
+def _inside(release: TopDownRelease, of: Geounit) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
+    """The lists of what lies in a geounit under their headings; of a state also its entities and both spines."""
+
+    def told(kind: str, level: str, within: str = "") -> tuple[str, int, str]:
+        address = f"listing/{kind}/{level}/{of.state}" + (f"&in={within}" if within else "")
+        return title_of(level, several=True), release.number(kind, level, of.state, within), address
+
+    if of.nation:
+        yield "In it", [("states", len(release.states), "overview")]
+        return
+    yield "In it", [told(of.kind, level, of.code) for level in release.levels_inside(of)]
+    if (of.kind, of.level) == ("tabulation", "State"):
+        families = [one for one in release.levels("entities") if release.is_listed("entities", one, of.state)]
+        yield "Off the spine", [told("entities", family) for family in families]
+        for product in release.products:
+            kind = f"spine_{product}"
+            yield f"On the spine of {product}", [told(kind, level) for level in release.levels(kind)]
+
+
+def listing(
+    release: TopDownRelease, kind: str, level: str, state: str, within: str = "", sort: str = "", page: int = 1
+) -> Listing:
+    """The geounits of a level in a state, or in one of its geounits; the largest first, or by code."""
+    if kind not in release.kinds or level not in release.levels(kind) or not release.is_listed(kind, level, state):
+        raise NotThere(f"{kind}/{level}/{state} is no list of this release")
+    sort = "code" if sort == "code" else ""
+    total = release.number(kind, level, state, within)
+    number, pages, shown = page_of(total, page)
+    part = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
+    rows = release.rows(kind, level, state, "starts_with({code}, ?)", [within], order=SORTS[sort], part=part)
+    inside = _within(release, kind, state, within)
+    place = release.name(inside) if inside else STATES.get(state, state)
+    words = title_of(level, several=True)
+    products = release.products_of(kind)
+    margins = release.has_margins_of(kind, level, state)
+    return Listing(
+        title=f"{words[0].upper()}{words[1:]}, {place}" + (f" (spine of {products[0]})" if "spine_" in kind else ""),
+        reading=reading(release, "geounit"),
+        margin=margin_words(release, given=margins),
+        rows=[_totals(release, row) for row in rows],
+        sort=sort,
+        within=_told(release, inside) if inside else None,
+        units="units" in products,
+        persons="persons" in products,
+        margins=margins,
+        number=number,
+        pages=pages,
+        total=total,
+    )
+
+
+def _within(release: TopDownRelease, kind: str, state: str, code: str) -> Geounit | None:
+    """The geounit of a kind that a code names."""
+    if not code:
+        return Geounit("tabulation", "State", state, state)
+    for level in release.levels(kind):
+        one = Geounit(kind, level, state, code)
+        if release.width(one) == len(code) and release.exists(one):
+            return one
+    return None
+
+
+def find(release: TopDownRelease, query: str) -> FoundGeounits:
+    """The geounits whose name or code answers to a text."""
+    found = geounits_named(release, query)
+    return FoundGeounits(
+        title=f"“{query}”" if query else "Find",
+        reading=READING["find"],
+        query=query,
+        geounits=[_told(release, one) for one in found[:FOUND]],
+        total=len(found),
+        named=bool(release.names),
+    )
+
+
+def geounits_named(release: TopDownRelease, text: str) -> list[Geounit]:
+    """By code or address, else by name: those called exactly so, else those whose name holds every word."""
+    text = text.strip()
+    if text.count("/") == 3 and release.exists(one := Geounit(*text.split("/"))):
+        return [one]
+    if text.isdecimal():
+        return list(_of_code(release, text))
+    wanted = words_of(text)
+    if not wanted:
+        return []
+    candidates = [Geounit("tabulation", "State", state, state) for state in release.states]
+    candidates += [release.top] if release.nation else []
+    candidates += _named(release)
+    found = [one for one in candidates if matches(wanted, f"{release.name(one)} {STATES.get(one.state, '')}")]
+    own = [one for one in found if matches(wanted, release.name(one))]
+    exact = [one for one in own if words_of(release.name(one)) == wanted]
+    return [one for one in exact or own or found if release.exists(one)]
+
+
+def _of_code(release: TopDownRelease, code: str) -> Iterator[Geounit]:
+    levels = [("tabulation", level, width) for level, width in TABULATION.items()]
+    levels += [("entities", level, OFF_SPINE[level]) for level in release.levels("entities")]
+    for kind, level, width in levels:
+        if len(code) == width:
+            states = release.states if level == "aian" else [code[:2]]
+            yield from (one for state in states if release.exists(one := Geounit(kind, level, state, code)))
+    for kind in release.kinds:
+        for level in release.levels(kind) if kind.startswith("spine") else ():
+            one = Geounit(kind, level, code[1:3], code)
+            if one.state in release.states and release.width(one) == len(code) and release.exists(one):
+                yield one
+
+
+def _named(release: TopDownRelease) -> Iterator[Geounit]:
+    """The geounits that files of names may mean; whether they are in the release is asked of those that match."""
+    levels = {"COUNTY": ("tabulation", "County"), "TRACT": ("tabulation", "Tract"), "PLACE": ("entities", "place")}
+    levels |= {"COUSUB": ("entities", "mcd"), "AIANNH": ("entities", "aian")}
+    for region in release.names:
+        if found := levels.get(region.type.removeprefix("PR-")):
+            states = release.states if region.type == "AIANNH" else [region.id[:2]]
+            yield from (Geounit(*found, state, region.id) for state in states if state in release.states)
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def _told(release: TopDownRelease, of: Geounit) -> GeounitTold:
+    return GeounitTold(of.key, release.name(of), KINDS[of.kind], title_of(of.level), "" if of.level == US else of.code)
+
+
+def _totals(release: TopDownRelease, row: Totals) -> TotalsTold:
+    numbers: list[Any] = [row.persons, row.adults, row.hispanic, row.units, row.occupied, row.margin]
+    return TotalsTold(_told(release, row.geounit), *numbers)
+
+
+def reading(release: TopDownRelease, view: str) -> str:
+    """How to read a view, in a sentence."""
+    return EXACT if "NOT_PRIVATE" in release.manifest else READING[view]
+
+
+def margin_words(release: TopDownRelease, *, given: bool = False) -> str:
+    """What a view says of margins; `given`: whether counts in it may have one."""
+    if "NOT_PRIVATE" in release.manifest:
+        return ""
+    return WITH_MARGINS if given else NO_MARGIN

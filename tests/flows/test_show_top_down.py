@@ -1,0 +1,259 @@
+"""`das show` of a TopDown release: tables against the microdata, three kinds of geounit, a static copy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from urllib.request import urlopen
+
+import pandas as pd
+import pytest
+from show_release import copied_to, csv_of_copy, files_served, problems, seen, serving, too_wide
+from top_down_inputs import read
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.reports.show.geography import Region
+from flows.reports.show.names import write_names
+from flows.reports.show.release import read_manifest
+from flows.reports.show.scope import Scope
+from flows.reports.show.telling import NotThere
+from flows.reports.show.top_down import views
+from flows.reports.show.top_down.geounits import Geounit
+from flows.reports.show.top_down.release import TopDownRelease
+from flows.reports.show.top_down.tables import RACES
+from privacy.noise.laws import DiscreteGaussian
+from privacy.noise.margins import margin_of_error
+from tasks.lifecycle.errors import Refused
+
+COUNTY = Geounit("tabulation", "County", "46", "46003")
+NAMES = {Region("COUNTY", "46003"): "Aurora County", Region("AIANNH", "2430"): "A Reservation"}
+
+
+@pytest.fixture(scope="module")
+def place(top_down_released: Path) -> Path:
+    return top_down_released
+
+
+@pytest.fixture(scope="module")
+def release(place: Path) -> TopDownRelease:
+    return TopDownRelease(place, read_manifest(place), NAMES, Scope())
+
+
+@pytest.fixture(scope="module")
+def page(place: Path):
+    with serving(place) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def copied(place: Path, tmp_path_factory: pytest.TempPathFactory):
+    with files_served(copied_to(place, tmp_path_factory.mktemp("copy") / "copy")) as address:
+        yield address
+
+
+def microdata(place: Path, product: str) -> pd.DataFrame:
+    rows = read(place, f"mdf/*_{product}.parquet")
+    return rows.assign(block=rows.TABBLKST + rows.TABBLKCOU + rows.TABTRACTCE + rows.TABBLK)
+
+
+def das(*words: object) -> str:
+    return CliRunner().invoke(app, ["show", *map(str, words)], catch_exceptions=False).stdout
+
+
+def every(release: TopDownRelease, states: tuple[str, ...] = ("46",)) -> list[Geounit]:
+    """The geounits of all kinds and levels of a state."""
+    return [
+        row.geounit
+        for kind in release.kinds
+        for level in release.levels(kind)
+        for state in states
+        if release.is_listed(kind, level, state)
+        for row in release.rows(kind, level, state)
+    ]
+
+
+def test_tables_are_those_of_the_microdata(release, place):
+    persons, units = microdata(place, "persons"), microdata(place, "units")
+    for level, width in (("State", 2), ("County", 5), ("Tract", 11), ("Block_Group", 12), ("Block", 15)):
+        for row in release.rows("tabulation", level, "46"):
+            code = row.geounit.code
+            own, homes = (one[one.block.str[:width] == code] for one in (persons, units))
+            hispanic, adult = own.CENHISP == "2", own.VOTING_AGE == "2"
+            tables = {one.name: dict(one.rows) for one in views.geounit(release, row.geounit).tables}
+            columns = [own, own[hispanic], own[adult], own[hispanic & adult]]
+            assert tables["race"]["all persons"] == [one.COUNT.sum() for one in columns]
+            assert tables["race"]["Asian alone"] == [one[one.CENRACE == "04"].COUNT.sum() for one in columns]
+            several = [one[one.CENRACE.astype(int) > 6].COUNT.sum() for one in columns]
+            assert tables["race"]["two or more races"] == several
+            students = own[own.GQTYPE_PL == "5"]
+            quarters = tables["quarters"]["college or university student housing"]
+            assert quarters[:2] == [students.COUNT.sum(), students[students.VOTING_AGE == "2"].COUNT.sum()]
+            housing = homes[homes.RTYPE == "2"]
+            assert tables["quarters"]["households"][2] == housing.COUNT.sum() == tables["housing"]["housing units"][0]
+            assert tables["housing"]["occupied"] == [housing[housing.HH_STATUS == "1"].COUNT.sum()]
+            assert (row.persons, row.occupied) == (own.COUNT.sum(), tables["housing"]["occupied"][0])
+
+
+def test_the_combinations_of_races_are_in_the_order_of_cenrace(release, place):
+    assert (len(RACES), len(set(RACES)), RACES[6]) == (63, 63, "White + Black or African American")
+    persons = microdata(place, "persons")
+    (table,) = views.geounit(release, COUNTY, "races").tables
+    own = persons[persons.block.str[:5] == COUNTY.code].groupby("CENRACE").COUNT.sum()
+    assert {f"{number + 1:02d}": of[0] for number, (_, of) in enumerate(table.rows) if of[0]} == own.to_dict()
+
+
+def test_every_geounit_is_the_sum_of_what_lies_in_it(release):
+    geounits = every(release)
+    assert {one.kind for one in geounits} == {"tabulation", "entities", "spine_persons", "spine_units"}
+    for one in geounits:
+        view = views.geounit(release, one)
+        assert all(number for _, lists in view.inside for _, number, _ in lists)
+        for level in release.levels_inside(one)[:1]:
+            below = release.rows(one.kind, level, one.state, "starts_with({code}, ?)", [one.code])
+            for name in ("persons", "adults", "hispanic", "units", "occupied"):
+                counts = [getattr(row, name) for row in below]
+                own = getattr(view.totals, name)
+                assert own == (None if None in counts else sum(counts))
+        for above in view.above:
+            assert release.exists(Geounit(*above.key.split("/")))
+        if one.level == "Block":  # on two spines and as a tabulation block
+            assert len(view.same) == 2
+            others = [views.geounit(release, Geounit(*other.key.split("/"))) for other in view.same]
+            assert {other.totals.persons for other in others} >= {view.totals.persons} - {None}
+    nation = views.geounit(release, release.top)
+    assert nation.totals.persons == sum(release.rows("tabulation", "State", s)[0].persons for s in release.states)
+
+
+def test_noisy_answers_have_the_margin_of_their_exact_law(release, place):
+    county = next(one for one in every(release) if (one.kind, one.level) == ("spine_persons", "County"))
+    answers = {one.query: one for one in views.geounit(release, county).answers}
+    measured = read(place, f"measurements/persons/County/{county.state}.parquet")
+    measured = measured[measured.geounit == county.code].set_index("query")
+    for query, row in measured.iterrows():
+        exact = Fraction(int(row.variance_numerator), int(row.variance_denominator))
+        assert answers[query].margin == margin_of_error(DiscreteGaussian(exact))
+        assert answers[query].answers == len(row.value)
+    assert answers["total"].first == measured.loc["total"].value[0]
+    assert "has no printed margin" in views.geounit(release, county).margin
+
+
+def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
+    view = views.geounit(release, COUNTY)
+    assert [(one.count, one.released, one.margin) for one in view.margins] == [
+        ("total", view.totals.persons, 3.25),
+        ("Hispanic", 7, None),
+    ]
+    assert view.totals.margin == 3.25
+    assert "1.96 standard errors" in view.margin
+    counties = views.listing(release, "tabulation", "County", "46")
+    assert (counties.margins, {row.margin for row in counties.rows}) == (True, {3.25})
+    tracts = views.listing(release, "tabulation", "Tract", "46")
+    assert (tracts.margins, {row.margin for row in tracts.rows}) == (False, {None})
+    assert "has no printed margin" in tracts.margin
+
+
+def test_geounits_are_found_by_code_and_name(release):
+    def found(text: str) -> list[str]:
+        return [one.key for one in views.find(release, text).geounits]
+
+    assert found("46003") == ["tabulation/County/46/46003"]
+    assert found("aurora") == found("Aurora County, South Dakota")[:1] == ["tabulation/County/46/46003"]
+    assert found("a reservation") == ["entities/aian/23/2430", "entities/aian/46/2430"]
+    assert found("South Dakota") == ["tabulation/State/46/46"]
+    assert found("tabulation/County/46/46001") == ["tabulation/County/46/46001"]
+    blocks = release.rows("spine_persons", "Block", "46")
+    assert found(blocks[0].geounit.code)[0] == blocks[0].geounit.key
+    assert found("99999") == found("Atlantis") == found("") == []
+    for key in (
+        "tabulation/County/46/99999",
+        "tabulation/County/99/46003",
+        "spine_units/Moon/46/1",
+        "x/County/46/46003",
+    ):
+        with pytest.raises(NotThere):
+            views.geounit(release, Geounit(*key.split("/")))
+
+
+def test_the_terminal_and_files_have_the_same_tables(place, page):
+    told = json.loads(das(place, "--region", "46003", "--json"))
+    total = told["totals"]["persons"]
+    text = das(place, "--region", "46003", "--table", "quarters")
+    assert "households" in text
+    assert "standard errors of the unbiased estimate" in text.replace("\n", " ")
+    assert "has no printed margin" in das(place, "--region", "46003000100").replace("\n", " ")
+    lines = das(place, "--region", "46003", "--format", "csv").splitlines()
+    assert lines[1] == f"tabulation/County/46/46003,race,all persons,all ages,{total},,,"
+    with urlopen(f"{page}?view=geounit/tabulation/County/46/46003&format=csv") as answer:
+        assert answer.read().decode().splitlines() == lines
+    assert "South Dakota" in das(place, "--format", "markdown")
+    listed = json.loads(urlopen(f"{page}?view=listing/tabulation/County/46&format=json").read())
+    assert Counter({row["geounit"]["code"]: row["persons"] for row in listed["rows"]})["46003"] == total
+    for words, said in (
+        (["--iteration", "1002"], "Detailed DHC-A"),
+        (["--table", "race"], "name it by --region"),
+        (["--region", "46003", "--table", "T1"], "is not a table"),
+        (["--region", "2430"], "several geounits match"),
+        (["--region", "Atlantis"], "no geounit matches"),
+        (["--part", "44"], "no state 44"),
+        (["--part", "county-2"], "is a state"),
+    ):
+        with pytest.raises(Refused, match=said):
+            das(place, *words)
+
+
+def addresses(release: TopDownRelease) -> list[str]:
+    """One of every kind and level, lists, finds and what is not there."""
+    geounits = {(one.kind, one.level): one.key for one in every(release)}
+    return [
+        "overview",
+        *(f"geounit/{key}" for key in geounits.values()),
+        f"geounit/{release.top.key}",
+        f"geounit/{COUNTY.key}&table=races",
+        "listing/tabulation/Block/46&sort=code",
+        "listing/tabulation/Block_Group/46&in=46003",
+        "listing/spine_persons/Block/46",
+        "listing/spine_units/Block_Group/23",
+        "listing/entities/place/46",
+        "find&q=south",
+        "find&q=46003",
+        "find&q=nobody",
+        "geounit/tabulation/County/46/99999",
+        "nothing",
+    ]
+
+
+def test_pages_are_accessible_and_the_copy_shows_the_same(release, page, copied, sized):
+    browser = sized(1300)
+    spine = next(f"geounit/{one.key}" for one in every(release) if one.kind == "spine_persons")
+    for view in addresses(release)[1:]:  # the first page links to the report, which no copy has
+        assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
+    for view in ("overview", f"geounit/{COUNTY.key}", spine, "listing/tabulation/Block/46", "find&q=46003"):
+        browser.get(f"{page}?view={view}")
+        assert (view, problems(browser), too_wide(browser)) == (view, [], False)
+    browser = sized(400, "dark")
+    for view in ("overview", f"geounit/{COUNTY.key}", "listing/tabulation/Block/46"):
+        browser.get(f"{page}?view={view}")
+        assert (view, problems(browser), too_wide(browser)) == (view, [], False)
+
+
+def test_the_copy_gives_the_same_csv(release, page, copied, sized):
+    browser = sized(1300)
+    browser.get(copied)
+    for view in addresses(release)[:-2]:
+        with urlopen(f"{page}?view={view}&format=csv") as answer:
+            assert csv_of_copy(browser, view) == answer.read().decode(), view
+
+
+def test_names_are_kept_and_a_copy_of_one_state_holds_no_other(place, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(place, own)
+    write_names(own, NAMES)
+    assert json.loads(das(own, "--region", "Aurora", "--json"))["title"] == "Aurora County"
+    das(own, "--part", "46", "--export", tmp_path / "copy")
+    told = json.loads((tmp_path / "copy/data/release.json").read_text())
+    assert told["states"] == ["46"]
+    assert "one state" in told["about"]["scope"]
