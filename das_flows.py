@@ -42,4 +42,5 @@ def main() -> None:
     try:
         das()
     finally:
-        gc.freeze()  # what is left goes with the process; to look through it once more takes half a second
+        if "duckdb" not in sys.modules:  # it counts what is left at the end, and complains of it at length
+            gc.freeze()  # what is left goes with the process; to look through it once more takes half a second

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 
 import typer
-from rich.markup import escape
 
 from flows.commands.accuracy import accuracy
 from flows.commands.attribute_loss.dhc_a import dhc_a
@@ -39,7 +38,7 @@ from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
 from flows.execution.unforeseen import unforeseen
-from flows.reports.terminal import err
+from flows.reports.terminal import err, labelled
 from tasks.lifecycle.core_dumps import no_core_dumps
 from tasks.lifecycle.errors import Failed, Refused
 
@@ -130,5 +129,5 @@ def main() -> None:
 
 
 def _say(word: str, error: Exception, code: int) -> None:
-    err.print(f"[bold red]{word}:[/] {escape(str(error))}", soft_wrap=True)
+    err.print(labelled(f"{word}:", str(error)), soft_wrap=True)
     sys.exit(code)

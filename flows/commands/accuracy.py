@@ -70,7 +70,7 @@ def accuracy(
                     estimates=estimates,
                 )
             if measured is None:
-                err.print(f"[yellow]{region.upper()} has no block in GRF-C: skipped[/]")
+                err.print(f"{region.upper()} has no block in GRF-C: skipped", style="yellow")
                 continue
             reports[region] = make_report(measured)
             charts = draw_charts(reports[region])
@@ -84,7 +84,7 @@ def accuracy(
             raise
         finally:
             shutil.rmtree(run.path, ignore_errors=True)
-    err.print(f"[bold red]{STATEMENT}[/]")
+    err.print(STATEMENT, style="bold red")
     told = [
         {
             "region": region,

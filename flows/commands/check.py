@@ -67,13 +67,13 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def _table(told: Mapping[str, Any], done: list[Check]) -> RenderableType:
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(
         "", "check", "over", "fault", title=f"{told['release']}\ndigest {told['digest']}", title_justify="left"
     )
     for each in done:
-        mark = "[red]wrong[/]" if each.faults else "[green]ok[/]"
-        table.add_row(mark, escape(each.what), escape(each.over), escape("; ".join(each.faults[:5])))
+        mark = Text("wrong", "red") if each.faults else Text("ok", "green")
+        table.add_row(mark, each.what, each.over, "; ".join(each.faults[:5]))
     return table

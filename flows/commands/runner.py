@@ -140,7 +140,7 @@ def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
     """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
     from flows.reports.curator import other_data_warning, together_warning
 
-    lines = [f"[bold]{name}[/] {told['state']} (run {told['run']})"]
+    lines = [f"{name} {told['state']} (run {told['run']})"]
     if spent := told.get("spent"):
         charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
         amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first

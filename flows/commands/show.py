@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.reports.formats import Format, FormatOption, TextTable, report
-from flows.reports.terminal import Json, err
+from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
@@ -125,9 +125,10 @@ def _notes(shown: Shown, view: Any) -> list[str]:
 def _warn(check: Check) -> None:
     if check.changed:
         err.print(
-            "[bold red]THIS RELEASE WAS CHANGED after it was made:[/] "
-            + "; ".join(check.changed)
-            + ". Do not rely on any number in it.",
+            labelled(
+                "THIS RELEASE WAS CHANGED after it was made:",
+                "; ".join(check.changed) + ". Do not rely on any number in it.",
+            ),
             soft_wrap=True,
         )
 

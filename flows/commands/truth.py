@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.inputs import checked_parameters, show_findings_of
 from flows.commands.options import Data, ExactOptions, Params, check_empty, folder, with_options
-from flows.reports.terminal import err, interruptible, show
+from flows.reports.terminal import err, interruptible, labelled, show
 from tasks.lifecycle.errors import Refused
 
 
@@ -63,7 +63,7 @@ def truth(
             raise
         finally:  # exact counts stay nowhere but where they were asked for
             end_truth(run)
-    err.print("[bold red]NOT PRIVATE:[/] these are exact counts. Never publish them.")
+    err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show(
         {"NOT_PRIVATE": True, "releases": made},
         lambda: "\n".join(f"{region.upper()}: {place or 'skipped, no block'}" for region, place in made.items()),

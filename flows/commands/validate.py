@@ -35,7 +35,7 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
         try:
             with options.working(run, f"Validating {region.upper()}") as workers:
                 if validate_input(run, workers, params, data, region) is None:
-                    err.print(f"[yellow]{region.upper()} has no block in GRF-C: a run would skip it[/]")
+                    err.print(f"{region.upper()} has no block in GRF-C: a run would skip it", style="yellow")
         except Refused:
             if not has_errors(load_findings(run)):  # of the data as a whole, as a mark that does not cover it
                 shutil.rmtree(run.path)
@@ -47,7 +47,7 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
     findings = list(dict.fromkeys(findings))  # both regions read the same parameter files
     show(
         {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
-        lambda: findings_table(findings) if findings else "[green]No findings.[/]",
+        lambda: findings_table(findings) if findings else "No findings.",
         as_json=options.as_json,
     )
     if not options.as_json and reports:

@@ -103,7 +103,7 @@ def bars(title: str) -> Iterator[None]:
         _Left(),
     )
     with Progress(*columns, console=err, speed_estimate_period=60) as display:
-        err.print(f"[bold]{title}[/]")
+        err.print(title, style="bold")
         watcher = Bars(display)
         try:
             with watched(watcher):

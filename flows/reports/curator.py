@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
@@ -25,9 +25,9 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         table.add_column(name, no_wrap=True, overflow="fold")
     table.add_column("rule", overflow="fold", min_width=30)
     for finding in findings:
-        kind = "[yellow]warning[/]" if finding.warning else "[red]error[/]"
+        kind = Text("warning", "yellow") if finding.warning else Text("error", "red")
         first = "" if finding.first is None else str(finding.first)
-        table.add_row(kind, finding.file, finding.column, str(finding.rows), first, escape(finding.rule))
+        table.add_row(kind, finding.file, finding.column, str(finding.rows), first, finding.rule)
     return table
 
 
@@ -71,8 +71,7 @@ def other_data(ledger: Path, run_id: str) -> list[str]:
 def other_data_warning(run_id: str, others: Sequence[str]) -> str:
     """Return what a curator must hear of changed data under the same account."""
     return (
-        f"[yellow]warning:[/] the data of run {run_id} is not that of {', '.join(others)}, "
-        "charged to the same account and states"
+        f"warning: the data of run {run_id} is not that of {', '.join(others)}, charged to the same account and states"
     )
 
 
@@ -94,7 +93,7 @@ def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
 def together_warning(told: dict[str, Any]) -> str:
     """Return what a curator must hear of persons that several accounts were charged for."""
     return (
-        f"[yellow]warning:[/] the same persons were charged to {', '.join(told['accounts'])}: together they have spent "
+        f"warning: the same persons were charged to {', '.join(told['accounts'])}: together they have spent "
         f"{told['unit']} {shown(told['amount'])} in the state charged most, and that sum bounds the loss"
     )
 

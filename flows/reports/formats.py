@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from flows.reports.terminal import out, show
@@ -64,22 +63,20 @@ def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: boo
 
 
 def _terminal(table: TextTable) -> None:
-    grid = Table(
-        title=escape(table.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
-    )
+    grid = Table(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     needed = 0
     for number, column in enumerate(table.columns):
         words = [*column.split(), *(row[number] for row in table.rows)]  # headings fold between words, cells do not
         widest = max(map(len, words), default=0)
-        grid.add_column(escape(column), justify="right" if number else "left", overflow="fold", width=widest)
+        grid.add_column(column, justify="right" if number else "left", overflow="fold", width=widest)
         needed += widest + 2
     for row in table.rows:
-        grid.add_row(*map(escape, row))
+        grid.add_row(*row)
     # A pipe has no width of its own: there a table takes what it needs. No terminal is too narrow for a whole number.
-    console = Console(width=max(needed, out.width if out.is_terminal else 1000), highlight=False)
+    console = Console(width=max(needed, out.width if out.is_terminal else 1000), highlight=False, markup=False)
     console.print(grid)
     for note in table.notes:
-        console.print(escape(note))
+        console.print(note)
     console.print()
 
 

@@ -14,13 +14,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
-from rich.markup import escape
+from rich.text import Text
 
 from tasks.lifecycle.errors import Refused
 
 WIDE = 200  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
-out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
-err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDE)
+# Names and paths are the user's: nothing that is printed is read as markup.
+out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
+err = Console(stderr=True, highlight=False, markup=False, width=None if sys.stderr.isatty() else WIDE)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
@@ -31,6 +32,11 @@ def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> N
         typer.echo(json.dumps(data, indent=2, default=_plain))
     else:
         out.print(render())
+
+
+def labelled(label: str, message: str, style: str = "bold red") -> Text:
+    """Return a line whose first words stand out."""
+    return Text.assemble((label, style), " ", message)
 
 
 def _plain(value: Any) -> Any:
@@ -61,7 +67,8 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
     def leave(_number: int, _frame: object) -> None:
         import psutil
 
-        err.print(f"\n[bold red]stopped:[/] {escape(message)}", soft_wrap=True)
+        err.print()
+        err.print(labelled("stopped:", message), soft_wrap=True)
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 child.kill()

@@ -86,7 +86,7 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
-            data = f"{run['data']}{' [yellow]changed[/]' * bool(run['other_data'])}"
+            data = f"{run['data']}{' changed' * bool(run['other_data'])}"
             table.add_row(run["run"], shown(run["amount"]), listed, data, run["state"], run["at"])
         tables += [_left(account, unit), table]
         sums = {each["accounts"]: each for run in account["runs"] if (each := run["accounts_together"])}

@@ -45,7 +45,6 @@ def show_run(
 
 
 def _table(told: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
-    from rich.markup import escape
     from rich.table import Table
 
     from flows.reports.curator import findings_table
@@ -53,10 +52,10 @@ def _table(told: dict[str, Any], findings: Sequence[Finding], values: bool) -> R
     table = Table(show_header=False, title=f"Run {told['run']}", title_justify="left")
     for name in ("kind", "began", "state", "stage", "charge", "out", "path", "go_on"):
         if told[name]:
-            table.add_row(name.replace("_", " "), escape(str(told[name])))
+            table.add_row(name.replace("_", " "), str(told[name]))
     parts: list[RenderableType] = [table]
     if findings:
         parts.append(findings_table(findings))
     if values:
-        parts += [escape(f"{each.file} {each.column}: {', '.join(each.values)}") for each in findings if each.values]
+        parts += [f"{each.file} {each.column}: {', '.join(each.values)}" for each in findings if each.values]
     return Group(*parts)

@@ -13,7 +13,7 @@ from rich.table import Table
 from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind
-from flows.reports.terminal import err, show
+from flows.reports.terminal import err, labelled, show
 from tasks.lifecycle.errors import Refused
 
 
@@ -75,7 +75,7 @@ def accuracy(
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_report(place, errors, coverage, kinds, estimators, {"Data": str(data), "Seeds": str(seeds)})
-    err.print("[bold red]NOT PRIVATE:[/] errors against exact counts, of synthetic data.")
+    err.print(labelled("NOT PRIVATE:", "errors against exact counts, of synthetic data."))
 
     def render() -> Table:
         columns = [(kind, each) for kind in kinds for each in estimators]

@@ -11,7 +11,7 @@ import typer
 from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
 from flows.commands.tda.options import DataArgument, InputOptions, Kind
-from flows.reports.terminal import err, interruptible, show
+from flows.reports.terminal import err, interruptible, labelled, show
 from tasks.lifecycle.errors import Refused
 
 
@@ -64,5 +64,5 @@ def truth(
         raise
     finally:  # exact counts stay nowhere but where they were asked for
         end_truth(run)
-    err.print("[bold red]NOT PRIVATE:[/] these are exact counts. Never publish them.")
+    err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show({"NOT_PRIVATE": True, "release": place}, lambda: str(place), as_json=options.as_json)

@@ -43,7 +43,7 @@ def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> 
             raise refused
     show(
         {"valid": refused is None, "findings": findings_data(findings), "reports": [run.path] if refused else []},
-        lambda: findings_table(findings) if findings else "[green]No findings.[/]",
+        lambda: findings_table(findings) if findings else "No findings.",
         as_json=options.as_json,
     )
     if refused is not None:

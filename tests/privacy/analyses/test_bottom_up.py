@@ -236,7 +236,7 @@ def test_structural_zeros_are_declared():
         (lambda: Factor("a", ()), "no levels"),
         (lambda: Factor("a", ("x", "x")), "twice"),
         (lambda: Histogram(()), "at least one factor"),
-        (lambda: Histogram((THREE.factors[0], THREE.factors[0])), "each once"),
+        (lambda: Histogram((THREE.factors[0], THREE.factors[0])), "each only once"),
         (lambda: Histogram(THREE.factors, ({"a": "z"},)), "has no level 'z'"),
         (lambda: Histogram(THREE.factors, ({"z": "z"},)), "no factor 'z'"),
         (lambda: Histogram(tuple(Factor(str(i), tuple(map(str, range(100)))) for i in range(5))), "cells, more than"),
