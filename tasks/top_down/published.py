@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 FOLDER = "measurements"
-DESIGN_FILE, BLOCKS_FOLDER = "design.json", "blocks"
+SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
 GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
 MARK = "prepared/published"  # of a run on published measurements: where they lie
 
@@ -63,7 +63,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "microdata": design.microdata,
         "public_files": validated.digests,
     }
-    with drafted(staged, f"{FOLDER}/{DESIGN_FILE}") as draft:
+    with drafted(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(told, indent=1, default=str) + "\n")
 
 
@@ -82,10 +82,10 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
 
     changes: fields of the design that are to be others, as the estimator. Raises Refused for what is no such folder.
     """
-    if not (folder / DESIGN_FILE).is_file() and (folder / FOLDER / DESIGN_FILE).is_file():
+    if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
         folder = folder / FOLDER
     try:
-        told = json.loads((folder / DESIGN_FILE).read_text())
+        told = json.loads((folder / SETTINGS_FILE).read_text())
         design = _design(told)
         states = tuple(map(str, told["states"]))
         totals = {int(state): int(total) for state, total in told["state_totals"].items()}
@@ -97,10 +97,10 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
         raise Refused(f"{error.filename} is not there: give the folder measurements/ of a TopDown release") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise Refused(
-            f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {DESIGN_FILE})"
+            f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
         ) from None
     if not parts or missing:
-        raise Refused(f"{folder / DESIGN_FILE}: no state, or a state without a declared total")
+        raise Refused(f"{folder / SETTINGS_FILE}: no state, or a state without a declared total")
     geography, quarters = zip(*parts, strict=True)
     save_object(run / "prepared/design", replace(design, measurements=False, **changes))
     save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))

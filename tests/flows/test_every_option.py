@@ -116,7 +116,7 @@ def call(inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
     def opened(*_: object) -> Iterator[Any]:
         yield client
 
-    def no_flow(_settings: object) -> None:
+    def no_flow() -> None:
         raise Refused("no flow is run here")
 
     with pytest.MonkeyPatch.context() as patch:

@@ -75,20 +75,21 @@ def _tables(told: list[dict[str, Any]]) -> RenderableType:
     tables: list[RenderableType] = []
     for account in told:
         if account["account"] is None:
-            table = Table("run", "entered", title="Runs on synthetic data, not charged", title_justify="left")
+            table = Table("run", "entered")
             for run in account["runs"]:
                 table.add_row(run["run"], run["at"])
-            tables.append(table)
+            tables += ["Runs on synthetic data, not charged", table]
             continue
         unit = "rho" if account["definition"] == "zcdp" else "epsilon"
-        title = f"Runs charged to {account['account']}"
-        table = Table("run", unit, "states", "data", "status", "reserved", title=title, title_justify="left")
+        table = Table("run", unit, "states", "data", "status", "reserved")
         for run in account["runs"]:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
             data = f"{run['data']}{' changed' * bool(run['other_data'])}"
             table.add_row(run["run"], shown(run["amount"]), listed, data, run["state"], run["at"])
-        tables += [_left(account, unit), table]
+        tables.append(_left(account, unit))
+        if account["runs"]:
+            tables += [f"Runs charged to {account['account']}", table]
         sums = {each["accounts"]: each for run in account["runs"] if (each := run["accounts_together"])}
         tables += [together_warning(each) for each in sums.values()]
     return Group(*tables) if tables else "no account is open"
@@ -101,11 +102,11 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
     from privacy.accounting.ledger import shown
 
     title = f"Account {account['account']}: {account['definition']}, {unit} {shown(account['total'])} for every state"
-    table = Table("states", f"spent {unit}", f"left {unit}", title=title, title_justify="left")
+    table = Table("states", f"spent {unit}", f"left {unit}")
     together: dict[Any, list[str]] = {}
     for state, amount in account["spent"].items():
         together.setdefault(amount, []).append(state)
     for amount, states in sorted(together.items(), reverse=True):
         table.add_row(" ".join(states), shown(amount), shown(account["total"] - amount))
     table.add_row("all others" if together else "all", "0", shown(account["total"]))
-    return table
+    return Group(title, table)

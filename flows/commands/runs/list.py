@@ -21,8 +21,8 @@ def list_runs(
 
     **Example:** `das runs list --all`
     """
+    from flows.commands.runs.standing import standings
     from flows.execution.settings import state_home
-    from flows.reports.standing import standings
 
     home = state or state_home()
     found = standings(home, ledger or home / "ledger.sqlite")

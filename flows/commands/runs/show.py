@@ -29,9 +29,9 @@ def show_run(
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
+    from flows.commands.runs.standing import standing
     from flows.execution.settings import run_directory, state_home
     from flows.reports.curator import findings_data
-    from flows.reports.standing import standing
 
     home = state or state_home()
     found = standing(run_directory(home, run_id), ledger or home / "ledger.sqlite")
