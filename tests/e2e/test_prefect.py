@@ -388,6 +388,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:
@@ -406,6 +407,7 @@ def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     assert bytes(range(32)).hex() not in cluster.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:

@@ -171,6 +171,7 @@ def _all(folder: Path, data: Path, stage: str, workers: Any) -> Path:
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
+@pytest.mark.slow
 def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
