@@ -276,7 +276,7 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[region]
 
 
-@pytest.mark.slow  # on an idle machine Prefect's server sometimes never enters a short task: open, see docs/operations.md
+@pytest.mark.slow  # on an idle machine Prefect's server may lose a short task (docs/operations.md)
 def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
     for region, run in scheduled.items():
         levels = {"us": ("(USA, 1)", "(STATE, 2)", "(AIANNH, 2)"), "pr": ("(PR-STATE, 1)", "(PR-TRACT, 2)")}[region]
