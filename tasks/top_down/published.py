@@ -7,9 +7,9 @@ what was measured and how, blocks/ the public geography with the declared living
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,16 @@ import pyarrow.parquet as pq
 
 from spine.allocations import Allocation
 from spine.geography import Geography, IntArray
-from spine.settings import SpineSettings
+from spine.settings import SpineSettings, settings_for
 from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.files import locate_file, open_file, read_text
 from tasks.lifecycle.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
+from tasks.lifecycle.numbers import told_number
 from tasks.lifecycle.staging import drafted
 from tasks.top_down.declared import QUARTERS
-from tasks.top_down.design import US, Design, ProductName, exact
+from tasks.top_down.design import ESTIMATORS, KINDS, PRODUCTS, US, Design, ProductName, exact
 from tasks.top_down.geography import codes_of, plan_of, spine_digest
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 
@@ -37,6 +39,17 @@ if TYPE_CHECKING:
 FOLDER = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
 GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
+CHOICES = {  # of what becomes part of a path, or is looked up
+    "region": ("us", "pr"),
+    "kind": KINDS,
+    "estimator": ESTIMATORS,
+    "rounding": ("program", "l1"),
+    "microdata": ("parquet", "text"),
+}
+UNREADABLE = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    pa.ArrowException,
+)
 MARK = "prepared/published"  # of a run on published measurements: where they lie
 
 
@@ -85,17 +98,19 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
         folder = folder / FOLDER
     try:
-        told = json.loads((folder / SETTINGS_FILE).read_text())
+        told = json.loads(read_text(str(folder / SETTINGS_FILE)))
         design = _design(told)
-        states = tuple(map(str, told["states"]))
+        states = tuple(told["states"])
         totals = {int(state): int(total) for state, total in told["state_totals"].items()}
+        if not all(re.fullmatch("[0-9]{2}", state) for state in states) or not all(map(_is_count, totals.values())):
+            raise ValueError("a state is two digits, its total a count")
         parts = [_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet") for state in states]
         missing = [state for state in states if int(state) not in totals]
         digests, synthetic, nation = told["public_files"], bool(told["synthetic"]), bool(told["us_level"])
         made_by, digest = str(told["run"]), str(told["spine_digest"])
     except FileNotFoundError as error:
         raise Refused(f"{error.filename} is not there: give the folder measurements/ of a TopDown release") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise Refused(
             f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
         ) from None
@@ -109,8 +124,16 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     return made_by
 
 
+def _is_count(total: int) -> bool:
+    return 0 <= total < 10**9  # as declared (tasks/top_down/declared.py)
+
+
 def _design(told: Mapping[str, Any]) -> Design:
-    products: tuple[ProductName, ...] = tuple(told["products"])
+    if wrong := [name for name, known in CHOICES.items() if told[name] not in known]:
+        raise ValueError(f"{wrong[0]} is none of {', '.join(CHOICES[wrong[0]])}")
+    products: tuple[ProductName, ...] = tuple(dict.fromkeys(told["products"]))
+    if not products or not set(PRODUCTS).issuperset(products):
+        raise ValueError(f"products are {', '.join(PRODUCTS)}")
     settings = {name: _settings(told["settings"][name]) for name in products}
     allocations = {name: _allocation(told["allocations"][name]) for name in products}
     asked, options = tuple(told["asked_states"]), {name: told[name] for name in ("estimator", "rounding", "microdata")}
@@ -121,18 +144,19 @@ def _design(told: Mapping[str, Any]) -> Design:
 
 def _settings(told: Mapping[str, Any]) -> SpineSettings:
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
-    known["tract_group_share"] = Fraction(known["tract_group_share"])
-    return SpineSettings(**known)
+    known["tract_group_share"] = told_number(known["tract_group_share"])
+    return settings_for(known.pop("product"), known.pop("region"), known.pop("variant"), **known)
 
 
 def _allocation(told: Mapping[str, Any]) -> Allocation:
-    levels = {level: Fraction(share) for level, share in told["levels"].items()}
-    queries = {level: {q: Fraction(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
-    return Allocation(told["mechanism"], Fraction(told["budget"]), levels, queries, told["source"])
+    levels = {level: told_number(share) for level, share in told["levels"].items()}
+    queries = {level: {q: told_number(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
+    return Allocation(told["mechanism"], told_number(told["budget"]), levels, queries, told["source"])
 
 
 def _blocks(path: Path) -> tuple[Geography, IntArray]:
-    table = pq.read_table(path)
+    with open_file(path) as stream:
+        table = pq.read_table(stream)
     known = {name: table[name].to_numpy() for name in GEOGRAPHY if name in table.column_names}
     quarters = np.column_stack([table[name].to_numpy() for name in QUARTERS]).astype(np.int64)
     return Geography(**known), quarters
@@ -183,14 +207,16 @@ def check_file(run: TopDownRun, product: ProductName, state: str, level: str) ->
                 here = query == name
                 if (width[here] != query_group(plan.product, name).width).any():
                     raise Refused(f"{path}: answers to {name} of another length than it has coordinates")
-                stated = np.array([Fraction(word) * plan.spine.denominator for word in np.unique(share[here]).tolist()])
+                stated = np.array(
+                    [told_number(word) * plan.spine.denominator for word in np.unique(share[here]).tolist()]
+                )
                 of = stated[np.unique(share[here], return_inverse=True)[1]] if here.any() else stated
                 if (of != shares[geounit[here]]).any():
                     raise Refused(f"{path}: answers to {name} with another share than the spine gives")
                 np.add.at(there[at], geounit[here], 1)
     except FileNotFoundError:
         raise Refused(f"{path} is not there") from None
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
     if (there != (shares > 0)).any():
         row, column = (int(index[0]) for index in np.nonzero(there != (shares > 0)))
@@ -245,6 +271,7 @@ def opened(path: Path, codes: pa.Array) -> tuple[pq.ParquetFile, IntArray]:
     """A file of noisy answers, and the first and the last geounit of each of its row groups; kept from call to call."""
     now = stamp(path)
     if path not in _OPENED or _OPENED[path][0] != now:
+        locate_file(str(path))  # a pipe would never end
         file, bounds = pq.ParquetFile(path), []
         for group in range(file.num_row_groups):
             numbers = _numbers(file.read_row_group(group, columns=["geounit"])["geounit"], codes)

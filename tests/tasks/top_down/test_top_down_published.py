@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from fractions import Fraction
@@ -95,11 +96,26 @@ def with_column(name: str, of: Callable[[pa.Table], pa.Array]) -> Callable[[pa.T
     return lambda table: table.set_column(table.column_names.index(name), name, of(table))
 
 
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 BAD = {
     "is not there: give the folder": lambda folder: (folder / "design.json").unlink(),
     r"no measurements of a TopDown release \(JSONDecodeError": lambda f: (f / "design.json").write_text("{"),
     r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
     "no state": described(lambda told: told.update(states=[])),
+    r"\(ValueError in design.json\)": described(lambda told: told.update(region="../../elsewhere")),
+    r"measurements of a TopDown release \(ValueError in": described(lambda told: told.update(states=["../46"])),
+    r"of a TopDown release \(ValueError in design": described(lambda told: told.update(products=["../units"])),
+    r"a TopDown release \(ValueError in design": described(
+        lambda told: told["allocations"]["units"].update(budget="1e999999999")  # type: ignore[index]
+    ),
+    r"a TopDown release \(OverflowError in design": described(lambda told: told.update(state_totals={"46": 1e999})),
+    r"no measurements of a TopDown release \(OSError in": lambda folder: pipe(folder / "design.json"),
+    r"release \(OSError in design": lambda folder: pipe(folder / "blocks/46.parquet"),
+    r"46.parquet: no measurements of a TopDown release \(OSError\)": lambda f: pipe(f / "units/Block/46.parquet"),
     "another spine": described(lambda told: told.update(kind="conventional")),
     r"46.parquet is not there": lambda folder: (folder / "units/County/46.parquet").unlink(),
     "0 answers to detailed of geounit": rewritten("Tract", lambda table: table.slice(1)),
