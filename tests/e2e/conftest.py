@@ -9,7 +9,6 @@ import pytest
 from flows.commands.run import STAGES
 from flows.execution.fork_server import start_fork_server
 
-
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # sched.h, sys/mount.h
 
 
