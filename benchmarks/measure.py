@@ -48,8 +48,8 @@ def measure(command: list[str], scratch: Path | None = None, **options: object) 
 
 def _processor_seconds() -> float:
     """Of all processes below this one that have ended."""
-    of = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return of.ru_utime + of.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _pss(pid: int) -> int:

@@ -105,5 +105,5 @@ def test_refusals_leave_nothing(example: Path, tmp_path: Path, state_home: Path)
 
 def test_intervals_are_wilsons() -> None:
     for within, number in ((0, 5), (19, 20), (950, 1000), (7, 7)):
-        found = wilson(np.array(within / number), np.array(number))
-        assert found == pytest.approx(tuple(binomtest(within, number).proportion_ci(0.95, "wilson")), abs=1e-4)
+        interval = wilson(np.array(within / number), np.array(number))
+        assert interval == pytest.approx(tuple(binomtest(within, number).proportion_ci(0.95, "wilson")), abs=1e-4)
