@@ -51,7 +51,8 @@ def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
 def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
     slug = _slug(name)
     files = {table: f"{release}/parquet/{table}/{slug}.parquet" for table in ("t1", "t2")}
-    with duckdb.connect() as database:
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as database:
+        database.execute("SET enable_progress_bar = false")  # which it prints to stdout, into what --json prints
         for table, file in files.items():
             database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet(?)".replace("?", _quoted(file)))
             yield _check_text(database, table, f"{release}/{table}/{slug}.csv", name)

@@ -9,7 +9,7 @@ REGIONAL = np.array([-1, 0, 0, 1, 1, -1], np.int32)
 
 
 @pytest.mark.parametrize(
-    ("detailed", "found"),
+    ("detailed", "expected"),
     [
         ([-1, 5, 6, 7, 7, -1], {0: (5, 6), 1: (7,)}),
         ([-1, 5, -1, 7, 7, -1], {1: (7,)}),  # a code without a Detailed iteration
