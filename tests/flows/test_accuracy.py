@@ -38,6 +38,7 @@ def das(*words: object) -> str:
     return CliRunner().invoke(app, ["accuracy", *map(str, words)], catch_exceptions=False).stdout
 
 
+@pytest.mark.slow
 def test_reports_of_both_regions(example: Path, tmp_path: Path, state_home: Path) -> None:
     told = json.loads(das(example / "params", example / "data", tmp_path / "out", "--runs", 2, "--json"))
     assert told["NOT_PRIVATE"] == STATEMENT
@@ -73,6 +74,7 @@ def test_one_region_in_a_terminal(example: Path, tmp_path: Path) -> None:
     assert (errors["NOISE_OF"] == errors["REGION_TYPE"]).all()
 
 
+@pytest.mark.slow
 def test_estimates_stand_beside_counts(example: Path, tmp_path: Path) -> None:
     params = tmp_path / "params"
     shutil.copytree(example / "params", params)
