@@ -11,7 +11,11 @@ import duckdb
 from tasks.lifecycle.errors import Refused
 
 # Of the database alone: a server on a board's laptop stays under 500 MiB in all. Nothing is fetched from the network.
-LIMITS = {"memory_limit": "200MB", "threads": 2, "autoinstall_known_extensions": False}
+LIMITS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "200MB",
+    "threads": 2,
+    "autoinstall_known_extensions": False,
+}
 
 
 class Database:
