@@ -13,7 +13,8 @@ from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.reports.show.application import Check, Shown
+    from flows.reports.show.application import Check
+    from flows.reports.show.shown import Shown
 
 PORT = 8418
 
