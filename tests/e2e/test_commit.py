@@ -30,6 +30,7 @@ from e2e_runs import (
     settings_for,
 )
 
+from flows.detailed_dhca import check as detailed_check
 from flows.detailed_dhca import detailed_dhca
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger
@@ -525,6 +526,16 @@ def worked_on(home: Home) -> Iterator[None]:
     finally:
         process.kill()
         process.join()
+
+
+@pytest.mark.parametrize("gone", [("params",), ("data",), ("params", "data")], ids=" and ".join)
+def test_a_run_goes_on_from_its_own_copy_when_its_inputs_are_gone(home: Home, gone: tuple[str, ...]) -> None:
+    home.go(before="noise")
+    for name in gone:
+        shutil.rmtree(home.folder / name)
+    assert detailed_check(home.settings), "what is checked before a cluster is started"
+    assert home.go() == home.place
+    assert home.charges() == 1
 
 
 def finish(settings: DetailedDhcaSettings) -> None:
