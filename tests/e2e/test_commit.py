@@ -452,6 +452,14 @@ def test_an_output_that_holds_something_is_left_as_it_is(home: Home, name: str) 
     assert home.ledger.rows(ACCOUNT) == []
 
 
+@pytest.mark.parametrize("inside", ["run-us/out", "run-us", ".", "other/../run-us/out"])
+def test_no_release_is_made_where_its_run_directory_will_be_removed(home: Home, inside: str) -> None:
+    out = home.settings.runs / inside
+    with pytest.raises(Refused, match="lies among the confidential run directories"):
+        home.go(settings=home.settings.model_copy(update={"out": str(out)}))
+    assert home.ledger.rows(ACCOUNT) == []
+
+
 def test_a_released_run_gives_back_its_release(home: Home) -> None:
     home.go()
     before = digest(home.place)
