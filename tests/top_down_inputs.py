@@ -105,6 +105,14 @@ def read(folder: Path, pattern: str) -> pd.DataFrame:
     return table.astype({name: str for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)})
 
 
+def damage(path: Path) -> None:
+    """Overwrite the pages of a Parquet file, and leave its footer."""
+    content = bytearray(path.read_bytes())
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[4:end:7] = b"\x55" * len(content[4:end:7])
+    path.write_bytes(content)
+
+
 def remark(data: Path) -> None:
     """Mark changed files as synthetic again."""
     names = [path.name for path in sorted(data.iterdir()) if path.name != MARK_FILE]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,9 @@ import pandas as pd
 
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
+from tasks.lifecycle.numbers import told_number
 
 NUMBERS = ["COUNT", "MOE"]
 
@@ -20,8 +21,9 @@ NUMBERS = ["COUNT", "MOE"]
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the law, and every table against the histogram."""
     noise, spent = manifest["noise"], manifest["spent"]
-    law, step = TwoSidedGeometric(Fraction(noise["scale"])), Fraction(noise["step"])
-    scale = Fraction(str(noise["sensitivity"])) / Fraction(spent["unbounded"]["epsilon"])
+    law, step = TwoSidedGeometric(told_number(noise["scale"])), told_number(noise["step"])
+    check_law(law)
+    scale = told_number(str(noise["sensitivity"])) / told_number(spent["unbounded"]["epsilon"])
     yield check_same("scale of the noise", f"sensitivity {noise['sensitivity']}", str(scale), noise["scale"])
     yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
     histogram = pd.read_parquet(release / "parquet/histogram.parquet")

@@ -9,10 +9,13 @@ from typing import Any
 
 import duckdb
 
-from privacy.noise.laws import Law, law
+from privacy.noise.laws import Law
+from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law
+from tasks.lifecycle.numbers import told_number
 
 CELLS = {"total_only": 1, "total": 1, "age4": 8, "age9": 18, "age23": 46}  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
@@ -23,7 +26,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the budgets and laws of every level, and its tables against them."""
     levels, exact = manifest["levels"], "NOT_PRIVATE" in manifest
     if not exact:
-        budgets = {name: Fraction(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
+        budgets = {name: told_number(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
         spent = manifest["spent"]
         total = sum(budgets.values(), Fraction(0))
         yield check_same("sum of the levels' budgets", spent["unit"], str(total), spent["unbounded"][spent["unit"]])
@@ -37,15 +40,22 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
     """Recompute each query's law from its budget and the stability, and the split of the level's budget."""
     queries, faults = level["queries"], []
-    budgets = {query: Fraction(queries[query]["budget"]) for query in QUERIES}
+    budgets = {query: told_number(queries[query]["budget"]) for query in QUERIES}
     if budgets["stage_1"] + budgets["stage_2"] != budgets["total_only"]:
         faults.append("both steps do not spend the level's budget")
     for query, told in queries.items():
-        expected = noise_law(law(definition, budgets[query], level["stability"]))
+        expected = noise_law(_law(definition, level, query))
         faults += [
             f"{query}: {key} is {value}, not {told[key]}" for key, value in expected.items() if told[key] != value
         ]
     return Check(f"laws of {name}", f"stability {level['stability']}", tuple(faults))
+
+
+def _law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
+    """Return the law of a query. Raises ValueError for one that no run could have drawn from."""
+    law = law_of(definition, told_number(level["queries"][query]["budget"]), level["stability"])
+    check_law(law)
+    return law
 
 
 def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
@@ -129,9 +139,7 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
 def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
     """The margins that a level's counts can have, by the cells that a count sums; 0 for groups without a table."""
     level, definition = manifest["levels"][name], manifest["spent"]["definition"]
-    laws: dict[str, Law] = {
-        query: law(definition, Fraction(level["queries"][query]["budget"]), level["stability"]) for query in QUERIES
-    }
+    laws = {query: _law(definition, level, query) for query in QUERIES}
     alone = {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}
     sums = {cells // part for cells in CELLS.values() for part in (1, 2, cells) if cells > 1}
     return {0: alone} | {cells: {margin_of_error(laws["stage_2"], cells)} for cells in sums}

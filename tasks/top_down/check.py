@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law
+from tasks.lifecycle.numbers import told_number
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
@@ -20,7 +22,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     spent = manifest["spent"]
     if spent:
         unit = spent["unit"]
-        total = sum((Fraction(told[unit]) for told in spent["products"].values()), Fraction(0))
+        total = sum((told_number(told[unit]) for told in spent["products"].values()), Fraction(0))
         yield check_same("sum of the products' budgets", unit, str(total), spent["bounded"][unit])
     for product, told in manifest["products"].items():
         if "noise" in told:
@@ -37,7 +39,8 @@ def _check_laws(product: str, told: list[Mapping[str, Any]]) -> Check:
         gaussian = "sigma_squared" in each
         law: Law
         of = DiscreteGaussian if gaussian else TwoSidedGeometric
-        law = of(Fraction(each["sigma_squared" if gaussian else "scale"]))
+        law = of(told_number(each["sigma_squared" if gaussian else "scale"]))
+        check_law(law)
         if noise_law(law)["variance"] != each["variance"]:
             faults.append(f"{each['query']} in level {each['level']}: the variance is {law.variance()}")
     return Check(f"laws of {product}", f"{len(told)} queries", tuple(faults))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,11 @@ from spine.allocations import Allocation
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import Jurisdiction, SpineSettings, settings_for
 from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.files import locate_file, open_file, read_text
 from tasks.lifecycle.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
+from tasks.lifecycle.numbers import told_number
 from tasks.lifecycle.staging import drafted
 from tasks.top_down.declared import QUARTERS
 from tasks.top_down.design import ENGINE, ESTIMATORS, KINDS, PRODUCTS, US, Design, ProductName, check_allocation, exact
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 FOLDER = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
 GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
+UNREADABLE = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    pa.ArrowException,
+)
 MARK = "prepared/published"  # of a run on published measurements: where they lie
 
 
@@ -86,9 +91,11 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
         folder = folder / FOLDER
     try:
-        told = json.loads((folder / SETTINGS_FILE).read_text())
+        told = json.loads(read_text(str(folder / SETTINGS_FILE)))
         design, states = _design(told), tuple(map(str, told["states"]))
         totals = {int(state): int(total) for state, total in told["state_totals"].items()}
+        if not all(0 <= total < 10**9 for total in totals.values()):
+            raise ValueError("a total that no state has")
         parts = [_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet", state) for state in states]
         fewest = {state: int(quarters[:, 1:].sum()) for state, (_, quarters) in zip(states, parts, strict=True)}
         missing = [state for state in states if totals.get(int(state), -1) < fewest[state]]
@@ -96,7 +103,7 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
         made_by, digest = str(told["run"]), str(told["spine_digest"])
     except FileNotFoundError as error:
         raise Refused(f"{error.filename} is not there: give the folder measurements/ of a TopDown release") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise Refused(
             f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
         ) from None
@@ -152,20 +159,21 @@ def _settings(told: Mapping[str, Any], product: ProductName, region: Jurisdictio
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
     if (known.pop("product"), known.pop("region")) != (ENGINE[product], region):
         raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or region")
-    known["tract_group_share"] = Fraction(known["tract_group_share"])
+    known["tract_group_share"] = told_number(known["tract_group_share"])
     del known["levels"]  # they follow from the others
     return settings_for(ENGINE[product], region, known.pop("variant"), **known)
 
 
 def _allocation(told: Mapping[str, Any]) -> Allocation:
-    levels = {level: Fraction(share) for level, share in told["levels"].items()}
-    queries = {level: {q: Fraction(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
-    return Allocation(told["mechanism"], Fraction(told["budget"]), levels, queries, told["source"])
+    levels = {level: told_number(share) for level, share in told["levels"].items()}
+    queries = {level: {q: told_number(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
+    return Allocation(told["mechanism"], told_number(told["budget"]), levels, queries, told["source"])
 
 
 def _blocks(path: Path, state: str) -> tuple[Geography, IntArray]:
     """A state's blocks and their living quarters. Raises Refused, ValueError, KeyError."""
-    table = pq.read_table(path)
+    with open_file(path) as stream:
+        table = pq.read_table(stream)
     columns = [name for name in (*GEOGRAPHY, *QUARTERS) if name in table.column_names or name in QUARTERS]
     if any(table[name].null_count or pa.types.is_floating(table.schema.field(name).type) for name in columns):
         raise Refused(f"{path}: a column is not of whole numbers, or one is missing")
@@ -238,6 +246,7 @@ def opened(path: Path, codes: pa.Array) -> tuple[pq.ParquetFile, IntArray]:
     """A file of noisy answers, and the first and the last geounit of each of its row groups; kept from call to call."""
     now = stamp(path)
     if path not in _OPENED or _OPENED[path][0] != now:
+        locate_file(str(path))  # a pipe would never end
         file, bounds = pq.ParquetFile(path), []
         for group in range(file.num_row_groups):
             rows = numbers(file.read_row_group(group, columns=["geounit"])["geounit"], codes)

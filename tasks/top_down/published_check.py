@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +13,10 @@ from spine.noise import parameter
 from spine.top_down import query_group
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
+from tasks.lifecycle.numbers import told_number
 from tasks.top_down.design import US, ProductName
 from tasks.top_down.geography import spine_digest
-from tasks.top_down.published import MARK, Published, numbers, opened, published
+from tasks.top_down.published import MARK, UNREADABLE, Published, numbers, opened, published
 from tasks.top_down.run import TopDownRun
 
 STATED = ("query", "share", "variance_numerator", "variance_denominator")  # what a row says of its answer
@@ -51,7 +51,7 @@ def check_file(run: TopDownRun, product: ProductName, state: str, level: str) ->
             np.add.at(there[asked.index(query)], geounit, 1)
     except FileNotFoundError:
         raise Refused(f"{path} is not there") from None
-    except (OSError, ValueError, ArithmeticError, KeyError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
     if (there != measured).any():
         row, column = (int(index[0]) for index in np.nonzero(there != measured))
@@ -76,7 +76,7 @@ def _answers(given: Published, level: int) -> Iterator[tuple[str, IntArray]]:
         for (query, *of), rows in _kinds(table):
             if query not in asked:
                 raise Refused(f"{path}: answers to {query}, which is not asked in this level")
-            share, numerator, denominator = map(Fraction, of)
+            share, numerator, denominator = map(told_number, of)
             stated = share * plan.spine.denominator
             if not stated or stated.denominator != 1 or (shares[rows] != stated.numerator).any():
                 raise Refused(f"{path}: answers to {query} with another share than the spine gives")

@@ -29,7 +29,8 @@ def discard(
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
     from flows.commands.runs.standing import standings
-    from flows.execution.settings import run_directory, state_home
+    from flows.execution.home import state_home
+    from flows.execution.settings import run_directory
 
     home = state or state_home()
     if (run_id is None) != refused:

@@ -30,7 +30,8 @@ def show_run(
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
     from flows.commands.runs.standing import standing
-    from flows.execution.settings import run_directory, state_home
+    from flows.execution.home import state_home
+    from flows.execution.settings import run_directory
     from flows.reports.curator import findings_data
 
     home = state or state_home()

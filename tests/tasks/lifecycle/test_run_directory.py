@@ -30,7 +30,7 @@ def stages_left(run: RunDirectory) -> set[str]:
     return {path.name for path in run.path.iterdir() if path.is_dir()}
 
 
-@pytest.mark.parametrize("mark", ["boot", "code"])
+@pytest.mark.parametrize("mark", ["boot", "code", "libraries"])
 @pytest.mark.parametrize("mark_of", ["same", "another", "missing", "empty"])
 def test_what_is_not_of_this_boot_and_code_is_dropped(run: RunDirectory, mark: str, mark_of: str) -> None:
     if mark_of == "missing":

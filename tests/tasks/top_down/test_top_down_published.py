@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from fractions import Fraction
@@ -109,6 +110,11 @@ def with_column(name: str, of: Callable[[pa.Table], pa.Array]) -> Callable[[pa.T
     return lambda table: table.set_column(table.column_names.index(name), name, of(table))
 
 
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 BAD = {
     "is not there: give the folder": lambda folder: (folder / "design.json").unlink(),
     r"no measurements of a TopDown release \(JSONDecodeError": lambda f: (f / "design.json").write_text("{"),
@@ -129,6 +135,16 @@ BAD = {
     "a column is not of whole numbers": with_blocks("hu", lambda old: pa.array([float("nan")] * len(old))),
     "not those of state 46, each once": with_blocks("geocode", lambda old: pa.array(old.to_pylist()[::-1])),
     "unknown AIANNH code": with_blocks("aiannh", lambda old: pa.array([9999] * (len(old) - 1) + [4990])),
+    "region is '../../elsewhere', not one of us": described(lambda told: told.update(region="../../elsewhere")),
+    "not sorted codes of region us": described(lambda told: told.update(states=["../46"])),
+    r"products are ../units": described(lambda told: told.update(products=["../units"])),
+    r"a TopDown release \(ValueError in design": described(
+        lambda told: told["allocations"]["units"].update(budget="1e999999999")
+    ),
+    r"a TopDown release \(OverflowError in design": described(lambda told: told.update(state_totals={"46": 1e999})),
+    r"no measurements of a TopDown release \(OSError in": lambda folder: pipe(folder / "design.json"),
+    r"release \(OSError in design": lambda folder: pipe(folder / "blocks/46.parquet"),
+    r"46.parquet: no measurements of a TopDown release \(OSError\)": lambda f: pipe(f / "units/Block/46.parquet"),
     "another spine": described(lambda told: told.update(kind="conventional")),
     r"46.parquet is not there": lambda folder: (folder / "units/County/46.parquet").unlink(),
     "0 answers to detailed of geounit": rewritten("Tract", lambda table: table.slice(1)),
@@ -143,7 +159,7 @@ BAD = {
         "Tract", with_column("value", lambda table: pa.array([[0.5, float("nan")]] * len(table)))
     ),
     "an answer is missing": rewritten("Tract", with_column("value", lambda table: pa.array([[1, None]] * len(table)))),
-    r"\(ZeroDivisionError": rewritten("Tract", with_column("share", lambda table: pa.array(["1/0"] * len(table)))),
+    r"release \(ValueError\)": rewritten("Tract", with_column("share", lambda table: pa.array(["1/0"] * len(table)))),
     "of another length": rewritten("Block", with_column("value", lambda table: pa.array([[1]] * len(table)))),
     r"\(ValueError": rewritten("Block", with_column("geounit", lambda table: pa.array(["x"] * len(table)))),
     r"\(KeyError": rewritten("Block", lambda table: table.drop_columns(["share"])),
