@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from flows.reports.formats import as_csv
 from flows.reports.show import pages
+from flows.reports.show.geography import STATES
 from flows.reports.show.shown import Shown
 from flows.reports.show.telling import NotThere
 from tasks.lifecycle.digests import file_digest
@@ -121,8 +122,21 @@ def about(shown: Shown, check: Check) -> dict[str, Any]:
         "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
         "estimated": "estimates" in manifest,
+        "covers": _covers(manifest),
         "scope": "",
     }
+
+
+def _covers(manifest: Mapping[str, Any]) -> str:
+    """Return what to say of a run over a part of the country, whose nation is no more than that part; else nothing."""
+    states = manifest.get("geography", manifest).get("states", [])
+    nation = "(USA, 1)" in manifest.get("levels", {}) or "(USA, 2)" in manifest.get("levels", {})
+    nation = nation or manifest.get("spine", {}).get("us_level", False)
+    if not nation or len(states) >= len(STATES) - 1:
+        return ""
+    named = [STATES.get(state, state) for state in states]
+    some = " and ".join(named) if len(named) <= 2 else f"{len(named)} of the 50 states and D.C."
+    return f"The run covers {some} alone: a count of the nation is one of no more than that."
 
 
 def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
