@@ -164,7 +164,10 @@ def test_release_does_not_depend_on_pieces_or_their_order(
         count = 1
 
         def map(self, stage: str, run: TopDownRun, function, arguments):  # type: ignore[no-untyped-def]
-            return [function(run, *each) for each in reversed(list(arguments))][::-1]
+            results = [function(run, *each) for each in reversed(list(arguments))][::-1]
+            for piece in run.path.glob("noisy/*/*/**/0000000"):  # as of writers that were killed
+                (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
+            return results
 
     monkeypatch.setattr(pieces, "EACH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
