@@ -7,7 +7,7 @@ name point to this machine (DNS rebinding) is turned away, for the Host it asks 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -122,17 +122,14 @@ def about(shown: Shown, check: Check) -> dict[str, Any]:
         "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
         "estimated": "estimates" in manifest,
-        "covers": _covers(manifest),
+        "covers": _covers(shown.nation),
         "scope": "",
     }
 
 
-def _covers(manifest: Mapping[str, Any]) -> str:
-    """Return what to say of a run over a part of the country, whose nation is no more than that part; else nothing."""
-    states = manifest.get("geography", manifest).get("states", [])
-    nation = "(USA, 1)" in manifest.get("levels", {}) or "(USA, 2)" in manifest.get("levels", {})
-    nation = nation or manifest.get("spine", {}).get("us_level", False)
-    if not nation or len(states) >= len(STATES) - 1:
+def _covers(states: Sequence[str]) -> str:
+    """Return what to say where a release's nation is no more than these states; nothing of all of them, or of none."""
+    if not 0 < len(states) < len(STATES) - 1:  # Puerto Rico is not counted in the nation
         return ""
     named = [STATES.get(state, state) for state in states]
     some = " and ".join(named) if len(named) <= 2 else f"{len(named)} of the 50 states and D.C."
