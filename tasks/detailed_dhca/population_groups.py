@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
-from tasks.detailed_dhca.persons import CELLS, encoded_chunks
+from tasks.detailed_dhca.person_file import CELLS
+from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.geography import NOWHERE, Geography
