@@ -86,10 +86,10 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
         folder = folder / FOLDER
     try:
         told = json.loads((folder / SETTINGS_FILE).read_text())
-        design = _design(told)
+        design = read_design(told)
         states = tuple(map(str, told["states"]))
         totals = {int(state): int(total) for state, total in told["state_totals"].items()}
-        parts = [_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet") for state in states]
+        parts = [read_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet") for state in states]
         missing = [state for state in states if int(state) not in totals]
         digests, synthetic, nation = told["public_files"], bool(told["synthetic"]), bool(told["us_level"])
         made_by, digest = str(told["run"]), str(told["spine_digest"])
@@ -109,7 +109,8 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     return made_by
 
 
-def _design(told: Mapping[str, Any]) -> Design:
+def read_design(told: Mapping[str, Any]) -> Design:
+    """Return the design that a description tells (`write_description`)."""
     products: tuple[ProductName, ...] = tuple(told["products"])
     settings = {name: _settings(told["settings"][name]) for name in products}
     allocations = {name: _allocation(told["allocations"][name]) for name in products}
@@ -131,7 +132,8 @@ def _allocation(told: Mapping[str, Any]) -> Allocation:
     return Allocation(told["mechanism"], Fraction(told["budget"]), levels, queries, told["source"])
 
 
-def _blocks(path: Path) -> tuple[Geography, IntArray]:
+def read_blocks(path: Path) -> tuple[Geography, IntArray]:
+    """Return the public geography of a state's blocks and their (blocks, 8) living quarters."""
     table = pq.read_table(path)
     known = {name: table[name].to_numpy() for name in GEOGRAPHY if name in table.column_names}
     quarters = np.column_stack([table[name].to_numpy() for name in QUARTERS]).astype(np.int64)
