@@ -41,6 +41,10 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     assert (rich["mae"] == 0).all()
     assert poor[(poor["quantity"] == "total") & (poor["level"] == "state")]["mae"].max() == 0  # declared
     assert poor[(poor["quantity"] == "total") & (poor["level"] == "block") & (poor["size"] == "all")]["mae"].min() > 0
+    ratio = poor.set_index(["quantity", "level", "size", "estimator"])["ratio"].unstack()
+    assert (ratio["topdown"].dropna() == 1).all()
+    assert 0 < ratio.loc[("total", "tract", "all"), "gls"] < 2
+    assert ratio.loc[("total", "state", "all")].isna().all()  # declared: without error
     of = margins["poor"].set_index(["quantity", "level", "estimator"])
     assert ("total", "state", "gls") not in of.index  # declared: it has no margin
     # Both estimators are held against the margins of one set of measurements.
