@@ -109,8 +109,8 @@ def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
 def read(folder: Path, pattern: str) -> pd.DataFrame:
     """All released tables of a pattern, one below the other."""
     parts = [pq.read_table(path).to_pandas() for path in sorted(folder.glob(pattern))]
-    found = pd.concat(parts, ignore_index=True)
-    return found.astype({name: str for name in found if isinstance(found[name].dtype, pd.CategoricalDtype)})
+    table = pd.concat(parts, ignore_index=True)
+    return table.astype({name: str for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)})
 
 
 def remark(data: Path) -> None:

@@ -51,7 +51,8 @@ def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
 def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
     slug = _slug(name)
     files = {table: f"{release}/parquet/{table}/{slug}.parquet" for table in ("t1", "t2")}
-    with duckdb.connect() as database:
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as database:
+        database.execute("SET enable_progress_bar = false")  # which it prints to stdout, into what --json prints
         for table, file in files.items():
             database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet(?)".replace("?", _quoted(file)))
             yield _check_text(database, table, f"{release}/{table}/{slug}.csv", name)
@@ -75,8 +76,8 @@ def _check_text(database: duckdb.DuckDBPyConnection, table: str, file: str, name
     read = f"read_csv({_quoted(file)}, delim = '|', header = true, all_varchar = true, quote = '', escape = '')"
     rows = f"SELECT {as_text} FROM {table}", f"SELECT {', '.join(columns)} FROM {read}"
     differ = [
-        database.execute(f"SELECT count(*) FROM ({one} EXCEPT ALL {other})").fetchall()[0][0]
-        for one, other in (rows, rows[::-1])
+        database.execute(f"SELECT count(*) FROM ({row} EXCEPT ALL {other})").fetchall()[0][0]
+        for row, other in (rows, rows[::-1])
     ]
     count = database.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
     faults = () if not any(differ) else (f"{max(differ):,} rows differ",)
@@ -86,20 +87,20 @@ def _check_text(database: duckdb.DuckDBPyConnection, table: str, file: str, name
 def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
     """Compare every total with its two sexes and its cells, to the unit."""
     wrong = "SELECT count(*) FILTER (COUNT <> sexes OR COUNT <> of_cells), count(*) FROM grouped WHERE cells > 0"
-    found, groups = database.execute(wrong).fetchall()[0]
-    faults = (f"{found:,} totals are not the sum of their cells",) if found else ()
+    wrong_cells, groups = database.execute(wrong).fetchall()[0]
+    faults = (f"{wrong_cells:,} totals are not the sum of their cells",) if wrong_cells else ()
     return Check(f"sums of {name}", f"{groups:,} groups", faults)
 
 
 def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
     """Compare the numbers of groups by their cells with those that the manifest tells by detail."""
-    found = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
+    groups_by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
     told: dict[int, int] = {}
     for detail, groups in published.items():
         cells = CELLS[detail] if CELLS[detail] > 1 else 0
         told[cells] = told.get(cells, 0) + groups
     told = {cells: groups for cells, groups in told.items() if groups}
-    return check_same(f"groups published of {name}", f"{sum(told.values()):,} groups", found, told)
+    return check_same(f"groups published of {name}", f"{sum(told.values()):,} groups", groups_by_cells, told)
 
 
 def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:
@@ -108,7 +109,7 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
     database.execute("CREATE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
     if regions:
         database.executemany("INSERT INTO sets VALUES (?, ?)", regions)
-    found = database.execute(
+    rows = database.execute(
         "SELECT cells, summed, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ("
         "SELECT REGION_TYPE, REGION_ID, cells, cells AS summed, MOE FROM grouped UNION ALL "
         "SELECT REGION_TYPE, REGION_ID, cells, CASE AGESTART WHEN '*' THEN cells // 2 ELSE 1 END, t2.MOE "
@@ -117,12 +118,12 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
     own = _margins(manifest, name)
     donors = [_margins(manifest, other) for other in manifest["levels"] if other.endswith(name[-3:])]
     faults = []
-    for cells, summed, margin, shared, counts in found:
+    for cells, summed, margin, shared, counts in rows:
         what = summed if cells else 0
         allowed = set(own[what]).union(*(donor[what] for donor in donors)) if shared else own[what]
         if margin not in allowed:
             faults.append(f"{counts:,} counts of {summed} cells have the margin {margin}, not {sorted(allowed)}")
-    return Check(f"margins of {name}", f"{sum(row[4] for row in found):,} counts", tuple(faults))
+    return Check(f"margins of {name}", f"{sum(row[4] for row in rows):,} counts", tuple(faults))
 
 
 def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:

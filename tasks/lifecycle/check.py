@@ -66,5 +66,5 @@ def _amounts(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
     yield from told.get("products", {}).items()
 
 
-def _close(one: float, other: float) -> bool:
-    return abs(one - other) <= ROUNDING * max(1.0, abs(one))
+def _close(stated: float, other: float) -> bool:
+    return abs(stated - other) <= ROUNDING * max(1.0, abs(stated))

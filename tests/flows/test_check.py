@@ -34,9 +34,9 @@ def rewrite(release: Path, change: Callable[[dict[str, Any]], None] = lambda _: 
 def faults(das: Das, release: Path) -> list[str]:
     """What is found, after `das check` has left as it must."""
     code, out, _ = das("check", release, "--json")
-    found = [fault for each in json.loads(out)["checks"] for fault in each["faults"]]
-    assert code == bool(found)
-    return found
+    told = [fault for each in json.loads(out)["checks"] for fault in each["faults"]]
+    assert code == bool(told)
+    return told
 
 
 def with_column(path: Path, name: str, change: Callable[[int], int]) -> None:
@@ -52,11 +52,11 @@ def test_a_release_is_what_its_manifest_says(das: Das, release: Path) -> None:
 
 
 def test_a_changed_a_missing_and_a_foreign_file_are_named(das: Das, release: Path) -> None:
-    one, other, *_ = sorted((release / "t1").iterdir())
-    one.write_text(one.read_text() + "\n")
+    first, other, *_ = sorted((release / "t1").iterdir())
+    first.write_text(first.read_text() + "\n")
     other.unlink()
     (release / "more").write_text("")
-    expected = {f"t1/{one.name} was changed", f"t1/{other.name} is missing", "more is not of this release"}
+    expected = {f"t1/{first.name} was changed", f"t1/{other.name} is missing", "more is not of this release"}
     assert set(faults(das, release)) == expected
 
 

@@ -39,9 +39,9 @@ def name_of(fault: Fault) -> str:
 
 
 def named(*names: str) -> list[Fault]:
-    found = [fault for fault in FAULTS if fault.name in names]
-    assert len(found) == len(names)
-    return found
+    faults = [fault for fault in FAULTS if fault.name in names]
+    assert len(faults) == len(names)
+    return faults
 
 
 def one_of_a_kind() -> list[Fault]:
@@ -110,7 +110,9 @@ def test_both_regions_are_checked(tmp_path: Path, das: Das, shared_cluster: None
     params, data = inputs.write(tmp_path)
     code, out, _ = das("validate", params, data, "--json")
     told = [
-        (one["rule"], one["rows"]) for one in json.loads(out)["findings"] if one["column"] not in ("TABBLKST", "BLOCK")
+        (finding["rule"], finding["rows"])
+        for finding in json.loads(out)["findings"]
+        if finding["column"] not in ("TABBLKST", "BLOCK")
     ]
     assert code == 1
     assert sorted(told) == [
@@ -241,9 +243,9 @@ def run(tmp_path: Path, das: Das, shared_cluster: None, prefect_server: None, mo
     Ledger(ledger).open_account(Account("census", "zcdp", 1000))  # type: ignore[arg-type]
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        found = das("run", *arguments, "--ledger", ledger, "--no-spine")
+        ended = das("run", *arguments, "--ledger", ledger, "--no-spine")
         assert Ledger(ledger).rows("census") == []
-        return found
+        return ended
 
     return call
 

@@ -25,8 +25,8 @@ def list_runs(
     from flows.execution.settings import state_home
 
     home = state or state_home()
-    found = standings(home, ledger or home / "ledger.sqlite")
-    told = [each.told() for each in found if charged or each.directory]
+    runs = standings(home, ledger or home / "ledger.sqlite")
+    told = [each.told() for each in runs if charged or each.directory]
     show(told, lambda: _table(told), as_json=as_json)
 
 

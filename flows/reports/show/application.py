@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,8 +21,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from flows.reports.formats import as_csv
 from flows.reports.show import pages
-from flows.reports.show.scope import Scope
+from flows.reports.show.shown import Shown
 from flows.reports.show.telling import NotThere
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -41,27 +42,6 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
 REPORT = "report.html"
-
-
-class Shown(Protocol):
-    """A release of some kind, as the page needs it: views by their addresses, and what stands on every page."""
-
-    kind: str
-    folder: Path
-    manifest: Mapping[str, Any]
-    digest: str
-
-    @property
-    def scope(self) -> Scope: ...  # noqa: D102
-
-    def view(self, asked: Mapping[str, str]) -> Any: ...  # noqa: D102
-    def csv(self, view: Any) -> str: ...  # noqa: D102
-    def write(self, folder: Path) -> dict[str, Any]: ...  # noqa: D102
-    def rows(self, view: Any) -> tuple[list[str], list[list[Any]]]: ...  # noqa: D102
-    def address(  # noqa: D102
-        self, region: str | None, iteration: str | None, table: str | None
-    ) -> dict[str, str]: ...
-    def warm(self) -> None: ...  # noqa: D102
 
 
 class Check:
@@ -155,7 +135,7 @@ def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
         name = asked.get("view", "overview").replace("/", "-")
         safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"
         return Response(
-            shown.csv(view),
+            as_csv(*shown.rows(view)),
             media_type="text/csv",
             headers={**HEADERS, "Content-Disposition": f'attachment; filename="{safe}.csv"'},
         )
