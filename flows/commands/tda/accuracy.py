@@ -102,5 +102,5 @@ def accuracy(
 
 def _records(table: DataFrame) -> list[dict[str, Any]]:
     """The rows of a table as JSON has them: null for what is not known, as a spread over one seed."""
-    records: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict("records")
+    records: list[Any] = table.astype(object).where(table.notna(), None).to_dict("records")
     return records
