@@ -76,15 +76,23 @@ def design(
     return Design(region, options.pop("kind", "optimized"), products, settings, allocations, **options)
 
 
-def begin(folder: Path, data: Path, made: Design, secret: bytes = bytes(32), workers: Workers = HERE) -> TopDownRun:
+def begin(
+    folder: Path,
+    data: Path,
+    made: Design,
+    secret: bytes = bytes(32),
+    workers: Workers = HERE,
+    account: str | None = None,
+) -> TopDownRun:
     """A run with everything done that comes before noise; its secret is given, so that runs can be compared."""
     run = TopDownRun(folder / "runs" / "run")
     run.create()
-    (run / "secret").write_bytes(secret)
+    if account is None:  # else the budget check makes one
+        (run / "secret").write_bytes(secret)
     validate(run, workers, tables(data), made, None)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, Charging(None, folder / "ledger.sqlite"))
+    check_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
     return run
 
 

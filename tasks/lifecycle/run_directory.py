@@ -52,6 +52,11 @@ class RunDirectory:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
+    @property
+    def state_folder(self) -> Path:
+        """The folder that holds the run directories, and beside them what runs share."""
+        return self.path.parent.parent
+
     def create(self) -> None:
         """Make the directory, open to its owner only."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

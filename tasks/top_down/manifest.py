@@ -105,6 +105,7 @@ def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
         "geounits": _geounits(run, product),
     }
     if not is_truth(run):
+        told["shares"] = {level: str(allocation.levels[level]) for level in told["geounits"]}
         told["noise"] = list(_noise(run, product))
     if margins := standard_errors(run, product):
         told["margins"] = {"law": LAW, "without": WITHOUT, "mean_standard_error": margins}

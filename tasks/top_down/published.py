@@ -91,10 +91,12 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
         folder = folder / FOLDER
     try:
-        told = json.loads(read_text(folder / SETTINGS_FILE))
-        design, states = _design(told), tuple(map(str, told["states"]))
+        told = json.loads(read_text(str(folder / SETTINGS_FILE)))
+        design, states = read_design(told), tuple(map(str, told["states"]))
         totals = {int(state): int(total) for state, total in told["state_totals"].items()}
-        parts = [_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet", state) for state in states]
+        if not all(0 <= total < 10**9 for total in totals.values()):
+            raise ValueError("a total that no state has")
+        parts = [read_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet", state) for state in states]
         fewest = {state: int(quarters[:, 1:].sum()) for state, (_, quarters) in zip(states, parts, strict=True)}
         missing = [state for state in states if totals.get(int(state), -1) < fewest[state]]
         digests, synthetic, nation = dict(told["public_files"]), bool(told["synthetic"]), bool(told["us_level"])
@@ -128,7 +130,8 @@ CHOICES: dict[str, tuple[object, ...]] = {  # of what design.json says
 }
 
 
-def _design(told: Mapping[str, Any]) -> Design:
+def read_design(told: Mapping[str, Any]) -> Design:
+    """Return the design that a description tells (`write_description`). Raises Refused, ValueError, KeyError."""
     products: tuple[ProductName, ...] = tuple(told["products"])
     for name, choices in CHOICES.items():
         if told[name] not in choices:
@@ -168,8 +171,11 @@ def _allocation(told: Mapping[str, Any]) -> Allocation:
     return Allocation(told["mechanism"], told_number(told["budget"]), levels, queries, told["source"])
 
 
-def _blocks(path: Path, state: str) -> tuple[Geography, IntArray]:
-    """A state's blocks and their living quarters. Raises Refused, ValueError, KeyError."""
+def read_blocks(path: Path, state: str) -> tuple[Geography, IntArray]:
+    """Return the geography of a state's blocks and their (blocks, 8) living quarters.
+
+    Raises Refused, ValueError, KeyError for what are none.
+    """
     with open_file(path) as stream:
         table = pq.read_table(stream)
     columns = [name for name in (*GEOGRAPHY, *QUARTERS) if name in table.column_names or name in QUARTERS]

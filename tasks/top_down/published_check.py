@@ -16,7 +16,7 @@ from tasks.lifecycle.files import load_object
 from tasks.lifecycle.numbers import told_number
 from tasks.top_down.design import US, ProductName
 from tasks.top_down.geography import spine_digest
-from tasks.top_down.published import MARK, Published, numbers, opened, published
+from tasks.top_down.published import MARK, UNREADABLE, Published, numbers, opened, published
 from tasks.top_down.run import TopDownRun
 
 STATED = ("query", "share", "variance_numerator", "variance_denominator")  # what a row says of its answer
@@ -51,7 +51,7 @@ def check_file(run: TopDownRun, product: ProductName, state: str, level: str) ->
             np.add.at(there[asked.index(query)], geounit, 1)
     except FileNotFoundError:
         raise Refused(f"{path} is not there") from None
-    except (OSError, ValueError, ArithmeticError, KeyError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
     if (there != measured).any():
         row, column = (int(index[0]) for index in np.nonzero(there != measured))

@@ -7,7 +7,7 @@ name point to this machine (DNS rebinding) is turned away, for the Host it asks 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from flows.reports.formats import as_csv
 from flows.reports.show import pages
+from flows.reports.show.geography import STATES
 from flows.reports.show.shown import Shown
 from flows.reports.show.telling import NotThere
 from tasks.lifecycle.digests import file_digest
@@ -121,8 +122,18 @@ def about(shown: Shown, check: Check) -> dict[str, Any]:
         "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
         "estimated": "estimates" in manifest,
+        "covers": _covers(shown.nation),
         "scope": "",
     }
+
+
+def _covers(states: Sequence[str]) -> str:
+    """Return what to say where a release's nation is no more than these states; nothing of all of them, or of none."""
+    if not 0 < len(states) < len(STATES) - 1:  # Puerto Rico is not counted in the nation
+        return ""
+    named = [STATES.get(state, state) for state in states]
+    some = " and ".join(named) if len(named) <= 2 else f"{len(named)} of the 50 states and D.C."
+    return f"The run covers {some} alone: a count of the nation is one of no more than that."
 
 
 def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:

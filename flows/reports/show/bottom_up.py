@@ -18,11 +18,14 @@ from flows.reports.show.shown import Shown
 from flows.reports.show.telling import ROWS, NotThere
 from tasks.lifecycle.errors import Refused
 
-CLIPPED = " Counts below 0 were set to 0 after all sums, so small ones lie too high and tables need not agree."
+CLIPPED = (
+    " Counts below 0 were set to 0 after all sums, so small ones lie too high on average and tables need not agree."
+)
 AT_ONCE = 65_536  # rows of a row group of a static copy
 CHOICES = 200  # values that a list to choose from offers
 READING = {
-    "tables": "Each table adds up the same noisy cells, and a margin grows with the number of cells that a count sums.",
+    "tables": "Each table adds up the same noisy cells: a margin grows with the number of cells that a count sums, and "
+    "the errors of two tables are not independent.",
     "margin": "In at least 95 of 100 runs the noise in a count is no larger than its margin, which is that of the sum "
     "of the noises in the cells that it adds up, before calibration and clipping.",
 }

@@ -27,6 +27,8 @@ class DetailedDhca(Shown):
     ) -> None:
         super().__init__(folder, manifest, scope)
         self.release = Release(folder, manifest, names, params, scope)
+        if any(level.region_type == "USA" for level in self.release.facts):
+            self.nation = manifest["geography"]["states"]
 
     def view(self, asked: Mapping[str, str]) -> View:
         """Return the view that an address names. Raises NotThere where it names none."""

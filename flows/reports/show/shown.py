@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,9 +26,12 @@ class Shown(ABC):
         The part of it that is shown.
     digest : str
         That of the manifest, which the ledger keeps.
+    nation : sequence of str
+        The FIPS codes of the states that its nation is made of; none where it counts no nation.
     """
 
     kind: ClassVar[str]
+    nation: Sequence[str] = ()
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope

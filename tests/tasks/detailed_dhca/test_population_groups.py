@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -25,14 +26,23 @@ from dhca_inputs import (
 from dhca_naive import AGES, US, cells, iterations, tabulated
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from privacy.accounting.stability import record_reach
+from tasks.detailed_dhca import population_groups
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, load_domain
-from tasks.detailed_dhca.population_groups import count_population_groups, load_partitions, read_exact_counts
+from tasks.detailed_dhca.population_groups import (
+    _count_compiled,
+    _count_plainly,
+    count_population_groups,
+    load_partitions,
+    read_exact_counts,
+)
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.inputs.iterations import Granularity, Iterations, read_iterations
 from tasks.inputs.parameters import read_parameters
+from tasks.lifecycle.workers import Workers
 
 GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]
 CODE_LIST = ["1100", "1110", "1200", "1300", "2000"]
@@ -268,3 +278,54 @@ def test_levels_without_budget_are_not_counted(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(**{key: 0 for key in BUDGETS if "tract" in key or "level_1" in key}))
     run = counted(tmp_path, inputs, 1)
     assert {path.name for path in (run / "counts").iterdir()} == set(US) - {"TRACT"}
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> tuple[dict[str, np.ndarray], np.ndarray, int, sparse.csr_array]:
+    """Persons by block, the region of each block or none, in any order, how many regions, and a flatmap."""
+    blocks, regions, combinations = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    count = draw(st.integers(0, 60))
+    persons = {
+        "block": np.sort(random.integers(0, blocks, count)).astype(np.int32),
+        "cell": random.integers(0, draw(st.sampled_from([1, 46])), count).astype(np.uint8),
+        "combination": random.integers(0, combinations, count).astype(np.int32),
+    }
+    flatmap = sparse.csr_array(random.integers(0, 2, (combinations, draw(st.integers(1, 7)))).astype(np.int32))
+    return persons, random.integers(-1, regions, blocks).astype(np.int32), regions, flatmap
+
+
+@given(partitions())
+@PROPERTY
+def test_the_kernel_counts_what_the_product_does(partition: Any) -> None:
+    persons, _, regions, flatmap = partition
+    rows, columns = regions * 46, flatmap.shape[1]
+    compiled, plain = (
+        sparse.csr_array((made["data"], made["indices"].astype(np.int32), made["indptr"]), shape=(rows, columns))
+        for made in (count(*partition) for count in (_count_compiled, _count_plainly))
+    )
+    np.testing.assert_array_equal(compiled.toarray(), plain.toarray())
+    assert compiled.nnz == np.count_nonzero(plain.toarray())  # an entry each
+    assert compiled.sum() == np.diff(flatmap.indptr)[persons["combination"][partition[1][persons["block"]] >= 0]].sum()
+
+
+def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the chunks are in another order than the blocks."""
+    params, data = Inputs(persons=people(90)).write(tmp_path)
+    monkeypatch.setattr("tasks.detailed_dhca.person_file.CHUNK_BYTES", 700)
+    monkeypatch.setattr("tasks.inputs.files.CHUNK_BYTES", 700)
+    found = []
+    for fewest in (0, 1 << 30):
+        monkeypatch.setattr(population_groups, "FEWEST_PERSONS", fewest)
+        run = new_run(tmp_path, f"fewest-{fewest}")
+        assert validate_here(run, params, data)[0] is not None
+        count_population_groups(run, cast(Workers, Here()), "us", blocks_each=3)
+        exact = [
+            read_exact_counts(run, level, 0, len(load_domain(run, level).region_ids))
+            for level in run.parameters.configuration.levels("us")
+        ]
+        found.append(
+            [(counts.totals().tolist(), counts.tables(np.arange(counts.groups), AGE23).tolist()) for counts in exact]
+        )
+    assert found[0] == found[1]
+    assert sum(found[0][0][0]) > 0

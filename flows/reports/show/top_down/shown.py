@@ -38,6 +38,8 @@ class TopDown(Shown):
             raise Refused("--part of a TopDown release is a state: 44, Rhode Island")
         super().__init__(folder, manifest, scope)
         self.release = TopDownRelease(folder, manifest, names, scope)
+        if self.release.nation:
+            self.nation = manifest["states"]
 
     def view(self, asked: Mapping[str, str]) -> TopDownView:
         """Return the view that an address names. Raises NotThere where it names none."""
