@@ -92,7 +92,8 @@ class Runs:
         self.make, self.example, self.folder = SYSTEMS[system][0], example, folder
         self.expected = ""
         words = self.prepare()
-        assert self.das(words, SECRET)[0] == 0
+        code, told, _ = self.das(words, SECRET)
+        assert code == 0, told
         self.expected = digest(folder / "out" / self.region)
 
     def prepare(self) -> list[Any]:
