@@ -23,6 +23,7 @@ import fsspec
 import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
+from tasks.inputs.object_storage import register
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.lifecycle.errors import Refused
 
@@ -33,6 +34,7 @@ KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+register()
 LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would take a worker's memory
 
 
