@@ -17,7 +17,7 @@ from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.expected_work import expected_work
-from flows.execution.progress import expect, report
+from flows.execution.progress import coarsely, expect, report
 from flows.execution.run import CHECK, flow_options, named
 from privacy.accounting.ledger import shown
 from tasks.detailed_dhca.budget_check import region_spend
@@ -64,7 +64,7 @@ def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
             charged = (
                 "nothing, the data is marked as synthetic" if validated.synthetic else f"account {settings.account}"
             )
-            expected = expected_work(run, region, settings.spine, settings.estimates) or {}
+            expected = coarsely(expected_work(run, region, settings.spine, settings.estimates) or {})
             told["would release"] = f"{unit} {shown(spend.unbounded)}, charged to {charged}"
             told[ESTIMATES] = f"{sum(seconds for seconds, _ in expected.values()):.1f}"
         end_run(run)

@@ -1,4 +1,7 @@
-"""What a run will take, stage by stage, for the bar of the whole run. Public facts only, told to the terminal only."""
+"""What a run will take, stage by stage, for the bar of the whole run.
+
+It depends on the number of persons: told to the terminal as it is, to the Prefect server only `coarsely`.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from math import ceil, log2
 from threading import Lock
 
 from rich.progress import (
@@ -23,6 +24,8 @@ from flows.reports.terminal import err
 Expected = Mapping[str, tuple[float, int]]  # by stage, in order: its expected core-seconds, and its pieces (0: unknown)
 
 WHOLE = "whole run"
+BY_PERSONS = ("validate", "population groups")  # stages whose work follows the number of persons
+LEAST = 0.125  # core-seconds of such a stage that are told, those of 200,000 persons
 _watchers: list[Bars | Tally] = []
 
 
@@ -70,11 +73,23 @@ class Tally:
     def share(self) -> float | None:
         """Return the share of the whole run that is done; None before it can be known."""
         with self._lock:
-            self._expected = self._expected or self._ask()
+            if not self._expected and (expected := self._ask()):
+                self._expected = coarsely(expected)
             if not self._expected:
                 return None
             work = sum(seconds for seconds, _ in self._expected.values())
             return sum(done_of(self._expected, self.pieces)) / work if work else None
+
+
+def coarsely(expected: Expected) -> Expected:
+    """Return expected work that tells only between which powers of two the number of persons lies, if it is large.
+
+    Prefect stores what it is told, and the number is exact.
+    """
+    return {
+        stage: (2.0 ** ceil(log2(max(seconds, LEAST))) if stage in BY_PERSONS else seconds, pieces)
+        for stage, (seconds, pieces) in expected.items()
+    }
 
 
 def done_of(expected: Expected, pieces: Mapping[str, tuple[float, float]]) -> Iterator[float]:

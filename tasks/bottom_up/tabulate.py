@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.configuration import exact_number
-from tasks.inputs.files import InputTable, digest_file, locate_file, open_file, read_bytes, read_lines, unchanged, why
+from tasks.inputs.files import (
+    InputTable,
+    digest_file,
+    exists,
+    locate_file,
+    open_file,
+    read_bytes,
+    read_lines,
+    unchanged,
+    why,
+)
 from tasks.inputs.findings import Finding, gather, has_errors, kept, write_findings
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark, read_mark_file
@@ -58,6 +68,8 @@ class Tabulated:
 def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) -> Tabulated:
     """Check every record of the table and count it into the histogram.
 
+    A run that has counted goes on from its own copy, if its table is what it was or is gone.
+
     Raises
     ------
     Refused
@@ -65,7 +77,9 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
-        if load_object(run / SOURCE) != open_source(table, domain):
+        source: Source = load_object(run / SOURCE)
+        now = open_source(table, domain) if exists(table) else Source(table, domain, source.header)
+        if source != now:
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
         done: Tabulated = load_object(run / TABULATED)
         return done

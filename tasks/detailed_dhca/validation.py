@@ -6,6 +6,7 @@ All findings are gathered before the run is refused. They go to the curator's re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import NoReturn
@@ -145,9 +146,10 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     """Take up a validated run: it goes on from its own encoded copy, if its input is what it was or is gone."""
     validated: Validated = run.validated
     file: PersonFile = run.person_file
-    if digest_parameters(params) != run.parameters.digests:
-        raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
     try:
+        with suppress(FileNotFoundError):
+            if digest_parameters(params) != run.parameters.digests:
+                raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
         persons = digest_persons(run, workers, find_person_file(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     except FileNotFoundError:

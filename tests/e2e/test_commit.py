@@ -30,6 +30,7 @@ from e2e_runs import (
     settings_for,
 )
 
+from flows.detailed_dhca import check as detailed_check
 from flows.detailed_dhca import detailed_dhca
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger
@@ -451,6 +452,14 @@ def test_an_output_that_holds_something_is_left_as_it_is(home: Home, name: str) 
     assert home.ledger.rows(ACCOUNT) == []
 
 
+@pytest.mark.parametrize("inside", ["run-us/out", "run-us", ".", "other/../run-us/out"])
+def test_no_release_is_made_where_its_run_directory_will_be_removed(home: Home, inside: str) -> None:
+    out = home.settings.runs / inside
+    with pytest.raises(Refused, match="lies among the confidential run directories"):
+        home.go(settings=home.settings.model_copy(update={"out": str(out)}))
+    assert home.ledger.rows(ACCOUNT) == []
+
+
 def test_a_released_run_gives_back_its_release(home: Home) -> None:
     home.go()
     before = digest(home.place)
@@ -525,6 +534,16 @@ def worked_on(home: Home) -> Iterator[None]:
     finally:
         process.kill()
         process.join()
+
+
+@pytest.mark.parametrize("gone", [("params",), ("data",), ("params", "data")], ids=" and ".join)
+def test_a_run_goes_on_from_its_own_copy_when_its_inputs_are_gone(home: Home, gone: tuple[str, ...]) -> None:
+    home.go(before="noise")
+    for name in gone:
+        shutil.rmtree(home.folder / name)
+    assert detailed_check(home.settings), "what is checked before a cluster is started"
+    assert home.go() == home.place
+    assert home.charges() == 1
 
 
 def finish(settings: DetailedDhcaSettings) -> None:

@@ -22,6 +22,7 @@ from top_down_inputs import country
 from tasks.inputs.synthetic_mark import MARK_FILE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
+KERNELS = Path(os.environ["NUMBA_CACHE_DIR"]).parent  # tests/conftest.py
 PATIENCE = 600  # seconds until a test gives up; nothing depends on it
 SECRET = """
 from privacy.noise.randomness import RunSecret
@@ -99,6 +100,8 @@ class Runs:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         words, self.run_id, self.region = self.make(self.example, self.folder)
+        (self.folder / "state").mkdir(mode=0o700)
+        (self.folder / "state/kernels").symlink_to(KERNELS)  # compiled once for all: it takes a minute
         self.ledger = open_account(self.folder)
         where = ("--ledger", self.ledger.path, "--state", self.folder / "state", "--run-id", "run", "--workers", "1")
         return [*words, "--account", ACCOUNT, *where]
@@ -106,7 +109,11 @@ class Runs:
     def das(self, words: list[Any], first: str) -> tuple[int, str, int]:
         """A command in a session of its own: its exit code, its output, the session."""
         process = das_process(*words, first=first)
-        told, _ = process.communicate(timeout=PATIENCE)
+        try:
+            told, _ = process.communicate(timeout=PATIENCE)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         return process.returncode, told, process.pid
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from flows.execution.expected_work import COUNTED, MEASURED, TEXT, expected_work
-from flows.execution.progress import WHOLE, Bars, Expected
+from flows.execution.progress import WHOLE, Bars, Expected, Tally, coarsely
 
 EXPECTED: Expected = {"validate": (60.0, 0), "population groups": (20.0, 0), "totals": (10.0, 4), "spine": (10.0, 2)}
 
@@ -111,3 +111,21 @@ def test_the_work_expected_of_a_run_counts_its_persons_and_groups(example: Path,
     lines = (example / "data/person-records.txt").read_bytes().count(b"\n") - 1
     assert expected["validate"][0] / expected["population groups"][0] == pytest.approx(TEXT / COUNTED)
     assert expected["validate"][0] == pytest.approx(TEXT * lines / 1e6, rel=0.1)
+
+
+def test_what_the_server_is_told_hides_the_number_of_persons() -> None:
+    """Persons fewer or more by a few change neither what is foretold nor any percentage."""
+
+    def told(persons: int) -> tuple[Expected, list[float | None]]:
+        expected = {"validate": (persons * 5.5e-7, 0), "population groups": (persons * 1.25e-7, 3), "totals": (2.0, 4)}
+        tally, shares = Tally(), []
+        tally.expect(lambda: expected)
+        for stage in expected:
+            tally.report(stage, 0, 2)
+            tally.report(stage, 1, 2)
+            shares.append(tally.share())
+        return coarsely(expected), shares
+
+    assert told(1_100_000) == told(1_100_001) == told(1_700_000)
+    assert told(3) == told(200_000)
+    assert told(1_100_000) != told(300_000_000), "a bar of the whole run still knows what is long"

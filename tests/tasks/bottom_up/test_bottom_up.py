@@ -343,6 +343,15 @@ class Stopped(Here):
         raise Failed("stopped here")
 
 
+def test_a_run_goes_on_when_its_table_is_gone(tmp_path, run):
+    table, domain = write_table(tmp_path), read_domain(write_domain(tmp_path))
+    counted = tabulate(run, Here(), table, domain)
+    Path(table).unlink()
+    assert tabulate(run, Here(), table, domain) == counted
+    with pytest.raises(Refused, match="began with another table or domain"):
+        tabulate(run, Here(), str(tmp_path / "other.csv"), domain)
+
+
 def test_a_resumed_run_counts_one_version_of_the_table(tmp_path, run, monkeypatch):
     monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", 64)
     domain = read_domain(write_domain(tmp_path))
