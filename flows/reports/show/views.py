@@ -153,7 +153,7 @@ def group(release: Release, of: Region, code: str) -> GroupView:
     parent = of.parent if of.parent in release.regions else None
     return GroupView(
         title=f"{told.name}, {release.name(of)}",
-        reading=reading(release, "group"),
+        reading=reading(release, "group" if published else "missing"),
         group=group_told(release, of, told, published),
         estimate=estimate_told(published.estimate) if published and release.estimated else None,
         law=law_words(release, published),
