@@ -51,7 +51,7 @@ def _only(found: Sequence[Found], none: str, several: str, name: Callable[[Found
 
 
 def regions_named(release: Release, text: str) -> list[Region]:
-    """Return regions by id, else by name: called exactly so, or holding every word, or doing so with what they lie in."""
+    """Return regions by id, else by name: called exactly so, or holding every word, alone or with what they lie in."""
     text = text.strip()
     index = index_of(release)
     kind, _, number = text.partition("/")
