@@ -135,9 +135,14 @@ class Run(Generic[S]):
             raise Refused("the charge was not approved")
 
     def submit_gate(self, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
-        """Start the budget check, which reserves what the run will spend; the server is told of it."""
+        """Start the budget check, which reserves what the run will spend; the server is told of it.
+
+        A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
+        """
 
         def reserve(directory: RunDirectory) -> None:
+            if not (directory / AUTHORIZATION).exists():
+                check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
             artifacts.tell_reserved(self.settings)
 

@@ -141,15 +141,15 @@ def begin(settings: RunSettings) -> list[FlowRun]:
     with telling(), get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         filters = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
-        earlier += [found for found in client.read_flow_runs(flow_run_filter=filters) if found.id != own]
-        for found in earlier:
-            if found.state is not None and (found.state.is_running() or found.state.is_pending()):
+        earlier += [flow_run for flow_run in client.read_flow_runs(flow_run_filter=filters) if flow_run.id != own]
+        for flow_run in earlier:
+            if flow_run.state is not None and (flow_run.state.is_running() or flow_run.state.is_pending()):
                 told = f"its process ended; the run goes on as {runtime.flow_run.name}"
-                client.set_flow_run_state(found.id, Crashed(message=told), force=True)
-                close_tasks(client, found.id)
+                client.set_flow_run_state(flow_run.id, Crashed(message=told), force=True)
+                close_tasks(client, flow_run.id)
         resumed = ["resumed"] if earlier or runtime.flow_run.run_count > 1 else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
-    return sorted(earlier, key=lambda found: str(found.created), reverse=True)
+    return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
 
 
 def tag(name: str) -> None:

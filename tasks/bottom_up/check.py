@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import released_files
+from tasks.lifecycle.numbers import told_number
 
 NUMBERS = ["COUNT", "MOE"]
 _TABLE = re.compile(r"(parquet/)?(histogram|total|by-[^/]+)\.(csv|parquet)")
@@ -28,10 +30,11 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     if files.faults:
         return
     noise, spent = manifest["noise"], manifest["spent"]
-    law, step = TwoSidedGeometric(Fraction(noise["scale"])), Fraction(noise["step"])
-    scale = Fraction(str(noise["sensitivity"])) / Fraction(spent["unbounded"]["epsilon"])
+    law, step = TwoSidedGeometric(told_number(noise["scale"])), told_number(noise["step"])
+    check_law(law)
+    scale = told_number(str(noise["sensitivity"])) / told_number(spent["unbounded"]["epsilon"])
     yield check_same("scale of the noise", f"sensitivity {noise['sensitivity']}", str(scale), noise["scale"])
-    twice = str(2 * Fraction(spent["unbounded"]["epsilon"]))
+    twice = str(2 * told_number(spent["unbounded"]["epsilon"]))
     yield check_same("a replaced record", "epsilon", twice, spent["bounded"]["epsilon"])
     yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
     histogram = pd.read_parquet(release / "parquet/histogram.parquet")

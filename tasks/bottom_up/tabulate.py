@@ -243,5 +243,5 @@ def _read_text(source: Source, number: int) -> Read:
 
 def _read_row_group(source: Source, number: int) -> Read:
     with open_file(source.path) as stream:
-        table, findings = read_row_group(pq.ParquetFile(stream), number, source.name, source.domain.columns)
+        table, findings = read_row_group(stream, number, source.name, source.domain.columns)
     return Read(table, findings)

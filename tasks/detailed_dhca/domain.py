@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privacy.accounting.composition import QueryBudgets, query_budgets
 from privacy.noise.laws import Definition, Law, law
 from privacy.noise.margins import margin_of_error, suppression_threshold
-from tasks.detailed_dhca.persons import AGE23_BINS
+from tasks.detailed_dhca.person_file import AGE23_BINS
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import stamp

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from uuid import uuid4
 
 import pyarrow as pa
@@ -34,6 +35,8 @@ PATTERNS = {
     **dict.fromkeys(RACE_COLUMNS[1:], "[1-9][0-9]{3}|Null"),
     "QSPAN": "[1-9][0-9]{3}",
 }
+AGE23_BINS = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85)  # first ages
+CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,17 @@ def empty(name: str) -> Finding:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk as read: no table where it cannot be parsed or where all its persons are `outside` the state filter."""
+    """A chunk of the person records; confidential.
 
-    table: pa.Table | None
+    `text` are its lines, None for Parquet. `parse` gives its columns as dictionaries of text, or None where that cannot
+    be done, and findings. There is nothing to parse where all its persons are `outside` the state filter.
+    """
+
     lines: int
     digest: str
     place: Callable[[int], int]
-    findings: list[Finding]
+    text: bytes | None
+    parse: Callable[[], tuple[pa.Table | None, list[Finding]]]
     outside: int = 0
 
 
@@ -139,19 +146,8 @@ def _read_text(file: PersonFile, number: int) -> Chunk:
     lines = read_lines(file.path, number, CHUNK_BYTES)
     body = lines.body
     place = lambda row: line_numbers(body, len(file.header), [row])[0]  # noqa: E731  the body, for the rare bad row
-    if _begins_outside(file, body) and body.isascii():  # then its states alone may tell that nobody here counts
-        states, findings = parse_rows(file.name, body, file.header, ["TABBLKST"], dictionary=True)
-        if states is not None and all_outside(file, states["TABBLKST"]):
-            return Chunk(None, lines.count, lines.digest, place, findings, outside=len(states))
-    table, findings = parse_rows(file.name, body, file.header, COLUMNS, dictionary=True)
-    return Chunk(table, lines.count, lines.digest, place, findings)
-
-
-def _begins_outside(file: PersonFile, body: bytes) -> bool:
-    fields = body.partition(b"\n")[0].split(b"|")
-    return len(fields) == len(file.header) and fields[file.header.index("TABBLKST")] not in [
-        state.encode() for state in file.states
-    ]
+    parse = cache(partial(parse_rows, file.name, body, file.header, COLUMNS, dictionary=True))
+    return Chunk(lines.count, lines.digest, place, body, parse)
 
 
 def all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
@@ -163,12 +159,12 @@ def all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
 def _read_row_group(file: PersonFile, number: int) -> Chunk:
     place = lambda row: row + 1  # noqa: E731
     with open_file(file.path) as stream:
-        groups = pq.ParquetFile(stream)
-        states, findings = read_row_group(groups, number, file.name, ["TABBLKST"])
+        rows = pq.ParquetFile(stream).metadata.row_group(number).num_rows
+        states, findings = read_row_group(stream, number, file.name, ["TABBLKST"])
         if states is not None and all_outside(file, states["TABBLKST"]):
-            return Chunk(None, len(states), "", place, [], outside=len(states))
-        table, findings = read_row_group(groups, number, file.name, COLUMNS) if states is not None else (None, findings)
-        return Chunk(table, groups.metadata.row_group(number).num_rows, "", place, findings)
+            return Chunk(rows, "", place, None, lambda: (None, []), outside=rows)
+        table, findings = read_row_group(stream, number, file.name, COLUMNS) if states is not None else (None, findings)
+        return Chunk(rows, "", place, None, lambda: (table, findings))
 
 
 def malformed(column: str) -> Callable[[str], bool]:

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tasks.detailed_dhca.person_file import (
+    AGE23_BINS,
     COLUMNS,
     PATTERNS,
     RACE_COLUMNS,
@@ -27,13 +28,12 @@ from tasks.detailed_dhca.person_file import (
     read_chunk,
 )
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.sound_persons import SoundPersons, encode_sound, read_sound_columns, read_sound_text
 from tasks.inputs.findings import Finding, kept
 from tasks.inputs.geography import BLOCK_COLUMNS, block_numbers
 from tasks.inputs.tables import Column
 from tasks.lifecycle.files import save_arrays, whole
-
-AGE23_BINS = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85)  # first ages
-CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
+from tasks.lifecycle.kernels import use_kernels
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,21 @@ def encode_chunk(run: DetailedRun, number: int, *others: DetailedRun) -> None:
     the chunk is read at the same time.
     """
     if not _report_path(run, number).exists():
+        use_kernels(run.state_folder)
         runs = [run, *(other for other in others if not _report_path(other, number).exists())]
         files = [each.person_file for each in runs]
         chunk = read_chunk(replace(files[0], states=tuple(state for file in files for state in file.states)), number)
+        sound = _read_sound(files[0], chunk)
         for each, file in zip(runs, files, strict=True):
-            _encode(each, number, file, chunk)
+            _encode(each, number, file, chunk, sound)
+
+
+def _read_sound(file: PersonFile, chunk: Chunk) -> SoundPersons | None:
+    """The persons of a chunk in which no value has a fault, whatever the states of `file`."""
+    if chunk.text is not None:
+        return read_sound_text(file, chunk.text)
+    table, _ = chunk.parse()
+    return None if table is None else read_sound_columns(file, table)
 
 
 def _report_path(run: DetailedRun, number: int) -> Path:
@@ -77,23 +87,34 @@ def read_report(run: DetailedRun, number: int) -> ChunkReport:
     return ChunkReport(findings=findings, **fields)
 
 
-def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk) -> None:
+def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk, sound: SoundPersons | None) -> None:
     """Check and encode the persons of one region in a chunk; last of all comes its report."""
-    findings = list(chunk.findings)
-    rows = left_out = chunk.outside
-    if chunk.table is not None and len(chunk.table):
-        rows = len(chunk.table)
-        if all_outside(file, chunk.table["TABBLKST"]):
-            left_out = rows
-        else:
-            columns = {name: Column(chunk.table[name]) for name in COLUMNS}
-            blocks = run.geography.blocks if file.blocks_known else np.zeros(0, np.int64)
-            encoded, left_out, faults = check_and_encode(file, columns, blocks)
-            findings.extend(_at(finding, chunk.place) for finding in faults)
-            save_arrays(run / f"persons/{number:05d}", encoded)
-    report = ChunkReport(chunk.lines, rows, left_out, chunk.digest, findings)
+    blocks = np.asarray(run.geography.blocks) if file.blocks_known else np.zeros(0, np.int64)
+    encoded = encode_sound(file, sound, blocks) if sound is not None else None
+    if sound is not None and encoded is not None:
+        arrays, left_out = encoded
+        report = ChunkReport(chunk.lines, len(sound.block), left_out, chunk.digest, [])
+    else:
+        arrays, report = _check(file, chunk, blocks)
+    if arrays and report.left_out < report.rows:
+        save_arrays(run / f"persons/{number:05d}", _sorted_by_block(arrays))
     with whole(_report_path(run, number)) as temporary:
         temporary.write_text(json.dumps(asdict(report)))
+
+
+def _check(file: PersonFile, chunk: Chunk, blocks: NDArray[np.int64]) -> tuple[dict[str, NDArray[Any]], ChunkReport]:
+    """Check and encode a chunk the plain way: every fault is a finding with its line."""
+    table, faults = chunk.parse()
+    findings = list(faults)
+    encoded: dict[str, NDArray[Any]] = {}
+    rows = left_out = chunk.outside
+    if table is not None and len(table):
+        rows = left_out = len(table)
+        if not all_outside(file, table["TABBLKST"]):
+            columns = {name: Column(table[name]) for name in COLUMNS}
+            encoded, left_out, faults = check_and_encode(file, columns, blocks)
+            findings.extend(_at(finding, chunk.place) for finding in faults)
+    return encoded, ChunkReport(chunk.lines, rows, left_out, chunk.digest, findings)
 
 
 def _at(finding: Finding, place: Callable[[int], int]) -> Finding:
@@ -157,15 +178,15 @@ def check_and_encode(
     }
     encoded["combination"], combinations = distinct_columns(codes)
     if not good.all():
-        return _sorted_by_block({name: array[:0] for name, array in encoded.items()}, combinations), left_out, findings
-    return _sorted_by_block(encoded, combinations), left_out, findings
+        encoded = {name: array[:0] for name, array in encoded.items()}
+    return {**encoded, "combinations": combinations}, left_out, findings
 
 
-def _sorted_by_block(persons: dict[str, NDArray[Any]], combinations: NDArray[np.uint16]) -> dict[str, NDArray[Any]]:
-    if np.any(np.diff(persons["block"]) < 0):
-        order = np.argsort(persons["block"], kind="stable")
-        persons = {name: array[order] for name, array in persons.items()}
-    return {**persons, "combinations": combinations}
+def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    if np.all(encoded["block"][1:] >= encoded["block"][:-1]):
+        return encoded
+    order = np.argsort(encoded["block"], kind="stable")
+    return {name: array if name == "combinations" else array[order] for name, array in encoded.items()}
 
 
 def _integer(text: str) -> int:

@@ -18,15 +18,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
-from tasks.detailed_dhca.persons import CELLS, encoded_chunks
+from tasks.detailed_dhca.person_file import CELLS
+from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object, stamp
+from tasks.lifecycle.kernels import use_kernels
 from tasks.lifecycle.workers import Workers
 
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
 PARTITIONS_PER_WORKER = 4
+FEWEST_PERSONS = 1 << 16  # of a partition that is counted by a kernel; for fewer, numba would take longer than it saves
 
 
 @dataclass(frozen=True)
@@ -74,24 +77,67 @@ def count_partition(run: DetailedRun, number: int) -> None:
     todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
     if not todo:
         return
+    use_kernels(run.state_folder)
     persons, combinations = read_persons(run, partition.blocks)
-    geography = run.geography
-    iterations = run.parameters.iterations
+    geography, iterations = run.geography, run.parameters.iterations
     flatmap = {
         nation_or_state: granularity.flatmap(combinations)
         for nation_or_state, granularity in ((True, iterations.nation_state), (False, iterations.sub_state))
     }
+    count = _count_compiled if len(persons["block"]) >= FEWEST_PERSONS else _count_plainly
+    counted: list[tuple[bool, NDArray[np.int32], dict[str, NDArray[Any]]]] = []
     for name in todo:
         first, last = partition.regions[name]
-        lives_in = geography.region_of[name][persons["block"]]
-        inside = lives_in != NOWHERE
-        row = (lives_in[inside] - first) * CELLS + persons["cell"][inside]
-        shape = ((last - first) * CELLS, len(combinations))
-        counts = _count_pairs(row, persons["combination"][inside], shape) @ flatmap[Level(name, 1).nation_or_state]
-        save_arrays(
-            run.counts_folder(name, number),
-            {"indptr": counts.indptr, "indices": counts.indices.astype(np.uint16), "data": counts.data},
-        )
+        regions = geography.region_of[name][partition.blocks]
+        lives_in = np.where(regions == NOWHERE, NOWHERE, regions - first)
+        nation_or_state = Level(name, 1).nation_or_state
+        same = [
+            counts for kind, those, counts in counted if kind == nation_or_state and np.array_equal(those, lives_in)
+        ]
+        counts = same[0] if same else count(persons, lives_in, last - first, flatmap[nation_or_state])
+        counted.append((nation_or_state, lives_in, counts))  # a state is all of the nation that most partitions have
+        save_arrays(run.counts_folder(name, number), counts)
+
+
+def _count_plainly(
+    persons: dict[str, NDArray[Any]], lives_in: NDArray[np.int32], regions: int, flatmap: sparse.csr_array
+) -> dict[str, NDArray[Any]]:
+    """Return the matrix of `count_partition` as the product A @ G, given the region of each block of the partition."""
+    region = lives_in[persons["block"]]
+    inside = region != NOWHERE
+    row = region[inside] * CELLS + persons["cell"][inside]
+    counts = _count_pairs(row, persons["combination"][inside], (regions * CELLS, flatmap.shape[0])) @ flatmap
+    return {"indptr": counts.indptr, "indices": counts.indices.astype(np.uint16), "data": counts.data}
+
+
+def _count_compiled(
+    persons: dict[str, NDArray[Any]], lives_in: NDArray[np.int32], regions: int, flatmap: sparse.csr_array
+) -> dict[str, NDArray[Any]]:
+    """Return what `_count_plainly` does, the entries of a row perhaps in another order, region by region."""
+    from tasks.detailed_dhca.compiled_counts import count_regions
+
+    starts = np.searchsorted(persons["block"], np.arange(len(lives_in) + 1, dtype=np.int32))  # of one type, so no copy
+    inside = np.flatnonzero(lives_in != NOWHERE)
+    order = inside[np.argsort(lives_in[inside], kind="stable")]
+    shape = (CELLS, flatmap.shape[1])
+    most = int(np.diff(flatmap.indptr)[persons["combination"]].sum())
+    indptr = np.zeros(regions * CELLS + 1, np.int64)
+    indices, data = np.empty(most, np.uint16), np.empty(most, np.int32)
+    entries = count_regions(
+        starts,
+        persons["cell"],
+        persons["combination"],
+        order,
+        lives_in[order],
+        flatmap.indptr,
+        flatmap.indices,
+        np.zeros(shape, np.int32),
+        np.empty(shape, np.int32),
+        indptr[1:],
+        indices,
+        data,
+    )
+    return {"indptr": indptr, "indices": indices[:entries], "data": data[:entries]}
 
 
 def _count_pairs(
@@ -105,7 +151,10 @@ def _count_pairs(
 
 
 def read_persons(run: DetailedRun, blocks: slice) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint16]]:
-    """Gather the encoded persons of a range of blocks from all chunks, with the combinations that occur among them."""
+    """Gather the encoded persons of a range of blocks from all chunks, with the combinations that occur among them.
+
+    They are sorted by `block`, int32, whose number counts from the first block of the range.
+    """
     parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
     combinations = [np.zeros((0, 9), np.uint16)]
     known = 0
@@ -120,12 +169,15 @@ def read_persons(run: DetailedRun, blocks: slice) -> tuple[dict[str, NDArray[Any
         distinct = open_array(chunk, "combinations")
         used = np.zeros(len(distinct), bool)
         used[combination] = True
-        parts["block"].append(block[start:stop])
+        parts["block"].append(block[start:stop] - np.int32(blocks.start))
         parts["cell"].append(open_array(chunk, "cell")[start:stop])
-        parts["combination"].append((np.cumsum(used) - 1 + known)[combination])
+        parts["combination"].append((np.cumsum(used, dtype=np.int32) + np.int32(known - 1))[combination])
         combinations.append(distinct[used])
         known += len(combinations[-1])
     persons = {name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32) for name, arrays in parts.items()}
+    if np.any(persons["block"][1:] < persons["block"][:-1]):  # chunks of a file that is in another order
+        by_block = np.argsort(persons["block"], kind="stable")
+        persons = {name: array[by_block] for name, array in persons.items()}
     return persons, np.concatenate(combinations)
 
 

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from gzip import BadGzipFile
 from lzma import LZMAError
 from typing import IO, Any
@@ -34,8 +35,9 @@ KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
-register()
+WINDOW = 1 << 16  # bytes that are read to find the end of a line
 LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would take a worker's memory
+register()
 
 
 def locate(path: str) -> tuple[Any, str]:
@@ -93,9 +95,7 @@ def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int
     data: bytes = filesystem.cat_file(name, start=start, end=stop)
     begin = start or 0
     if (begin or stop is not None) and (stop is None or len(data) != stop - begin):
-        size = filesystem.size(name)
-        if size is None:
-            raise Refused(f"{path}: its server does not report its size")
+        size = size_of(path)
         wanted = max(0, (size if stop is None else min(stop, size)) - begin)
         if len(data) > wanted:
             raise Refused(f"{path}: its server sent more bytes than were requested; it must support byte ranges")
@@ -159,36 +159,55 @@ class Lines:
     """The lines of a text file that begin in a chunk, less the header; `digest` is of the chunk's own bytes."""
 
     body: bytes
-    count: int
     digest: str
+
+    @cached_property
+    def count(self) -> int:
+        """The number of lines, a last one without an end included."""
+        return count_newlines(self.body) + (not self.body.endswith(b"\n") if self.body else 0)
 
 
 def read_lines(path: str, number: int, chunk_bytes: int) -> Lines:
     """Read the lines that begin in a chunk, to their ends: every line of a file is in one chunk.
 
     Of a last line that goes on for more than LONGEST_LINE behind the chunk, no more is read than shows that it does.
+    Where lines begin and end is found first, so that all of them are read in one piece, and never copied.
     """
-    start = number * chunk_bytes
-    before = read_bytes(path, start - 1, start) if start else b""
-    own = read_bytes(path, start, start + chunk_bytes)
-    digest = chunk_digest(own).hex()
-    end = start + len(own)
-    body = own[0 if before == b"\n" else own.find(b"\n") + 1 or len(own) :]  # less a header, or an earlier line's end
-    del own
-    if body and not body.endswith(b"\n"):
-        body += _rest_of_line(path, end)
-    return Lines(body, count_newlines(body) + (not body.endswith(b"\n") if body else 0), digest)
+    size = size_of(path)
+    start, stop = number * chunk_bytes, min((number + 1) * chunk_bytes, size)
+    begin = max(start - 1, 0)  # a line begins at `start` if the byte before ends one
+    before = _through_newline(path, begin, stop)  # less a header, or an earlier line's end
+    first = begin + len(before) if before.endswith(b"\n") else stop
+    rest = b""
+    if first < stop < size:
+        rest = _through_newline(path, stop - 1, min(size, stop + LONGEST_LINE + 1))[1:]
+    seldom = len(rest) > WINDOW
+    body = read_bytes(path, first, stop if seldom else stop + len(rest)) if first < stop else b""
+    own = memoryview(body)[: stop - first]
+    digest = chunk_digest(before[start - begin :], own).hex()
+    return Lines(body + rest if seldom else body, digest)
 
 
-def _rest_of_line(path: str, start: int) -> bytes:
-    """Read from `start` to the end of the line, or a little more than LONGEST_LINE where it is longer."""
-    rest = bytearray()
-    while len(rest) <= LONGEST_LINE and (more := read_bytes(path, start + len(rest), start + len(rest) + 65536)):
+def size_of(path: str) -> int:
+    """Return the bytes of an input. Raises OSError, and Refused where its server does not tell."""
+    filesystem, name = locate_file(path)
+    size = filesystem.size(name)
+    if size is None:
+        raise Refused(f"{path}: its server does not report its size")
+    return int(size)
+
+
+def _through_newline(path: str, start: int, stop: int) -> bytes:
+    """Read from `start` to the end of the line, or to `stop` where that comes first."""
+    read = bytearray()
+    while start + len(read) < stop:
+        at = start + len(read)
+        more = read_bytes(path, at, min(at + WINDOW, stop))
         cut = more.find(b"\n") + 1
-        rest += more[: cut or len(more)]
-        if cut:
+        read += more[: cut or len(more)]
+        if cut or not more:
             break
-    return bytes(rest)
+    return bytes(read)
 
 
 def count_newlines(body: bytes) -> int:

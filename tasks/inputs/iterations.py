@@ -65,7 +65,9 @@ class Granularity:
         combinations : uint16 array, n x 9
             Code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
         """
-        pairs = [self._pairs(combinations, iteration_level) for iteration_level in ITERATION_LEVELS]
+        given, at = np.nonzero(combinations[:, :RACE_CODES])
+        races, ethnicity = combinations[given, at], combinations[:, RACE_CODES]
+        pairs = [self._pairs(given, races, ethnicity, iteration_level) for iteration_level in ITERATION_LEVELS]
         rows = np.concatenate([row for row, _ in pairs])
         columns = np.concatenate([column for _, column in pairs])
         shape = (len(combinations), len(self.codes))
@@ -75,19 +77,26 @@ class Granularity:
         return matrix
 
     def _pairs(
-        self, combinations: NDArray[np.uint16], iteration_level: int
+        self,
+        given: NDArray[np.int64],
+        races: NDArray[np.uint16],
+        ethnicity: NDArray[np.uint16],
+        iteration_level: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """(combination, iteration) of one level: alone, in combination, ethnicity; the last two may repeat."""
-        races, ethnicity = combinations[:, :RACE_CODES], combinations[:, RACE_CODES]
+        """(combination, iteration) of one level: alone, in combination, ethnicity; the last two may repeat.
+
+        `races` are the race codes of all combinations and `given`, in order, the combination that each belongs to.
+        """
         alone = self.maps["alone", iteration_level][races]
         # Alone is the intersection over the codes: with one iteration a code, all codes must have the same.
-        first = alone[np.arange(len(races)), (races > 0).argmax(axis=1)]
-        is_alone = (first >= 0) & ((alone == first[:, None]) | (races == 0)).all(axis=1)
+        first = np.full(len(ethnicity), -1, np.int32)
+        first[given[::-1]] = alone[::-1]
+        is_alone = first >= 0
+        is_alone[given[alone != first[given]]] = False
         combination = self.maps["combination", iteration_level][races]
-        in_combination = np.nonzero(combination >= 0)
         spanish = self.maps["ethnicity", iteration_level][ethnicity]
-        rows = [np.flatnonzero(is_alone), in_combination[0], np.flatnonzero(spanish >= 0)]
-        columns = [first[is_alone], combination[in_combination], spanish[spanish >= 0]]
+        rows = [np.flatnonzero(is_alone), given[combination >= 0], np.flatnonzero(spanish >= 0)]
+        columns = [first[is_alone], combination[combination >= 0], spanish[spanish >= 0]]
         return np.concatenate(rows), np.concatenate(columns)
 
     def counts(self, iteration_level: int) -> IterationCounts:

@@ -16,7 +16,7 @@ import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
 
 
-class Objects(ArrowFSWrapper):
+class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
     """Objects of one kind of store by URL, PROTOCOL://BUCKET/NAME."""
 
     protocols: ClassVar[tuple[str, ...]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +14,17 @@ NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
 def read_row_group(
-    file: pq.ParquetFile, number: int, name: str, columns: Sequence[str]
+    stream: IO[bytes], number: int, name: str, columns: Sequence[str]
 ) -> tuple[pa.Table | None, list[Finding]]:
-    """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or is no text."""
+    """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or is no text.
+
+    The decoder makes the dictionaries, from those in the file where it has them: a row never becomes a text. A row
+    group that cannot be read so, or holds other than text, is read value by value.
+    """
+    table = _read_dictionaries(stream, number, columns)
+    if table is not None:
+        return table, []
+    file = pq.ParquetFile(stream)
     rows = file.metadata.row_group(number).num_rows
     try:
         table = file.read_row_group(number, columns=list(columns))
@@ -28,6 +36,29 @@ def read_row_group(
         return pa.table({column: _text(table[column]) for column in columns}), []
     except pa.ArrowException:
         return None, [Finding(name, "a column holds neither text nor numbers", rows=rows)]
+
+
+def _read_dictionaries(stream: IO[bytes], number: int, columns: Sequence[str]) -> pa.Table | None:
+    """Read columns of text as dictionaries; None where one holds something else, lacks a value or is damaged."""
+    try:
+        types = pq.read_schema(stream)
+        if not all(_holds_text(types.field(column).type) for column in columns):
+            return None
+        file = pq.ParquetFile(stream, read_dictionary=list(columns))
+        table = file.read_row_group(number, columns=list(columns)).unify_dictionaries()
+        table.validate(full=True)  # the decoder checks neither that an index has a value, nor that a value is UTF-8
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        if getattr(error, "errno", None):
+            raise
+        return None
+    if any(column.null_count or not pa.types.is_dictionary(column.type) for column in table.columns):
+        return None
+    return table
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _text(column: pa.ChunkedArray) -> Any:

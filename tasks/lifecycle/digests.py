@@ -13,9 +13,15 @@ from os import PathLike
 CHUNK_BYTES = 64 * 1024 * 1024
 
 
-def chunk_digest(chunk: bytes | bytearray | memoryview) -> bytes:
-    """Return the SHA-256 of one chunk, 32 bytes. Every chunk of a file holds CHUNK_BYTES bytes except the last."""
-    return sha256(chunk).digest()
+def chunk_digest(*parts: bytes | bytearray | memoryview) -> bytes:
+    """Return the SHA-256 of one chunk, 32 bytes, given whole or in parts.
+
+    Every chunk of a file holds CHUNK_BYTES bytes except the last.
+    """
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
 
 
 def combine(chunk_digests: Iterable[bytes]) -> str:

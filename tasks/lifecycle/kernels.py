@@ -12,8 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import spine
+import tasks
 
 COMPILED = Path(spine.__file__).parent / "top_down"
+COMPILED_STAGES = "*/compiled_*.py"  # below tasks
 
 
 def keep_kernels(state: Path) -> Path:
@@ -24,8 +26,14 @@ def keep_kernels(state: Path) -> Path:
     if "spine.top_down.compiled" in sys.modules:
         raise RuntimeError("keep_kernels comes before the import of spine.top_down")
     sources = sha256()
-    for path in sorted(COMPILED.glob("*.py")):
+    for path in sorted([*COMPILED.glob("*.py"), *Path(tasks.__file__).parent.glob(COMPILED_STAGES)]):
         sources.update(sha256(path.read_bytes()).digest())
     folder = state / "kernels" / sources.hexdigest()[:16]
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
     return folder
+
+
+def use_kernels(state: Path) -> None:
+    """Do what `keep_kernels` does, unless the process has kernels already: call it before a stage imports them."""
+    if "spine.top_down.compiled" not in sys.modules:
+        keep_kernels(state)

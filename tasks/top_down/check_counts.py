@@ -145,7 +145,7 @@ def _microdata(table: str, product: str, count: str) -> str:
 
 def _entity_of_block(measurements: Path, product: str, state: str, family: str) -> pa.Table:
     """The public code of each block that lies in an entity of the family, and the entity's."""
-    geography, _ = read_blocks(measurements / BLOCKS_FOLDER / f"{state}.parquet")
+    geography, _ = read_blocks(measurements / BLOCKS_FOLDER / f"{state}.parquet", state)
     design = read_design(json.loads((measurements / SETTINGS_FILE).read_text()))
     found = entities(geography, family, design.settings[product])  # type: ignore[index]
     if found is None:

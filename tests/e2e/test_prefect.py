@@ -324,6 +324,7 @@ def test_the_server_says_how_a_run_ended(
         assert re.fullmatch(rf"{region.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
 
 
+@pytest.mark.slow
 def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
     data, words = office.folder / "data", ("--state", office.folder, "--workers", 1)
     nowhere = office.folder / "out-none"
@@ -338,6 +339,7 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
         assert [task["name"] for task in tasks] == ["parameters and account"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_path: Path) -> None:
     """Nobody but the operating system ends it, and only a `das run --resume` hears of it."""
     hang = (

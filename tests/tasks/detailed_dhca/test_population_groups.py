@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -25,14 +26,23 @@ from dhca_inputs import (
 from dhca_naive import AGES, US, cells, iterations, tabulated
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from privacy.accounting.stability import record_reach
+from tasks.detailed_dhca import population_groups
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, load_domain
-from tasks.detailed_dhca.population_groups import count_population_groups, load_partitions, read_exact_counts
+from tasks.detailed_dhca.population_groups import (
+    _count_compiled,
+    _count_plainly,
+    count_population_groups,
+    load_partitions,
+    read_exact_counts,
+)
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.inputs.iterations import Granularity, Iterations, read_iterations
 from tasks.inputs.parameters import read_parameters
+from tasks.lifecycle.workers import Workers
 
 GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]
 CODE_LIST = ["1100", "1110", "1200", "1300", "2000"]
@@ -75,15 +85,15 @@ def load(inputs: Inputs) -> Iterations:
     """The iterations as the project reads them from files."""
     with TemporaryDirectory() as folder:
         params, _ = inputs.write(Path(folder))
-        found, findings = read_iterations(str(params))
-    assert found is not None, findings
-    return found
+        iterations_, findings = read_iterations(str(params))
+    assert iterations_ is not None, findings
+    return iterations_
 
 
-def groups(found: Iterations, granularity: Granularity, persons: list[dict[str, str]]) -> list[set[str]]:
+def groups(loaded: Iterations, granularity: Granularity, persons: list[dict[str, str]]) -> list[set[str]]:
     """The iterations of each person, of both levels."""
     columns = [*(f"QRACE{number}" for number in range(1, 9)), "QSPAN"]
-    codes = np.array([[found.numbers[one[name]] for name in columns] for one in persons], np.uint16)
+    codes = np.array([[loaded.numbers[person[name]] for name in columns] for person in persons], np.uint16)
     matrix = granularity.flatmap(codes)
     assert matrix.dtype.kind == "i"
     dense = matrix.toarray()
@@ -104,37 +114,38 @@ def groups(found: Iterations, granularity: Granularity, persons: list[dict[str, 
 )
 @PROPERTY
 def test_the_map_is_the_naive_one(inputs: Inputs, codes: list[tuple[list[str], str]]) -> None:
-    found = load(inputs)
+    loaded = load(inputs)
     persons = [person(races=races, QSPAN=qspan) for races, qspan in codes]
     for region_type, name in GRANULARITIES:
         expected = [
-            iterations(inputs, one, region_type, 1) | iterations(inputs, one, region_type, 2) for one in persons
+            iterations(inputs, each_person, region_type, 1) | iterations(inputs, each_person, region_type, 2)
+            for each_person in persons
         ]
-        assert groups(found, getattr(found, name), persons) == expected
+        assert groups(loaded, getattr(loaded, name), persons) == expected
 
 
 def test_vetted_cases(das_data: Path) -> None:
-    found, findings = read_iterations(str(das_data / "toy/input_dir_zcdp"))
-    assert found is not None, findings
+    loaded, findings = read_iterations(str(das_data / "toy/input_dir_zcdp"))
+    assert loaded is not None, findings
     rows = (das_data / "toy/race_eth_codes_to_iterations_testcases.txt").read_text().splitlines()[1:]
     cases = [row.split("|") for row in rows]
     assert len(cases) == 12
     persons = [person(races=races.split(","), QSPAN=qspan) for races, qspan, _, _ in cases]
-    assert groups(found, found.nation_state, persons) == [set(case[2].split(",")) for case in cases]
-    assert groups(found, found.sub_state, persons) == [set(case[3].split(",")) for case in cases]
+    assert groups(loaded, loaded.nation_state, persons) == [set(case[2].split(",")) for case in cases]
+    assert groups(loaded, loaded.sub_state, persons) == [set(case[3].split(",")) for case in cases]
     for region_type in ("STATE", "COUNTY"):  # the Bureau's test has 8 for both levels together
-        assert sum(found.stability(Level(region_type, level), 3) for level in ITERATION_LEVELS) == 8
+        assert sum(loaded.stability(Level(region_type, level), 3) for level in ITERATION_LEVELS) == 8
 
 
 def test_production_tallies(das_data: Path) -> None:
     parameters, _ = read_parameters(str(das_data / "params-2020-production"))
     assert parameters is not None
-    found = parameters.iterations
-    assert len(found.codes) == 1755
-    assert [len(found.nation_state.of_level(level)) for level in ITERATION_LEVELS] == [52, 2944]
-    assert [len(found.sub_state.of_level(level)) for level in ITERATION_LEVELS] == [48, 2150]
+    loaded = parameters.iterations
+    assert len(loaded.codes) == 1755
+    assert [len(loaded.nation_state.of_level(level)) for level in ITERATION_LEVELS] == [52, 2944]
+    assert [len(loaded.sub_state.of_level(level)) for level in ITERATION_LEVELS] == [48, 2150]
     for level in (*parameters.configuration.levels("us"), *parameters.configuration.levels("pr")):
-        assert found.stability(level, 8) == 9
+        assert loaded.stability(level, 8) == 9
 
 
 # Stability
@@ -148,7 +159,7 @@ def brute_force_reach(inputs: Inputs, region_type: str, level: int, max_race_cod
         for races in combinations_with_replacement(inputs.codes, count)
         for qspan in inputs.codes
     ]
-    return max(len(iterations(inputs, one, region_type, level)) for one in records)
+    return max(len(iterations(inputs, record, region_type, level)) for record in records)
 
 
 def formula(inputs: Inputs, region_type: str, level: int, max_race_codes: int) -> int:
@@ -166,17 +177,17 @@ def formula(inputs: Inputs, region_type: str, level: int, max_race_codes: int) -
 @given(inputs=hierarchies(), max_race_codes=st.integers(1, 4))
 @PROPERTY
 def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: int) -> None:
-    found = load(inputs)
+    loaded = load(inputs)
     for region_type, name in GRANULARITIES:
         for level in ITERATION_LEVELS:
             reach = brute_force_reach(inputs, region_type, level, max_race_codes)
             bound = formula(inputs, region_type, level, max_race_codes)
-            assert record_reach(getattr(found, name).counts(level), max_race_codes) == reach
+            assert record_reach(getattr(loaded, name).counts(level), max_race_codes) == reach
             if reach > bound or not bound:
                 with pytest.raises(ValueError, match=r"possible record|no code maps"):
-                    found.stability(Level(region_type, level), max_race_codes)
+                    loaded.stability(Level(region_type, level), max_race_codes)
             else:
-                assert found.stability(Level(region_type, level), max_race_codes) == bound
+                assert loaded.stability(Level(region_type, level), max_race_codes) == bound
 
 
 # Exact counts
@@ -185,8 +196,8 @@ def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: 
 def counted(folder: Path, inputs: Inputs, blocks_each: int | None, region: str = "us") -> DetailedRun:
     params, data = inputs.write(folder)
     run = new_run(folder, f"run-{blocks_each}")
-    validated, found = validate_here(run, params, data, region)  # type: ignore[arg-type]
-    assert validated is not None, found
+    validated, findings = validate_here(run, params, data, region)  # type: ignore[arg-type]
+    assert validated is not None, findings
     count_population_groups(run, Here(), region, blocks_each)  # type: ignore[arg-type]
     return run
 
@@ -197,7 +208,9 @@ def check_counts(run: DetailedRun, inputs: Inputs, region: str, regions_each: in
     seen = 0
     for level in run.parameters.configuration.levels(region):  # type: ignore[arg-type]
         domain = load_domain(run, level)
-        keys = [(level.region_type, one, code) for one in domain.region_ids for code in domain.iteration_codes]
+        keys = [
+            (level.region_type, region_id, code) for region_id in domain.region_ids for code in domain.iteration_codes
+        ]
         assert keys == sorted(keys)
         seen += len(keys)
         width = len(domain.iteration_codes)
@@ -265,3 +278,54 @@ def test_levels_without_budget_are_not_counted(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(**{key: 0 for key in BUDGETS if "tract" in key or "level_1" in key}))
     run = counted(tmp_path, inputs, 1)
     assert {path.name for path in (run / "counts").iterdir()} == set(US) - {"TRACT"}
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> tuple[dict[str, np.ndarray], np.ndarray, int, sparse.csr_array]:
+    """Persons by block, the region of each block or none, in any order, how many regions, and a flatmap."""
+    blocks, regions, combinations = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    count = draw(st.integers(0, 60))
+    persons = {
+        "block": np.sort(random.integers(0, blocks, count)).astype(np.int32),
+        "cell": random.integers(0, draw(st.sampled_from([1, 46])), count).astype(np.uint8),
+        "combination": random.integers(0, combinations, count).astype(np.int32),
+    }
+    flatmap = sparse.csr_array(random.integers(0, 2, (combinations, draw(st.integers(1, 7)))).astype(np.int32))
+    return persons, random.integers(-1, regions, blocks).astype(np.int32), regions, flatmap
+
+
+@given(partitions())
+@PROPERTY
+def test_the_kernel_counts_what_the_product_does(partition: Any) -> None:
+    persons, _, regions, flatmap = partition
+    rows, columns = regions * 46, flatmap.shape[1]
+    compiled, plain = (
+        sparse.csr_array((made["data"], made["indices"].astype(np.int32), made["indptr"]), shape=(rows, columns))
+        for made in (count(*partition) for count in (_count_compiled, _count_plainly))
+    )
+    np.testing.assert_array_equal(compiled.toarray(), plain.toarray())
+    assert compiled.nnz == np.count_nonzero(plain.toarray())  # an entry each
+    assert compiled.sum() == np.diff(flatmap.indptr)[persons["combination"][partition[1][persons["block"]] >= 0]].sum()
+
+
+def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the chunks are in another order than the blocks."""
+    params, data = Inputs(persons=people(90)).write(tmp_path)
+    monkeypatch.setattr("tasks.detailed_dhca.person_file.CHUNK_BYTES", 700)
+    monkeypatch.setattr("tasks.inputs.files.CHUNK_BYTES", 700)
+    found = []
+    for fewest in (0, 1 << 30):
+        monkeypatch.setattr(population_groups, "FEWEST_PERSONS", fewest)
+        run = new_run(tmp_path, f"fewest-{fewest}")
+        assert validate_here(run, params, data)[0] is not None
+        count_population_groups(run, cast(Workers, Here()), "us", blocks_each=3)
+        exact = [
+            read_exact_counts(run, level, 0, len(load_domain(run, level).region_ids))
+            for level in run.parameters.configuration.levels("us")
+        ]
+        found.append(
+            [(counts.totals().tolist(), counts.tables(np.arange(counts.groups), AGE23).tolist()) for counts in exact]
+        )
+    assert found[0] == found[1]
+    assert sum(found[0][0][0]) > 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tasks.inputs import files
 from tasks.inputs.files import LONGEST_LINE, read_lines
 from tasks.inputs.tables import LONG_HEADER, TOO_LONG, parse_rows, read_table
+from tasks.lifecycle.digests import chunk_digest
 
 CHUNK = 64
 
@@ -24,6 +25,8 @@ def test_every_line_is_in_one_chunk(tmp_path_factory: pytest.TempPathFactory, le
     path.write_bytes(text)
     chunks = [read_lines(str(path), number, CHUNK) for number in range(max(1, -(-len(text) // CHUNK)))]
     assert b"".join(chunk.body for chunk in chunks) == text.partition(b"\n")[2]
+    of_chunks = [chunk_digest(text[start : start + CHUNK]).hex() for start in range(0, len(text), CHUNK)]
+    assert [chunk.digest for chunk in chunks] == of_chunks
 
 
 def test_of_a_line_that_goes_on_no_more_is_read_than_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
