@@ -90,7 +90,6 @@ def _text(file: TableFile, number: int) -> Chunk:
 
 def _row_group(file: TableFile, number: int) -> Chunk:
     with open_file(file.path) as stream:
-        group = pq.ParquetFile(stream)
-        rows = group.metadata.row_group(number).num_rows
-        table, findings = read_row_group(group, number, file.name, file.columns)
+        rows = pq.ParquetFile(stream).metadata.row_group(number).num_rows
+        table, findings = read_row_group(stream, number, file.name, file.columns)
     return Chunk(table if rows else None, rows, "", lambda row: row + 1, findings)
