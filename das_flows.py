@@ -21,10 +21,10 @@ def check_packages() -> None:
         spec = find_spec(package)
         if spec is None:
             raise ImportError(f"Python does not find {HOME / package}: install das-flows again")
-        found = spec.origin or next(iter(spec.submodule_search_locations or ()))  # a bare folder has no origin
-        if Path(found).resolve() != HOME / package / "__init__.py":
+        origin = spec.origin or next(iter(spec.submodule_search_locations or ()))  # a bare folder has no origin
+        if Path(origin).resolve() != HOME / package / "__init__.py":
             raise ImportError(
-                f"Python finds another package named {package} before das-flows' own: {found} instead of "
+                f"Python finds another package named {package} before das-flows' own: {origin} instead of "
                 f"{HOME / package}. Remove it, take its folder from PYTHONPATH, or install das-flows in an environment "
                 "of its own."
             )

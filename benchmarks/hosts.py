@@ -1,11 +1,13 @@
 """What a second host buys: one run on one host and on two, each a network namespace with one core of this machine.
 
-    python benchmarks/hosts.py PARAMS DATA [--json] [--scratch FOLDER]
+    python benchmarks/hosts.py PARAMS DATA [--json] [--scratch FOLDER]       # das run
+    python benchmarks/hosts.py DATA [-- --estimator gls]                     # das tda run, with further options of it
 
-PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). Needs root, Debian's iproute2 and two cores
-that nothing else uses. The first host, on the first core, holds the flow, its Prefect server, the scheduler and a
-worker; the second, on the second core, a worker. Both runs have one secret: their releases are compared byte by byte.
-A stage's seconds are from the beginning of its first piece to the end of its last; stages of different levels overlap.
+PARAMS and DATA as `das synth` makes them, DATA alone as `das tda synth` does (synthetic: nothing is charged). Needs
+root, Debian's iproute2 and two cores that nothing else uses. The first host, on the first core, holds the flow, its
+Prefect server, the scheduler and a worker; the second, on the second core, a worker. Both runs have one secret: their
+releases are compared byte by byte; a run before them compiles TopDown's kernels. A stage's seconds are from the
+beginning of its first piece to the end of its last; stages of different levels overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,26 +31,50 @@ from typing import Any
 from two_hosts import Host, NoNamespacesError, namespaces, tls_cluster
 
 RUN = "hosts"
-REGIONS = ("us", "pr")
 DAS = Path(sys.executable).with_name("das")
 
 
-def run(folder: Path, params: str, data: str, hosts: Sequence[Host], secret: bytes) -> dict[str, Any]:
-    """One `das run` from the first of the hosts; seconds with and without the start, of each stage, and the digest."""
+@dataclass(frozen=True)
+class Measured:
+    """The command that is measured: its words before OUT, those after, and the ids of the runs that it makes."""
+
+    words: tuple[str, ...]
+    options: tuple[str, ...]
+    runs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        return "das " + " ".join(word for word in self.words if word in ("tda", "run"))
+
+
+def measured(inputs: Sequence[str], options: Sequence[str]) -> Measured:
+    """The command for these inputs: DATA alone is TopDown's."""
+    paths = tuple(str(Path(path).absolute()) for path in inputs)
+    if len(paths) == 1:
+        return Measured(("tda", "run", *paths), tuple(options), (RUN,))
+    return Measured(("run", *paths), ("--no-spine", *options), (f"{RUN}-us", f"{RUN}-pr"))
+
+
+def run(folder: Path, of: Measured, hosts: Sequence[Host], secret: bytes) -> dict[str, Any]:
+    """One run from the first of the hosts; seconds with and without the start, of each stage, and the digest."""
     (folder / "cluster").mkdir(parents=True)
-    for region in REGIONS:
-        prepared = folder / f"state/runs/{RUN}-{region}"
+    for each in of.runs:
+        prepared = folder / f"state/runs/{each}"
         prepared.mkdir(parents=True, mode=0o700)
         (prepared / "secret").write_bytes(secret)
+    kernels = folder.parent / "kernels"
+    kernels.mkdir(exist_ok=True)
+    (folder / "state/kernels").symlink_to(kernels)
     with tls_cluster(folder / "cluster", Path(__file__).with_name("piece_log.py"), hosts) as cluster:
-        words = [DAS, "run", params, data, folder / "out", "--state", folder / "state", "--run-id", RUN, "--no-spine"]
+        words = [DAS, *of.words, folder / "out", "--state", folder / "state", "--run-id", RUN, *of.options]
         command = [*hosts[0].enter, *map(str, words), *cluster.options]
         environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
         begin = time.perf_counter()
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         seconds = time.perf_counter() - begin
         if done.returncode:
-            raise SystemExit(f"das run failed: {done.stderr}")
+            raise SystemExit(f"{of.name} failed: {done.stderr}")
         pieces = [json.loads(line) for line in cluster.note.read_text().splitlines()]
     return {"hosts": len(hosts), "seconds": seconds, **summed(pieces), "digest": digest(folder / "out")}
 
@@ -79,26 +105,27 @@ def digest(folder: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("params")
-    parser.add_argument("data")
+    parser.add_argument("inputs", nargs="+", metavar="PARAMS DATA, or DATA")
     parser.add_argument("--scratch", type=Path, default=None, help="where run directories and releases go")
     parser.add_argument("--json", action="store_true")
-    chosen = parser.parse_args()
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    chosen, options = parser.parse_args(words[:at]), words[at + 1 :]
+    if len(chosen.inputs) > 2:
+        parser.error("give PARAMS and DATA of das run, or DATA of das tda run")
+    of, secret = measured(chosen.inputs, options), secrets.token_bytes(32)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         parser.error("two hosts of a core each need two cores")
-    params, data, secret = (
-        str(Path(chosen.params).absolute()),
-        str(Path(chosen.data).absolute()),
-        secrets.token_bytes(32),
-    )
     try:
         with tempfile.TemporaryDirectory(dir=chosen.scratch) as scratch, namespaces() as hosts:
             pinned = [
                 replace(host, enter=("taskset", "-c", str(cores[n]), *host.enter)) for n, host in enumerate(hosts)
             ]
-            one = run(Path(scratch) / "one", params, data, pinned[:1], secret)
-            two = run(Path(scratch) / "two", params, data, pinned, secret)
+            if "tda" in of.words:
+                run(Path(scratch) / "kernels-compiled", of, pinned, secret)
+            one = run(Path(scratch) / "one", of, pinned[:1], secret)
+            two = run(Path(scratch) / "two", of, pinned, secret)
     except NoNamespacesError as error:
         parser.error(str(error))
     told = {
@@ -116,7 +143,7 @@ def main() -> None:
     print(f"{told['machine']}, load {told['load']:.1f} (5 minutes)")
     print(f"{'':<24}{'one host':>10}{'two hosts':>11}{'ratio':>8}")
     rows = {stage: (seconds, two["stages"].get(stage, 0.0)) for stage, seconds in one["stages"].items()}
-    rows |= {"first piece to last": (one["working"], two["working"]), "das run": (one["seconds"], two["seconds"])}
+    rows |= {"first piece to last": (one["working"], two["working"]), of.name: (one["seconds"], two["seconds"])}
     for name, (first, second) in rows.items():
         print(f"{name:<24}{first:>8.2f} s{second:>9.2f} s{first / second if second else float('nan'):>8.2f}")
     for name, of in (("one host", one), ("two hosts", two)):

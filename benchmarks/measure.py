@@ -2,14 +2,16 @@
 
     python benchmarks/measure.py [--scratch DIR] das run params data out
 
-Processor seconds are those of its processes that have ended and were waited for; other users of the machine lengthen
-these little. Memory is the sum of the proportional set sizes (PSS) of the process tree, sampled; pages that processes
-share count once. Scratch is what the files below DIR hold at their most, sampled less often. The last line is JSON.
+Processor seconds are those of all its processes, also of those that outlive the command: they are waited for. Other
+users of the machine lengthen these little. Memory is the sum of the proportional set sizes (PSS) of the process tree,
+sampled; pages that processes share count once. Scratch is what the files below DIR hold at their most, sampled less
+often. The last line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import resource
@@ -23,11 +25,13 @@ import psutil
 DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")  # as the tests'
 INTERVAL = 0.5  # seconds between samples of memory: a sample of a large process takes milliseconds of the kernel's
 SCRATCH_EACH = 8  # samples of memory to one of the disk
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2): what a command leaves behind becomes a child of this process
 
 
 def measure(command: list[str], scratch: Path | None = None, **options: object) -> dict[str, float | int]:
     """Run `command`; returns seconds, processor_seconds, peak_bytes (summed PSS), peak_scratch_bytes, returncode."""
-    start, used = time.perf_counter(), _processor_seconds()
+    adopt()
+    start, used = time.perf_counter(), processor_seconds()
     process = subprocess.Popen(command, **options)  # type: ignore[call-overload]
     peak = peak_scratch = samples = 0
     while process.poll() is None:
@@ -37,19 +41,33 @@ def measure(command: list[str], scratch: Path | None = None, **options: object) 
         samples += 1
         with suppress(subprocess.TimeoutExpired):
             process.wait(INTERVAL)
+    seconds = time.perf_counter() - start
+    await_orphans()
     told = {
-        "seconds": time.perf_counter() - start,
-        "processor_seconds": _processor_seconds() - used,
+        "seconds": seconds,
+        "processor_seconds": processor_seconds() - used,
         "peak_bytes": peak,
         "returncode": process.returncode,
     }
     return told | ({"peak_scratch_bytes": peak_scratch} if scratch else {})
 
 
-def _processor_seconds() -> float:
-    """Of all processes below this one that have ended."""
-    of = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return of.ru_utime + of.ru_stime
+def adopt() -> None:
+    """Become the parent of processes whose own has ended: workers are the fork server's, which a command leaves."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def await_orphans() -> None:
+    """Return when every process below this one has ended."""
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
+def processor_seconds() -> float:
+    """Return the processor seconds of all processes below this one that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _pss(pid: int) -> int:

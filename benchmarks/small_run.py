@@ -11,40 +11,31 @@ JSON, with the medians.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
+
+from measure import adopt, await_orphans, processor_seconds
 
 from tasks.synth.synthesize import Options, synthesize_example
 
 IMPORTS = [sys.executable, "-c", "import prefect, distributed, pyarrow, scipy.sparse, pandas"]
-PR_SET_CHILD_SUBREAPER = 36  # prctl(2): what a command leaves behind becomes a child of this process
 DAS = [sys.executable, "-c", "from das_flows import main\nif __name__ == '__main__': main()"]
 
 
 def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """Run a command; return its seconds and its processor-seconds. Raises CalledProcessError."""
-    start, before = time.perf_counter(), _spent()
+    start, before = time.perf_counter(), processor_seconds()
     subprocess.run(command, env=environment, check=True, capture_output=True)
     took = time.perf_counter() - start
-    with suppress(ChildProcessError):  # what ends by itself after the command is counted as well
-        while True:
-            os.wait()
-    return took, _spent() - before
-
-
-def _spent() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    await_orphans()  # what ends by itself after the command is counted as well
+    return took, processor_seconds() - before
 
 
 def main() -> None:
@@ -52,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=5)
     times = parser.parse_args().times
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         synthesize_example(folder, Options())

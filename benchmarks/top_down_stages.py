@@ -45,14 +45,14 @@ class Here:
         self, stage: str, run: RunDirectory, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
     ) -> list[Any]:
         """Call the function for each argument, here."""
-        found = []
+        results = []
         for each in arguments:
             start = time.process_time()
-            found.append(function(run, *each))
+            results.append(function(run, *each))
             spent = time.process_time() - start
             self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
             self.longest[stage] = max(self.longest.get(stage, 0.0), spent)
-        return found
+        return results
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ DOCS = Path(__file__).resolve().parent
 CLI, TUTORIAL = DOCS / "cli.md", DOCS / "tutorial.md"
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
-BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy)( of)?( [\w-]+)? *$")  # progress
+BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate)( of)?( [\w-]+)? *$")  # progress
 # A name of a run that was given none: when it began, and four digits.
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
@@ -98,7 +98,12 @@ def _output(line: str, folder: str) -> str:
     done = subprocess.run(
         ["bash", "-c", line], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    printed = [text.rstrip() for text in done.stdout.splitlines() if not BAR.search(text)]
+    printed: list[str] = []
+    at_bar = False
+    for text in done.stdout.splitlines():
+        at_bar = bool(BAR.search(text)) or (at_bar and not text.strip())  # the empty lines below a bar go with it
+        if not at_bar:
+            printed.append(text.rstrip())
     text = "\n".join(printed).strip("\n")
     text = re.sub(rf"{re.escape(folder)}/([^\s│]* *)(?=│)", lambda cell: cell[1] + " " * (len(folder) + 1), text)
     text = text.replace(f"{folder}/", "").replace(folder, ".")

@@ -17,7 +17,8 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.cluster import ClusterSettings, open_cluster_if
-from flows.execution.settings import Location, state_home
+from flows.execution.home import state_home
+from flows.execution.settings import Location
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
 from tasks.spine.finish import Each, finish
 from tasks.spine.optimize import over

@@ -96,18 +96,18 @@ def assignment(table: pd.DataFrame, fips: str, usps: str) -> dict[str, bytes]:
         "SDSEC": ("SDSECLEA", "DISTRICT"),
         "SDELM": ("SDELMLEA", "DISTRICT"),
     }
-    found = {"CD": block_ids(table).to_frame("BLOCKID").assign(DISTRICT="01")}  # of no use here
+    tables = {"CD": block_ids(table).to_frame("BLOCKID").assign(DISTRICT="01")}  # of no use here
     for layer, (ours, theirs) in layers.items():
         codes = table[ours].where(~table[ours].isin(["99999", "9999"]), "")
         if layer == "INCPLACE_CDP" or codes.any():
-            found[layer] = block_ids(table).to_frame("BLOCKID").assign(**{theirs: codes})
-    if "MCD" in found:
-        found["MCD"].insert(1, "COUNTYFP", table["TABBLKCOU"])
-    if "AIANNH" in found:
-        found["AIANNH"]["COMPTYP"] = ""
+            tables[layer] = block_ids(table).to_frame("BLOCKID").assign(**{theirs: codes})
+    if "MCD" in tables:
+        tables["MCD"].insert(1, "COUNTYFP", table["TABBLKCOU"])
+    if "AIANNH" in tables:
+        tables["AIANNH"]["COMPTYP"] = ""
     return {
         f"BlockAssign_ST{fips}_{usps}_{layer}.txt": rows.to_csv(sep="|", index=False).encode()
-        for layer, rows in found.items()
+        for layer, rows in tables.items()
     }
 
 

@@ -57,8 +57,10 @@ def client() -> Iterator[object]:
     """A client of a real Dask cluster of two worker processes, shared by the session."""
     from flows.execution.cluster import ClusterSettings, open_cluster
 
-    with open_cluster(ClusterSettings(workers=2), Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests") as found:
-        yield found
+    with open_cluster(
+        ClusterSettings(workers=2), Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests"
+    ) as cluster_client:
+        yield cluster_client
 
 
 @pytest.fixture(scope="session")

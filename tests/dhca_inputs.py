@@ -215,8 +215,8 @@ def countries(draw: st.DrawFn) -> Inputs:
         st.sampled_from(["0001", "1000", "1001"]),
     )
     blocks = [
-        (*one, draw(st.sampled_from(["00500", "00900", "99999"])), draw(st.sampled_from(["0007", "0008", "9999"])))
-        for one in draw(st.lists(parts, unique=True, min_size=1, max_size=8))
+        (*part, draw(st.sampled_from(["00500", "00900", "99999"])), draw(st.sampled_from(["0007", "0008", "9999"])))
+        for part in draw(st.lists(parts, unique=True, min_size=1, max_size=8))
     ]
     budgets = {key: draw(st.sampled_from([1, 1, 1, 0])) for key in BUDGETS} | {BUDGETS[0]: 1}
     persons = people(draw(st.integers(1, 40)), draw(st.integers(0, 99)), [*blocks, BLOCKS[6]])

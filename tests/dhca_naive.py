@@ -36,7 +36,7 @@ def iterations(inputs: Inputs, person: dict[str, str], region_type: str, level: 
     races = [person[f"QRACE{number}"] for number in range(1, 9) if person[f"QRACE{number}"] != "Null"]
 
     def of(kind: str, code: str) -> set[str]:
-        return {one for one, about in domain.items() if about["kind"] == kind and code in about["codes"]}
+        return {code_ for code_, about in domain.items() if about["kind"] == kind and code in about["codes"]}
 
     alone = set.intersection(*(of("alone", code) for code in races))
     combination = set.union(*(of("combination", code) for code in races))
@@ -46,14 +46,14 @@ def iterations(inputs: Inputs, person: dict[str, str], region_type: str, level: 
 def regions(block: tuple[str, ...]) -> dict[str, str]:
     """The region of each type that a block lies in."""
     state, county, tract, _, place, area = block
-    found = {"STATE": state, "COUNTY": state + county, "TRACT": state + county + tract}
+    region_ids = {"STATE": state, "COUNTY": state + county, "TRACT": state + county + tract}
     if place != "99999":
-        found["PLACE"] = state + place
+        region_ids["PLACE"] = state + place
     if state == "72":
-        return {f"PR-{name}": region for name, region in found.items()}
+        return {f"PR-{name}": region for name, region in region_ids.items()}
     if area != "9999":
-        found["AIANNH"] = area
-    return {"USA": "1", **found}
+        region_ids["AIANNH"] = area
+    return {"USA": "1", **region_ids}
 
 
 def states(inputs: Inputs, region: str) -> list[str]:
@@ -63,7 +63,7 @@ def states(inputs: Inputs, region: str) -> list[str]:
 
 def cells(inputs: Inputs, region: str) -> dict[tuple[str, str, str], Counter[tuple[int, int]]]:
     """Persons by sex and age of every population group of the domain with a budget."""
-    found: dict[tuple[str, str, str], Counter[tuple[int, int]]] = {}
+    groups: dict[tuple[str, str, str], Counter[tuple[int, int]]] = {}
     blocks = {block[:4]: block for block in inputs.blocks if block[0] in states(inputs, region)}
     levels = [
         (region_type, level)
@@ -75,7 +75,7 @@ def cells(inputs: Inputs, region: str) -> dict[tuple[str, str, str], Counter[tup
         for block in blocks.values():
             if region_type in regions(block):
                 for code in tabulated(inputs, region_type, level):
-                    found[region_type, regions(block)[region_type], code] = Counter()
+                    groups[region_type, regions(block)[region_type], code] = Counter()
     for person in inputs.persons:
         key = (person["TABBLKST"], person["TABBLKCOU"], person["TABTRACTCE"], person["TABBLK"])
         if key[0] not in states(inputs, region):
@@ -83,8 +83,8 @@ def cells(inputs: Inputs, region: str) -> dict[tuple[str, str, str], Counter[tup
         for region_type, level in levels:
             if region_type in (lives_in := regions(blocks[key])):
                 for code in iterations(inputs, person, region_type, level):
-                    found[region_type, lives_in[region_type], code][int(person["QSEX"]), int(person["QAGE"])] += 1
-    return found
+                    groups[region_type, lives_in[region_type], code][int(person["QSEX"]), int(person["QAGE"])] += 1
+    return groups
 
 
 def table(counts: Counter[tuple[int, int]], detail: int) -> list[tuple[str, str, str, int]]:

@@ -49,38 +49,38 @@ class Exact:
         return (self.errors**2 * self.chances).sum() ** 0.5
 
 
-def exact(one: Estimator, size: int) -> Exact:
+def exact(estimator: Estimator, size: int) -> Exact:
     """By the double sum over (A, B), through what a stage calls; the noise laws are those of fixed_point_laws."""
-    (a, p), (b, q) = first_law(one.answers), second_law(one.answers)
+    (a, p), (b, q) = first_law(estimator.answers), second_law(estimator.answers)
     t = size + a
     inside = np.ones(len(a), bool)
-    if one.low is not None:
-        inside &= t >= one.low
-    if one.high is not None:
-        inside &= t < one.high
+    if estimator.low is not None:
+        inside &= t >= estimator.low
+    if estimator.high is not None:
+        inside &= t < estimator.high
     chance = p[inside].sum()
     total, measured = (x.ravel() for x in np.meshgrid(t[inside], size + b, indexing="ij"))
     weights = np.outer(p[inside], q).ravel() / chance
-    correction = one.correction(total, measured)
+    correction = estimator.correction(total, measured)
     up = correction - np.floor(correction)
-    below = measured + one.change(total, measured, np.zeros(len(total)))
+    below = measured + estimator.change(total, measured, np.zeros(len(total)))
     errors = np.concatenate([below, below + 1]) - size
     weights = np.concatenate([weights * (1 - up), weights * up])
-    covered = weights[np.abs(errors) <= one.margins(errors + size)].sum()
+    covered = weights[np.abs(errors) <= estimator.margins(errors + size)].sum()
     return Exact(chance, errors, weights, covered)
 
 
 @lru_cache(maxsize=8)
-def first_law(of: Answers):
-    reach, p = pmf(of.stage_1)
+def first_law(answers: Answers):
+    reach, p = pmf(answers.stage_1)
     return _trimmed(np.arange(-reach, reach + 1), np.array(p))
 
 
 @lru_cache(maxsize=8)
-def second_law(of: Answers):
-    reach, single = pmf(of.stage_2)
+def second_law(answers: Answers):
+    reach, single = pmf(answers.stage_2)
     total = np.ones(1)
-    for _ in range(of.cells):
+    for _ in range(answers.cells):
         total = np.convolve(total, _trimmed(np.arange(-reach, reach + 1), np.array(single))[1])
     return _trimmed(np.arange(len(total)) - len(total) // 2, total)
 
@@ -90,10 +90,10 @@ def _trimmed(values, chances):
     return values[kept], chances[kept] / chances[kept].sum()
 
 
-def sizes(one: Estimator, least: float, count: int = 12):
+def sizes(estimator: Estimator, least: float, count: int = 12):
     """Sizes about the lower threshold that reach the detail with probability `least`, up to 10 sd(A) above."""
-    a, p = first_law(one.answers)
+    a, p = first_law(estimator.answers)
     reach = np.cumsum(p[::-1])[::-1]  # P(A >= a)
-    deviation = one.answers.deviations[0]
-    lowest = one.low - a[reach >= least][-1]
-    return np.unique(np.linspace(lowest, one.low + 10 * deviation, count).astype(int)).tolist()
+    deviation = estimator.answers.deviations[0]
+    lowest = estimator.low - a[reach >= least][-1]
+    return np.unique(np.linspace(lowest, estimator.low + 10 * deviation, count).astype(int)).tolist()

@@ -26,8 +26,8 @@ def texts(*suffixes: str) -> list[Path]:
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("not a git repository")
     skipped = (".svg", ".lock", ".png")
-    found = [ROOT / name for name in listed if name and not name.endswith(skipped)]
-    return [file for file in found if file.is_file() and file != HERE and (not suffixes or file.suffix in suffixes)]
+    paths = [ROOT / name for name in listed if name and not name.endswith(skipped)]
+    return [file for file in paths if file.is_file() and file != HERE and (not suffixes or file.suffix in suffixes)]
 
 
 def prose(file: Path) -> str:

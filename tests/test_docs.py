@@ -23,8 +23,8 @@ BLOCK = re.compile(r"^```(?:sh|console(?: noisy)?)?\n(.*?)^```$", re.M | re.S)
 def shown(page: Path) -> list[list[str]]:
     """The commands of das in a page's blocks, as lists of words."""
     lines = [line for block in BLOCK.findall(page.read_text()) for line in block.replace("\\\n", " ").splitlines()]
-    found = [re.search(r"(?:^|^\$ |measure\.py (?:\S+ )*)(das .*)", line) for line in lines]
-    return [shlex.split(re.split(r" [|>&]", match[1])[0], comments=True) for match in found if match]
+    commands = [re.search(r"(?:^|^\$ |measure\.py (?:\S+ )*)(das .*)", line) for line in lines]
+    return [shlex.split(re.split(r" [|>&]", match[1])[0], comments=True) for match in commands if match]
 
 
 def named(words: list[str]) -> str:

@@ -39,11 +39,11 @@ KNOWN: set[tuple[str, str]] = set()
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the house, by name."""
-    found = {}
+    by_name = {}
     for package in HOUSE:
         for path in (ROOT / package).rglob("*.py"):
-            found[".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = path
-    return found
+            by_name[".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = path
+    return by_name
 
 
 def imported(source: str) -> Iterator[str]:

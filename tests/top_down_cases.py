@@ -98,12 +98,12 @@ def populate(population: np.ndarray, tract: np.ndarray, seed: int) -> tuple[np.n
     quarters[:, 0] = occupied + vacant.astype(np.int64)
     block.append(np.repeat(np.arange(blocks), left))
     kind.append(np.zeros(int(left.sum()), np.int64))
-    of, living = np.concatenate(block), np.concatenate(kind)
-    household = np.cumsum(rng.random(len(of)) < 0.42)  # a new household every 2.4 persons, and in every block
-    household = household * (blocks + 1) + of
+    block_of, living = np.concatenate(block), np.concatenate(kind)
+    household = np.cumsum(rng.random(len(block_of)) < 0.42)  # a new household every 2.4 persons, and in every block
+    household = household * (blocks + 1) + block_of
     head = np.unique(household, return_inverse=True)[1]
     in_tract = np.clip(rng.beta(0.166 * 6, 0.834 * 6, tract.max() + 1), 0.01, 0.99)[tract]
-    by_block = rng.beta(12 * in_tract, 12 * (1 - in_tract))[of]
+    by_block = rng.beta(12 * in_tract, 12 * (1 - in_tract))[block_of]
     hispanic = _shared(rng, head, 0.93, lambda n, at: rng.random(n) < by_block[at])
     mixes = [
         np.array([0.7 * rng.dirichlet(40 * base) + 0.3 * base for _ in range(tract.max() + 1)]).cumsum(axis=1)
@@ -112,15 +112,15 @@ def populate(population: np.ndarray, tract: np.ndarray, seed: int) -> tuple[np.n
 
     def races(n: int, at: np.ndarray) -> np.ndarray:
         u = rng.random(n)
-        bounds = np.where(hispanic[at][:, None], mixes[1][tract[of[at]]], mixes[0][tract[of[at]]])
+        bounds = np.where(hispanic[at][:, None], mixes[1][tract[block_of[at]]], mixes[0][tract[block_of[at]]])
         return np.minimum((u[:, None] > bounds).sum(axis=1), 62)
 
     race = _shared(rng, head, 0.80, races)
     under = np.where(hispanic, 0.28, np.where(race > 5, 0.33, 0.175))
     for t, (*_, chance) in QUARTERS.items():
         under = np.where(living == t, chance, under)
-    adult = rng.random(len(of)) >= under
-    return of, ((living * 2 + adult) * 2 + hispanic) * 63 + race, quarters
+    adult = rng.random(len(block_of)) >= under
+    return block_of, ((living * 2 + adult) * 2 + hispanic) * 63 + race, quarters
 
 
 def _shared(rng, household, chance, draw):  # type: ignore[no-untyped-def]
@@ -134,9 +134,9 @@ def _shared(rng, household, chance, draw):  # type: ignore[no-untyped-def]
 
 def state(spine: Spine, population: np.ndarray, tract: np.ndarray, seed: int) -> State:
     """A state on blocks that are in spine order; blocks without quarters must not be there (see `universe`)."""
-    of, cell, quarters = populate(population, tract, seed)
-    ones = np.ones(len(of), np.int64)
-    persons = from_entries(TrueHistograms, len(spine.levels) - 1, 0, of, cell, ones, spine.blocks)
+    block_of, cell, quarters = populate(population, tract, seed)
+    ones = np.ones(len(block_of), np.int64)
+    persons = from_entries(TrueHistograms, len(spine.levels) - 1, 0, block_of, cell, ones, spine.blocks)
     quarters[quarters.sum(axis=1) == 0, 0] = 1
     return State(spine, persons, quarters)
 
@@ -165,11 +165,11 @@ def small_state(seed: int, parts: int = 1) -> State:
     return state(spine, population.astype(np.int64), spine.geounit_of_block(spine.levels.index("Tract")), seed)
 
 
-def plan_of(found: State, alloc: Allocation | None = None, product: Product = PERSONS, **options: object) -> Plan:
+def plan_of(state: State, alloc: Allocation | None = None, product: Product = PERSONS, **options: object) -> Plan:
     """The plan of estimating a state."""
     alloc = alloc or allocation("pl94-persons", "us")
-    declared = invariants(found.spine, found.quarters, {STATE: found.total()}, np.full(found.spine.blocks, STATE))
-    return Plan(product, found.spine, alloc, declared, **options)  # type: ignore[arg-type]
+    declared = invariants(state.spine, state.quarters, {STATE: state.total()}, np.full(state.spine.blocks, STATE))
+    return Plan(product, state.spine, alloc, declared, **options)  # type: ignore[arg-type]
 
 
 def nation(seed: int) -> tuple[Plan, TrueHistograms]:
@@ -218,8 +218,8 @@ def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:
 
 def rich(levels: tuple[str, ...], factor: int = 10**9) -> Allocation:
     """Production's allocation with a budget so large that noise rounds to nothing."""
-    found = allocation("pl94-persons", "us")
-    return replace(found, budget=found.budget * factor)
+    shares = allocation("pl94-persons", "us")
+    return replace(shares, budget=shares.budget * factor)
 
 
 def everything(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
@@ -231,23 +231,23 @@ def everything(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solv
 
 def divisions(plan: Plan, measure: Measure) -> list[tuple[bool, Division, np.ndarray]]:
     """Every parent of an estimation: whether totals come first in its rounding, its problem, and its solution."""
-    found = []
+    problems = []
 
     def keep(division: Division) -> tuple[np.ndarray, int, str, float]:
         result = failures.divide(division)
-        found.append((division.low is not None and division.counts is not None, division, result[0]))
+        problems.append((division.low is not None and division.counts is not None, division, result[0]))
         return result
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(descend, "divide", keep)
         everything(plan, measure)
-    return found
+    return problems
 
 
-def check(plan: Plan, found: list[Estimates], persons: TrueHistograms) -> None:
+def check(plan: Plan, estimated: list[Estimates], persons: TrueHistograms) -> None:
     """Every invariant on every level, and every parent the sum of its children."""
     declared, spine = plan.invariants, plan.spine
-    for level, estimates in enumerate(found):
+    for level, estimates in enumerate(estimated):
         assert len(estimates) == len(spine.starts[level])
         assert (estimates.count > 0).all()
         by_type = np.zeros((len(estimates), 8), np.int64)
@@ -256,20 +256,20 @@ def check(plan: Plan, found: list[Estimates], persons: TrueHistograms) -> None:
         assert (by_type >= declared.least(level)).all()
         assert plan.product.possible[estimates.cell].all()
         if level:
-            again = summed(found[-1], spine)[level]
-            for one, other in zip((again.starts, again.cell, again.count), _arrays(estimates), strict=True):
-                np.testing.assert_array_equal(one, other)
-    assert found[0].totals().sum() == persons.count.sum()
+            again = summed(estimated[-1], spine)[level]
+            for array, other in zip((again.starts, again.cell, again.count), _arrays(estimates), strict=True):
+                np.testing.assert_array_equal(array, other)
+    assert estimated[0].totals().sum() == persons.count.sum()
 
 
-def _arrays(found: Estimates) -> tuple[np.ndarray, ...]:
-    return found.starts, found.cell, found.count
+def _arrays(estimated: Estimates) -> tuple[np.ndarray, ...]:
+    return estimated.starts, estimated.cell, estimated.count
 
 
-def same(one: list[Estimates], other: list[Estimates]) -> bool:
+def same(first: list[Estimates], other: list[Estimates]) -> bool:
     """Whether two estimations agree in every cell of every geounit."""
     return all(
         np.array_equal(a, b)
-        for x, y in zip(one, other, strict=True)
+        for x, y in zip(first, other, strict=True)
         for a, b in zip(_arrays(x), _arrays(y), strict=True)
     )

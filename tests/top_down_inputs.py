@@ -76,15 +76,23 @@ def design(
     return Design(region, options.pop("kind", "optimized"), products, settings, allocations, **options)
 
 
-def begin(folder: Path, data: Path, made: Design, secret: bytes = bytes(32), workers: Workers = HERE) -> TopDownRun:
+def begin(
+    folder: Path,
+    data: Path,
+    made: Design,
+    secret: bytes = bytes(32),
+    workers: Workers = HERE,
+    account: str | None = None,
+) -> TopDownRun:
     """A run with everything done that comes before noise; its secret is given, so that runs can be compared."""
     run = TopDownRun(folder / "runs" / "run")
     run.create()
-    (run / "secret").write_bytes(secret)
+    if account is None:  # else the budget check makes one
+        (run / "secret").write_bytes(secret)
     validate(run, workers, tables(data), made, None)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, Charging(None, folder / "ledger.sqlite"))
+    check_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
     return run
 
 
@@ -101,8 +109,16 @@ def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
 def read(folder: Path, pattern: str) -> pd.DataFrame:
     """All released tables of a pattern, one below the other."""
     parts = [pq.read_table(path).to_pandas() for path in sorted(folder.glob(pattern))]
-    found = pd.concat(parts, ignore_index=True)
-    return found.astype({name: str for name in found if isinstance(found[name].dtype, pd.CategoricalDtype)})
+    table = pd.concat(parts, ignore_index=True)
+    return table.astype({name: str for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)})
+
+
+def damage(path: Path) -> None:
+    """Overwrite the pages of a Parquet file, and leave its footer."""
+    content = bytearray(path.read_bytes())
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[4:end:7] = b"\x55" * len(content[4:end:7])
+    path.write_bytes(content)
 
 
 def remark(data: Path) -> None:

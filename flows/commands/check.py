@@ -42,8 +42,11 @@ def check(
     try:
         manifest = read_manifest(release)
         done = list(_checks(release, manifest))
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:  # json's own is a ValueError
-        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {error}") from None
+    except Refused:
+        raise
+    except Exception as error:  # all of it comes from somebody else: whatever it is, it is no release
+        said = str(error).partition("\n")[0][:200]
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {said}") from None
     told = {
         "release": manifest["release"],
         "digest": release_digest(release),

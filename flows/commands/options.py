@@ -120,7 +120,7 @@ class StateOptions:
     @property
     def home(self) -> Path:
         """The state directory."""
-        from flows.execution.settings import state_home
+        from flows.execution.home import state_home
 
         return self.state or state_home()
 

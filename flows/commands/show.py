@@ -13,7 +13,8 @@ from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.reports.show.application import Check, Shown
+    from flows.reports.show.application import Check
+    from flows.reports.show.shown import Shown
 
 PORT = 8418
 
@@ -65,7 +66,7 @@ def show(
     check = Check(release, shown.manifest["files"])
     if export is not None:
         _export(shown, check, export)
-    elif any(one is not None for one in (region, iteration, table)) or as_json or form is not Format.table:
+    elif any(option is not None for option in (region, iteration, table)) or as_json or form is not Format.table:
         _print(shown, check, (region, iteration, table), form, as_json=as_json)
     else:
         _serve(shown, check, port, browser=browser)

@@ -77,7 +77,7 @@ def spine(
     **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """
     from flows.execution.cluster import ClusterSettings, open_cluster_if
-    from flows.execution.settings import state_home
+    from flows.execution.home import state_home
     from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
     from tasks.spine.optimize import optimize_spine, over
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from prefect import allow_failure, get_run_logger, runtime, suspend_flow_run, task
+from prefect import Task, allow_failure, get_run_logger, runtime, suspend_flow_run, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
@@ -91,7 +91,7 @@ class Run(Generic[S]):
     directory: RunDirectory
     workers: Workers
     over: Event  # set once the run has ended, whatever its stages do
-    begun: list[Future]
+    begun: list[tuple[Task[..., Any], Future]]
 
     @property
     def out(self) -> Path:
@@ -112,8 +112,9 @@ class Run(Generic[S]):
 
         call = partial(function, **arguments)
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
-        future: Future = named(name).submit(name, self.directory, call, in_vain, return_state=False, wait_for=wait_for)
-        self.begun.append(future)
+        task = named(name)
+        future: Future = task.submit(name, self.directory, call, in_vain, return_state=False, wait_for=wait_for)
+        self.begun.append((task, future))
         return future
 
     def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
@@ -134,9 +135,14 @@ class Run(Generic[S]):
             raise Refused("the charge was not approved")
 
     def submit_gate(self, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
-        """Start the budget check, which reserves what the run will spend; the server is told of it."""
+        """Start the budget check, which reserves what the run will spend; the server is told of it.
+
+        A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
+        """
 
         def reserve(directory: RunDirectory) -> None:
+            if not (directory / AUTHORIZATION).exists():
+                check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
             artifacts.tell_reserved(self.settings)
 
@@ -216,7 +222,7 @@ def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Call
 
 def _through(settings: S, stages: Callable[[Run[S]], Path | None]) -> Path | None:
     """Run the stages on a cluster; however they end, none is at work any more afterwards."""
-    begun: list[Future] = []
+    begun: list[tuple[Task[..., Any], Future]] = []
     over = Event()
     try:
         with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
@@ -227,12 +233,12 @@ def _through(settings: S, stages: Callable[[Run[S]], Path | None]) -> Path | Non
         states.settle(begun)
         return place
     except Exception:
-        for future in begun:  # what is still at work has lost its workers
+        for _, future in begun:  # what is still at work has lost its workers
             future.wait()
         states.settle(begun)
         raise
 
 
 def named(name: str) -> Any:
-    """Return the task of a stage under its name; a stage of a level counts as one of its kind."""
-    return stage.with_options(name=name.partition(" (")[0], task_run_name=name)
+    """Return the task of a stage under its name; Prefect takes the one until the stage begins, then the other."""
+    return stage.with_options(name=name, task_run_name=name)

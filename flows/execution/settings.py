@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from abc import ABC, abstractmethod
@@ -13,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from flows.execution.cluster import ClusterSettings
+from flows.execution.home import state_home
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import whole
@@ -20,11 +20,6 @@ from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import ALL_SETTINGS, RunDirectory
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
-
-
-def state_home() -> Path:
-    """Return where runs and the ledger live unless told otherwise: `$XDG_STATE_HOME/das-flows`."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "das-flows"
 
 
 def new_run_id(*parts: str) -> str:

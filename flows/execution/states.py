@@ -25,10 +25,12 @@ from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from prefect import Flow
+    from prefect import Flow, Task
+
+    Stage = tuple[Task[..., Any], PrefectFuture[Any]]
 
 GONE = "the process of the run ended while this went on"
-ENTERED = 2.0  # seconds within which the server enters what a dying process told of its tasks
+ENTERED = 2.0  # seconds within which the server enters what a process told it of tasks
 
 
 def run_name() -> str:
@@ -97,16 +99,36 @@ def close_tasks(client: SyncPrefectClient, flow_run: UUID) -> None:
             client.set_task_run_state(task.id, Crashed(message=GONE) if ran else not_run(GONE), force=True)
 
 
-def settle(stages: Sequence[PrefectFuture[Any]]) -> None:
-    """Enter how stages ended that the server believes to go on: it was away, or has not got to it yet."""
+def settle(stages: Sequence[Stage]) -> None:
+    """Enter how stages ended where the server does not hear of it: it was away.
+
+    It hears of stages by a queue of events, so it is given ENTERED seconds. A state that overtakes the queue is later
+    than what that still holds, the stage's name and times, and keeps it out.
+    """
     with telling(), get_client(sync_client=True) as client:
-        of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(str(runtime.flow_run.id))]))
-        ended = {stage.task_run_id: stage.state for stage in stages if stage.state.is_final()}
-        for task in client.read_task_runs(flow_run_filter=of_the_run):
-            state = ended.get(task.id)
-            if state is not None and (task.state is None or not task.state.is_final()):
-                told: State[Any] = State(type=state.type, name=state.name, message=state.message)
-                client.set_task_run_state(task.id, told, force=True)
+        flow_run = UUID(str(runtime.flow_run.id))
+        until = time.monotonic() + ENTERED
+        while (behind := list(_behind(client, flow_run, stages))) and time.monotonic() < until:
+            time.sleep(0.1)
+        for task, future, known in behind:
+            name, ended = str(task.task_run_name), future.state
+            told: State[Any] = State(type=ended.type, name=ended.name, message=ended.message)
+            if known:
+                client.set_task_run_name(future.task_run_id, name)
+                client.set_task_run_state(future.task_run_id, told, force=True)
+            else:
+                own = future.task_run_id
+                client.create_task_run(task, flow_run, dynamic_key=str(own), id=own, name=name, state=told)
+
+
+def _behind(client: SyncPrefectClient, flow_run: UUID, stages: Sequence[Stage]) -> Iterator[tuple[*Stage, bool]]:
+    """The stages that have ended and of which the server believes otherwise, and whether it knows them at all."""
+    of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
+    states = {task.id: task.state for task in client.read_task_runs(flow_run_filter=of_the_run)}
+    for task, future in stages:
+        known = states.get(future.task_run_id)
+        if future.state.is_final() and (known is None or not known.is_final()):
+            yield task, future, future.task_run_id in states
 
 
 def begin(settings: RunSettings) -> list[FlowRun]:
@@ -119,15 +141,15 @@ def begin(settings: RunSettings) -> list[FlowRun]:
     with telling(), get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         filters = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
-        earlier += [found for found in client.read_flow_runs(flow_run_filter=filters) if found.id != own]
-        for found in earlier:
-            if found.state is not None and (found.state.is_running() or found.state.is_pending()):
+        earlier += [flow_run for flow_run in client.read_flow_runs(flow_run_filter=filters) if flow_run.id != own]
+        for flow_run in earlier:
+            if flow_run.state is not None and (flow_run.state.is_running() or flow_run.state.is_pending()):
                 told = f"its process ended; the run goes on as {runtime.flow_run.name}"
-                client.set_flow_run_state(found.id, Crashed(message=told), force=True)
-                close_tasks(client, found.id)
+                client.set_flow_run_state(flow_run.id, Crashed(message=told), force=True)
+                close_tasks(client, flow_run.id)
         resumed = ["resumed"] if earlier or runtime.flow_run.run_count > 1 else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
-    return sorted(earlier, key=lambda found: str(found.created), reverse=True)
+    return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
 
 
 def tag(name: str) -> None:

@@ -13,7 +13,15 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
-from tasks.top_down.design import ENGINE, Design, Estimator, Kind, ProductName, asked_digest
+from tasks.top_down.design import (
+    ENGINE,
+    Design,
+    Estimator,
+    Kind,
+    ProductName,
+    asked_digest,
+    check_allocation,
+)
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.tables import Tables, public_digests
 
@@ -88,9 +96,7 @@ class TopDownSettings(RunSettings):
         }
         allocations = {name: read_allocation(*own[name], settings[name], f"--{name}-budget") for name in products}
         for name, allocation in allocations.items():
-            if tuple(allocation.levels) != settings[name].levels:
-                levels = ", ".join(settings[name].levels)
-                raise Refused(f"the allocation of {name} is not for the levels {levels}")
+            check_allocation(name, allocation, settings[name])
         if self.nation and self.region == "pr":
             raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
         return Design(

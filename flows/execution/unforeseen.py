@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import mkstemp
 
-from tasks.lifecycle.errors import Failed
+from flows.execution.home import state_home
+from tasks.lifecycle.errors import Failed, not_imported
 
 _state: Path | None = None
 
@@ -22,13 +23,13 @@ def given_state(state: Path | None) -> Path | None:
 
 def unforeseen(error: Exception) -> Failed:
     """Keep the traceback of an unexpected error where only the curator reads: it may hold a person's value."""
-    from flows.execution.settings import state_home  # and with it Dask, which das --help does without
-
     if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
     of_the_web = any(kind.__module__.startswith("httpx") for kind in type(error).__mro__)
     if of_the_web or str(error).startswith("Failed to reach API"):
         return Failed("the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up")
+    if isinstance(error, ImportError):
+        return Failed(not_imported(error))
     folder = (_state or state_home()) / "errors"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ the blocks, so a level has a pair of geounit and entity wherever they meet (`spi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,19 +67,18 @@ def of_blocks(columns: Columns, given: Said, first: int, entity: IntArray) -> Re
     first: the number of the first block group.
     """
     inside = np.flatnonzero(entity >= 0)
-    one = np.eye(given.variance.shape[-1])
-    found = _pairs(
+    pairs = _paired(given, inside, entity[inside], np.ones(len(inside), bool))
+    at = inside[pairs.parts]
+    variance = given.variance[at]
+    found = _regressed(
         columns,
         given,
         first,
-        inside,
-        entity[inside],
-        weighted=given.variance[inside],
-        straight=np.broadcast_to(one, (len(inside), *given.variance.shape[1:])),
-        known=columns.sums(given.z)[inside],
-        spread=columns.variances(given.variance)[inside],
-        whole=np.ones(len(inside), bool),
-        cut=np.zeros(len(inside), np.int64),
+        pairs,
+        weighted=variance,
+        straight=np.broadcast_to(np.eye(variance.shape[-1]), variance.shape),
+        known=columns.sums(given.z[at]),
+        spread=columns.variances(variance),
     )
     return replace(found, cut=(~found.whole).astype(np.int64))
 
@@ -88,60 +88,92 @@ def of_children(columns: Columns, given: Said, first: int, child: int, below: Re
 
     first, child: the numbers of the first geounit of either level.
     """
-    at = below.geounit - child
-    weighted = below.weight @ given.variance[at]
-    return _pairs(
+    pairs = _paired(given, below.geounit - child, below.entity, below.whole)
+    at, parts = pairs.child[pairs.parts], pairs.parts
+    weight = below.weight[parts]
+    weighted = weight @ given.variance[at]
+    found = _regressed(
         columns,
         given,
         first,
-        at,
-        below.entity,
+        pairs,
         weighted=weighted,
-        straight=below.weight,
-        known=below.known + columns.sums_through(below.weight, given.z[at]),
-        spread=below.spread + columns.variances(weighted @ below.weight.swapaxes(-1, -2)),
-        whole=below.whole,
-        cut=below.cut,
+        straight=weight,
+        known=below.known[parts] + columns.sums_through(weight, given.z[at]),
+        spread=below.spread[parts] + columns.variances(weighted @ weight.swapaxes(-1, -2)),
     )
+    return replace(found, cut=np.bincount(pairs.pair, below.cut, len(found.cut)).astype(np.int64))
 
 
-def _pairs(
+class _Pairs(NamedTuple):
+    """Pairs of children and entities, and those of their parents.
+
+    child: (children's pairs,) the child; pair: that of its parent. parent, entity, whole: (pairs,) of the parents, and
+    whether the entity holds the whole parent. parts: the children's pairs whose parent is not held whole.
+    """
+
+    child: IntArray
+    pair: IntArray
+    parent: IntArray
+    entity: IntArray
+    whole: BoolArray
+    parts: IntArray
+
+
+def _paired(given: Said, child: IntArray, entity: IntArray, whole: BoolArray) -> _Pairs:
+    """The pairs of the parents of these; whole: whether the entity holds the whole child."""
+    parent = given.parent[child]
+    width = int(entity.max(initial=0)) + 1
+    key, pair = np.unique(parent * width + entity, return_inverse=True)
+    above = key // width
+    all_of = np.bincount(pair, whole, len(key)) == np.bincount(given.parent, minlength=len(given.b))[above]
+    return _Pairs(child, pair, above, key % width, all_of, np.flatnonzero(~all_of[pair]))
+
+
+def _regressed(
     columns: Columns,
     given: Said,
     first: int,
-    child: IntArray,
-    entity: IntArray,
+    pairs: _Pairs,
     *,
     weighted: FloatArray,
     straight: FloatArray,
     known: FloatArray,
     spread: FloatArray,
-    whole: BoolArray,
-    cut: IntArray,
 ) -> Regressed:
-    """Add up the pairs of children to those of their parents, and regress these.
+    """Add up the children's pairs to those of their parents, and regress these; `cut` is left 0.
 
-    child, entity: of every pair. weighted, straight: its W V and W; known, spread: W z + c, and their variances.
+    Only what an entity holds in part is worked on. weighted, straight: W V and W of every such child's pair; known,
+    spread: W z + c, and their variances.
     """
-    parent = given.parent[child]
-    width = int(entity.max(initial=0)) + 1
-    key, pair = np.unique(parent * width + entity, return_inverse=True)
-    above = key // width
+    cut = np.flatnonzero(~pairs.whole)
+    above, row = pairs.parent[cut], (np.cumsum(~pairs.whole) - 1)[pairs.pair[pairs.parts]]
 
-    def summed(values: np.ndarray) -> np.ndarray:
-        sums = np.zeros((len(key), *values.shape[1:]), values.dtype)
-        np.add.at(sums, pair, values)
+    def summed(values: FloatArray) -> FloatArray:
+        """Over the parts of each pair that is cut."""
+        sums = np.zeros((len(cut), *values.shape[1:]))
+        np.add.at(sums, row, values)
         return sums
 
-    only = np.zeros(len(key), bool)
-    only[pair] = given.only[child]
+    only = np.zeros(len(cut), bool)
+    only[row] = given.only[pairs.child[pairs.parts]]
     covariance = summed(weighted)  # 0 above an only child, whose z and V are 0
     weight = np.where(only[:, None, None, None], summed(straight), covariance @ given.below[above])
     rest = summed(known) - columns.sums_through(covariance, given.b[above])
     left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
-    all_of = np.bincount(pair, whole, len(key)) == np.bincount(given.parent, minlength=len(given.b))[above]
-    weight[all_of], rest[all_of], left[all_of] = np.eye(weight.shape[-1]), 0.0, 0.0
-    return Regressed(above + first, key % width, weight, rest, np.maximum(left, 0.0), all_of, summed(cut))
+    number, width = len(pairs.whole), len(columns)
+    found = Regressed(
+        pairs.parent + first,
+        pairs.entity,
+        np.zeros((number, *given.variance.shape[1:])),
+        np.zeros((number, width)),
+        np.zeros((number, width)),
+        pairs.whole,
+        np.zeros(number, np.int64),
+    )
+    found.weight[pairs.whole] = np.eye(given.variance.shape[-1])
+    found.weight[cut], found.known[cut], found.spread[cut] = weight, rest, np.maximum(left, 0.0)
+    return found
 
 
 def entity_estimates(

@@ -15,7 +15,7 @@ import numpy as np
 
 from spine.geography import BoolArray, IntArray
 from spine.top_down import reference
-from spine.top_down.least_squares import MISSED, STEP, Ladder, Solution, least_squares, tree_least_squares
+from spine.top_down.least_squares import MISSED, STEP, Ladder, Parent, Solution, least_squares, tree_least_squares
 from spine.top_down.rounding import rounded
 from spine.workload import FloatArray
 
@@ -114,15 +114,11 @@ def _stop(division: Division) -> float:
 def _own(division: Division, careful: bool) -> Solution:
     d, counts = division, NO_FLOATS if division.counts is None else division.counts.astype(float)
     low, high = (NO_FLOATS if band is None else band for band in (d.low, d.high))
-    least, stop = d.least.astype(float), _stop(d)
+    parent = Parent(d.cells, d.kind, counts, d.allowed, d.least.astype(float), low, high)
     if d.told is None:
-        return least_squares(
-            d.ladder, d.cells, d.kind, counts, d.answers, d.weights, d.allowed, least, low, high, careful, stop
-        )
+        return least_squares(d.ladder, parent, d.answers, d.weights, careful, _stop(d))
     precision, between, linear, begin = d.told.precision, d.told.between, d.told.linear, d.told.begin
-    return tree_least_squares(
-        d.cells, d.kind, counts, precision, between, linear, begin, d.allowed, least, low, high, careful, stop
-    )
+    return tree_least_squares(parent, precision, between, linear, begin, careful, _stop(d))
 
 
 def to_integers(

@@ -336,6 +336,23 @@ def descend(objective: Objective, onto: Polytope, point: Point, careful: bool, s
     return iteration, step, missed
 
 
+class Parent(NamedTuple):
+    """What the division of a parent keeps to.
+
+    cells: (n,) the cells of the problem, ascending. kind: (n,) type of each, from 0, sorted, none left out. counts:
+    (n,) the parent's, empty at a root. allowed, least: (types, children). low, high: (children,) bands of the totals,
+    or empty.
+    """
+
+    cells: IntArray
+    kind: IntArray
+    counts: FloatArray
+    allowed: BoolArray
+    least: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
 class Solution(NamedTuple):
     """x: (cells, children). iterations; step: the last; missed: the largest by which a group misses its band."""
 
@@ -347,29 +364,14 @@ class Solution(NamedTuple):
 
 @compiled
 def least_squares(
-    ladder: Ladder,
-    cells: IntArray,
-    kind: IntArray,
-    counts: FloatArray,
-    answers: FloatArray,
-    w: FloatArray,
-    allowed: BoolArray,
-    least: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    careful: bool,
-    stop: float,
+    ladder: Ladder, parent: Parent, answers: FloatArray, w: FloatArray, careful: bool, stop: float
 ) -> Solution:
-    """Divide a parent among its children.
+    """Divide a parent among its children by their own noisy answers.
 
-    cells: (n,) the cells of the problem, ascending. kind: (n,) type of each, from 0, sorted, none left out. counts:
-    (n,) the parent's, empty at a root. answers: (children, coordinates of all groups) noisy. w: (groups, children).
-    allowed, least: (types, children). low, high: (children,) bands of the totals, or empty.
-
-    Lower bounds of types are imposed when the solution without them misses them; at most types + 1 times.
+    answers: (children, coordinates of all groups). w: (groups, children).
     """
-    children = allowed.shape[1]
-    sums = sums_of(ladder, cells)
+    children = parent.allowed.shape[1]
+    sums = sums_of(ladder, parent.cells)
     y = np.empty((len(sums.group), children))
     for j in range(len(sums.group)):
         for c in range(children):
@@ -380,35 +382,29 @@ def least_squares(
     for q in range(len(w)):
         for c in range(children):
             weight[q, c] = w[q, c] / scale
-    a = row_sums(sums, weight, allowed, kind)
+    a = row_sums(sums, weight, parent.allowed, parent.kind)
     objective = Objective(sums, weight, y, np.empty((0, 0, 0, 0)), np.empty((0, 0)), np.empty(0, np.int64))
-    return minimum(objective, a, y, kind, counts, least, low, high, careful, stop)
+    return minimum(objective, a, y, parent, careful, stop)
 
 
 @compiled
 def tree_least_squares(
-    cells: IntArray,
-    kind: IntArray,
-    counts: FloatArray,
+    parent: Parent,
     precision: FloatArray,
     between: FloatArray,
     linear: FloatArray,
     begin: FloatArray,
-    allowed: BoolArray,
-    least: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
     careful: bool,
     stop: float,
 ) -> Solution:
-    """Divide a parent among its children by what these and all below them say; arguments as for `least_squares`.
+    """Divide a parent among its children by what these and all below them say.
 
     precision, linear: as `Objective` has them. between: precision's entries, as for `tree_row_sums`. begin: (cells,
     children) where to start.
     """
-    place = np.empty(len(cells), np.int64)
-    for i in range(len(cells)):
-        place[i] = kind[i] * 252 + cells[i] % 252
+    place = np.empty(len(parent.cells), np.int64)
+    for i in range(len(place)):
+        place[i] = parent.kind[i] * 252 + parent.cells[i] % 252
     no_sums = Sums(
         np.empty(0, np.int64),
         np.empty(0, np.int64),
@@ -417,30 +413,23 @@ def tree_least_squares(
         np.empty(0, np.int64),
     )
     objective = Objective(no_sums, np.empty((0, 0)), np.empty((0, 0)), precision, linear, place)
-    a = tree_row_sums(between, place, kind, allowed)
-    return minimum(objective, a, begin, kind, counts, least, low, high, careful, stop)
+    a = tree_row_sums(between, place, parent.kind, parent.allowed)
+    return minimum(objective, a, begin, parent, careful, stop)
 
 
 @compiled
 def minimum(
-    objective: Objective,
-    a: FloatArray,
-    begin: FloatArray,
-    kind: IntArray,
-    counts: FloatArray,
-    least: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    careful: bool,
-    stop: float,
+    objective: Objective, a: FloatArray, begin: FloatArray, parent: Parent, careful: bool, stop: float
 ) -> Solution:
     """The minimum from `begin` (its first rows are the cells), with what lower bounds of types it needs.
 
-    a: (cells, children) 1 / majorizer. The others: as for `least_squares`.
+    a: (cells, children) 1 / majorizer. Lower bounds of types are imposed when the solution without them misses them; at
+    most types + 1 times.
     """
     n, children = a.shape
-    kinds = len(least)
-    onto, point = groups_of(a, counts, kind, kinds, low, high), start(n, children, kinds)
+    least, kinds = parent.least, len(parent.least)
+    onto = groups_of(a, parent.counts, parent.kind, kinds, parent.low, parent.high)
+    point = start(n, children, kinds)
     v = np.empty((n, children))
     for i in range(n):
         for c in range(children):

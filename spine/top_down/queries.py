@@ -39,7 +39,7 @@ def query_group(product: Product, name: str) -> QueryGroup:
     coordinate, width = np.zeros(product.cells, np.int64), 1
     for axis, size in workload.axes.items():
         value = product.coordinates[axis]
-        if grouping and axis == workload.grouped:
+        if grouping and axis == workload.grouped and axis not in kept:
             value, size = np.repeat(np.arange(len(workload.groups)), workload.groups)[value], len(workload.groups)
         elif axis not in kept:
             continue

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
+from tasks.lifecycle.manifest import released_files
+from tasks.lifecycle.numbers import told_number
 
 NUMBERS = ["COUNT", "MOE"]
+_TABLE = re.compile(r"(parquet/)?(histogram|total|by-[^/]+)\.(csv|parquet)")
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    """Check the law, and every table against the histogram."""
+    """Check what was spent, the law, and every table against the histogram."""
+    files = _check_names(release)
+    yield files
+    if files.faults:
+        return
     noise, spent = manifest["noise"], manifest["spent"]
-    law, step = TwoSidedGeometric(Fraction(noise["scale"])), Fraction(noise["step"])
-    scale = Fraction(str(noise["sensitivity"])) / Fraction(spent["unbounded"]["epsilon"])
+    law, step = TwoSidedGeometric(told_number(noise["scale"])), told_number(noise["step"])
+    check_law(law)
+    scale = told_number(str(noise["sensitivity"])) / told_number(spent["unbounded"]["epsilon"])
     yield check_same("scale of the noise", f"sensitivity {noise['sensitivity']}", str(scale), noise["scale"])
+    twice = str(2 * told_number(spent["unbounded"]["epsilon"]))
+    yield check_same("a replaced record", "epsilon", twice, spent["bounded"]["epsilon"])
     yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
     histogram = pd.read_parquet(release / "parquet/histogram.parquet")
     factors = [name for name in histogram.columns if name not in NUMBERS]
@@ -40,9 +53,28 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         expected = [float(margins[count] * step) for count in both["CELLS"]]
         if not np.allclose(both["MOE"], expected, rtol=1e-12, atol=0):
             faults.append("margins are not those of the law")
-        if not manifest["clipped"] and not np.allclose(both["COUNT"], both["SUM"], rtol=1e-12, atol=1e-9):
-            faults.append("counts are not sums of the histogram")
+        faults += _faults_of_counts(both["COUNT"].to_numpy(), both["SUM"].to_numpy(), step, manifest["clipped"])
         yield Check(f"margins and sums of {path.stem}", f"{len(table):,} rows", tuple(faults))
+
+
+def _check_names(release: Path) -> Check:
+    """Compare the tables with their twins: each is there as text and as Parquet, and no other file."""
+    every = {str(path.relative_to(release)) for path in released_files(release)}
+    tables = {PurePosixPath(name).stem for name in every if _TABLE.fullmatch(name)} | {"histogram"}
+    must = {f"{name}.csv" for name in tables} | {f"parquet/{name}.parquet" for name in tables}
+    faults = [f"{name} is missing" for name in sorted(must - every)]
+    faults += [f"{name} is no file of such a release" for name in sorted(every - must)]
+    return Check("names of all files", f"{len(must)} files", tuple(faults))
+
+
+def _faults_of_counts(counts: NDArray[Any], sums: NDArray[Any], step: Fraction, clipped: bool) -> Iterator[str]:
+    """What is wrong with counts beside the sums of the histogram's; clipped cells sum to a clipped count or more."""
+    if not np.allclose(counts / float(step), np.rint(counts / float(step)), rtol=0, atol=1e-6):
+        yield f"counts are not whole steps of {step}"
+    if clipped and (counts < 0).any():
+        yield "counts are negative"
+    if not np.allclose(counts, np.minimum(counts, sums) if clipped else sums, rtol=1e-12, atol=1e-9):
+        yield f"counts are {'more than the' if clipped else 'not'} sums of the histogram"
 
 
 def _check_text(table: pd.DataFrame, path: Path, name: str) -> Check:

@@ -9,10 +9,13 @@ from typing import Any
 
 import duckdb
 
-from privacy.noise.laws import Law, law
+from privacy.noise.laws import Law
+from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law
+from tasks.lifecycle.numbers import told_number
 
 CELLS = {"total_only": 1, "total": 1, "age4": 8, "age9": 18, "age23": 46}  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
@@ -23,7 +26,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the budgets and laws of every level, and its tables against them."""
     levels, exact = manifest["levels"], "NOT_PRIVATE" in manifest
     if not exact:
-        budgets = {name: Fraction(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
+        budgets = {name: told_number(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
         spent = manifest["spent"]
         total = sum(budgets.values(), Fraction(0))
         yield check_same("sum of the levels' budgets", spent["unit"], str(total), spent["unbounded"][spent["unit"]])
@@ -37,21 +40,29 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
     """Recompute each query's law from its budget and the stability, and the split of the level's budget."""
     queries, faults = level["queries"], []
-    budgets = {query: Fraction(queries[query]["budget"]) for query in QUERIES}
+    budgets = {query: told_number(queries[query]["budget"]) for query in QUERIES}
     if budgets["stage_1"] + budgets["stage_2"] != budgets["total_only"]:
         faults.append("both steps do not spend the level's budget")
     for query, told in queries.items():
-        expected = noise_law(law(definition, budgets[query], level["stability"]))
+        expected = noise_law(_law(definition, level, query))
         faults += [
             f"{query}: {key} is {value}, not {told[key]}" for key, value in expected.items() if told[key] != value
         ]
     return Check(f"laws of {name}", f"stability {level['stability']}", tuple(faults))
 
 
+def _law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
+    """Return the law of a query. Raises ValueError for one that no run could have drawn from."""
+    law = law_of(definition, told_number(level["queries"][query]["budget"]), level["stability"])
+    check_law(law)
+    return law
+
+
 def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
     slug = _slug(name)
     files = {table: f"{release}/parquet/{table}/{slug}.parquet" for table in ("t1", "t2")}
-    with duckdb.connect() as database:
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as database:
+        database.execute("SET enable_progress_bar = false")  # which it prints to stdout, into what --json prints
         for table, file in files.items():
             database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet(?)".replace("?", _quoted(file)))
             yield _check_text(database, table, f"{release}/{table}/{slug}.csv", name)
@@ -75,8 +86,8 @@ def _check_text(database: duckdb.DuckDBPyConnection, table: str, file: str, name
     read = f"read_csv({_quoted(file)}, delim = '|', header = true, all_varchar = true, quote = '', escape = '')"
     rows = f"SELECT {as_text} FROM {table}", f"SELECT {', '.join(columns)} FROM {read}"
     differ = [
-        database.execute(f"SELECT count(*) FROM ({one} EXCEPT ALL {other})").fetchall()[0][0]
-        for one, other in (rows, rows[::-1])
+        database.execute(f"SELECT count(*) FROM ({row} EXCEPT ALL {other})").fetchall()[0][0]
+        for row, other in (rows, rows[::-1])
     ]
     count = database.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
     faults = () if not any(differ) else (f"{max(differ):,} rows differ",)
@@ -86,20 +97,20 @@ def _check_text(database: duckdb.DuckDBPyConnection, table: str, file: str, name
 def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
     """Compare every total with its two sexes and its cells, to the unit."""
     wrong = "SELECT count(*) FILTER (COUNT <> sexes OR COUNT <> of_cells), count(*) FROM grouped WHERE cells > 0"
-    found, groups = database.execute(wrong).fetchall()[0]
-    faults = (f"{found:,} totals are not the sum of their cells",) if found else ()
+    wrong_cells, groups = database.execute(wrong).fetchall()[0]
+    faults = (f"{wrong_cells:,} totals are not the sum of their cells",) if wrong_cells else ()
     return Check(f"sums of {name}", f"{groups:,} groups", faults)
 
 
 def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
     """Compare the numbers of groups by their cells with those that the manifest tells by detail."""
-    found = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
+    groups_by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
     told: dict[int, int] = {}
     for detail, groups in published.items():
         cells = CELLS[detail] if CELLS[detail] > 1 else 0
         told[cells] = told.get(cells, 0) + groups
     told = {cells: groups for cells, groups in told.items() if groups}
-    return check_same(f"groups published of {name}", f"{sum(told.values()):,} groups", found, told)
+    return check_same(f"groups published of {name}", f"{sum(told.values()):,} groups", groups_by_cells, told)
 
 
 def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:
@@ -108,7 +119,7 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
     database.execute("CREATE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
     if regions:
         database.executemany("INSERT INTO sets VALUES (?, ?)", regions)
-    found = database.execute(
+    rows = database.execute(
         "SELECT cells, summed, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ("
         "SELECT REGION_TYPE, REGION_ID, cells, cells AS summed, MOE FROM grouped UNION ALL "
         "SELECT REGION_TYPE, REGION_ID, cells, CASE AGESTART WHEN '*' THEN cells // 2 ELSE 1 END, t2.MOE "
@@ -117,20 +128,18 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
     own = _margins(manifest, name)
     donors = [_margins(manifest, other) for other in manifest["levels"] if other.endswith(name[-3:])]
     faults = []
-    for cells, summed, margin, shared, counts in found:
+    for cells, summed, margin, shared, counts in rows:
         what = summed if cells else 0
         allowed = set(own[what]).union(*(donor[what] for donor in donors)) if shared else own[what]
         if margin not in allowed:
             faults.append(f"{counts:,} counts of {summed} cells have the margin {margin}, not {sorted(allowed)}")
-    return Check(f"margins of {name}", f"{sum(row[4] for row in found):,} counts", tuple(faults))
+    return Check(f"margins of {name}", f"{sum(row[4] for row in rows):,} counts", tuple(faults))
 
 
 def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
     """The margins that a level's counts can have, by the cells that a count sums; 0 for groups without a table."""
     level, definition = manifest["levels"][name], manifest["spent"]["definition"]
-    laws: dict[str, Law] = {
-        query: law(definition, Fraction(level["queries"][query]["budget"]), level["stability"]) for query in QUERIES
-    }
+    laws = {query: _law(definition, level, query) for query in QUERIES}
     alone = {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}
     sums = {cells // part for cells in CELLS.values() for part in (1, 2, cells) if cells > 1}
     return {0: alone} | {cells: {margin_of_error(laws["stage_2"], cells)} for cells in sums}

@@ -51,12 +51,12 @@ def data_files(data: str) -> list[str]:
 def held(later: Later | None) -> Iterator[Later | None]:
     """Hold the later run's lock; None where it does not exist, is in use or is validated already."""
     with ExitStack() as stack:
-        found = None
+        waiting = None
         if later and later.run.path.exists():
             with suppress(Refused):
                 stack.enter_context(locked(later.run))
-                found = None if later.run.validated_path.exists() else later
-        yield found
+                waiting = None if later.run.validated_path.exists() else later
+        yield waiting
 
 
 def note_prepared(run: DetailedRun, parameters: Parameters, data: str, findings: Sequence[Finding]) -> None:

@@ -60,8 +60,8 @@ def validate(
     if region not in parameters.configuration.regions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
-    with unchanged(data_files(data)), held(later) as found:
-        validated = _validate_data(run, workers, parameters, findings, data, region, known, found)
+    with unchanged(data_files(data)), held(later) as waiting:
+        validated = _validate_data(run, workers, parameters, findings, data, region, known, waiting)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.files import digest_file, locate, read_bytes, read_lines
+from tasks.inputs.files import digest_file, locate_file, open_file, read_bytes, read_lines, why
 from tasks.inputs.findings import MISSING, Finding
+from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 
@@ -36,10 +37,10 @@ class TableFile:
     @property
     def chunks(self) -> int:
         """The number of chunks."""
-        filesystem, name = locate(self.path)
         if self.parquet:
-            with filesystem.open(name) as stream:
+            with open_file(self.path) as stream:
                 return int(pq.ParquetFile(stream).num_row_groups)
+        filesystem, name = locate_file(self.path)
         return max(1, -(-int(filesystem.size(name)) // CHUNK_BYTES))
 
     def digest(self, of_chunks: Sequence[str]) -> str:
@@ -65,10 +66,9 @@ class Chunk:
 def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple[TableFile | None, list[Finding]]:
     """Open a table by path or URL; return it with the findings in its header, or None if it cannot be read."""
     name = path.rsplit("/", 1)[-1]
-    filesystem, local = locate(path)
     try:
         if path.endswith(".parquet"):
-            with filesystem.open(local) as stream:
+            with open_file(path) as stream:
                 header = list(pq.read_schema(stream).names)
         else:
             start = read_bytes(path, 0, 65536)
@@ -76,9 +76,10 @@ def open_table(path: str, columns: Sequence[str], delimiter: str = "|") -> tuple
     except FileNotFoundError:
         return None, [Finding(name, MISSING)]
     except OSError as error:
-        return None, [Finding(name, f"the file cannot be read: {error.strerror or type(error).__name__}")]
+        told = NOT_PARQUET if error.errno is None else f"the file cannot be read: {why(error)}"  # None: Arrow's own
+        return None, [Finding(name, told)]
     except pa.ArrowException:
-        return None, [Finding(name, "is not a Parquet file")]
+        return None, [Finding(name, NOT_PARQUET)]
     if not header:
         return None, [Finding(name, f"{name} is empty. This fails validation as records are expected.")]
     findings = check_header(name, header, columns, more=True, show=False)
@@ -99,18 +100,8 @@ def _text(file: TableFile, number: int) -> Chunk:
 
 
 def _row_group(file: TableFile, number: int) -> Chunk:
-    filesystem, name = locate(file.path)
-    place = lambda row: row + 1  # noqa: E731
-    with filesystem.open(name) as stream:
+    with open_file(file.path) as stream:
         group = pq.ParquetFile(stream)
         rows = group.metadata.row_group(number).num_rows
-        try:
-            table = group.read_row_group(number, columns=list(file.columns))
-            text = {
-                column: table[column].cast(pa.string()).fill_null("").dictionary_encode() for column in file.columns
-            }
-        except pa.ArrowException:
-            return Chunk(
-                None, rows, "", place, [Finding(file.name, "a column holds neither text nor numbers", rows=rows)]
-            )
-    return Chunk(pa.table(text) if rows else None, rows, "", place, [])
+        table, findings = read_row_group(group, number, file.name, file.columns)
+    return Chunk(table if rows else None, rows, "", lambda row: row + 1, findings)

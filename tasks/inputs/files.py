@@ -24,6 +24,7 @@ import fsspec
 import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
+from tasks.inputs.object_storage import register
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.lifecycle.errors import Refused
 
@@ -36,6 +37,7 @@ KINDS = {
 }
 WINDOW = 1 << 16  # bytes that are read to find the end of a line
 LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would take a worker's memory
+register()
 
 
 def locate(path: str) -> tuple[Any, str]:

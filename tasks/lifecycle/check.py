@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from privacy.accounting.conversions import epsilon
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.manifest import released_files
+from tasks.lifecycle.numbers import told_number
 
 ROUNDING = 1e-9  # a decimal in the manifest is a float of what is recomputed
 
@@ -44,7 +44,7 @@ def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
 def check_spent(told: Mapping[str, Any]) -> Iterator[Check]:
     """Recompute each amount that was spent as a decimal, and, of rho, as epsilon at the manifest's delta."""
     for name, amount in _amounts(told):
-        exact, faults = Fraction(amount[told["unit"]]), []
+        exact, faults = told_number(amount[told["unit"]]), []
         if not _close(float(exact), amount["decimal"]):
             faults.append(f"{name}: {exact} is not {amount['decimal']}")
         if "epsilon_at_delta" in amount:
@@ -66,5 +66,5 @@ def _amounts(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
     yield from told.get("products", {}).items()
 
 
-def _close(one: float, other: float) -> bool:
-    return abs(one - other) <= ROUNDING * max(1.0, abs(one))
+def _close(stated: float, other: float) -> bool:
+    return abs(stated - other) <= ROUNDING * max(1.0, abs(stated))

@@ -1,10 +1,12 @@
-"""The code that a process runs: two checkouts of one version need not have the same code."""
+"""The code that a process runs, and its libraries: two checkouts of one version need not have the same code."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tasks.lifecycle.errors import Failed
 
 HOME = Path(tasks.__file__).resolve().parents[1]  # of the package, so that this file may move
 PACKAGES = ("flows", "tasks", "privacy", "spine")
+LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")  # what stages compute and write with
 
 
 @cache
@@ -33,6 +36,12 @@ def code_digest() -> str:
     files.sort()
     listed = "".join(f"{sha256((HOME / path).read_bytes()).hexdigest()}  {path.as_posix()}\n" for path in files)
     return sha256(listed.encode()).hexdigest()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of LIBRARIES that this process found first."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from privacy.accounting.ledger import LedgerError
 from tasks.lifecycle.core_dumps import no_core_dumps
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import Failed, Refused, not_imported
 from tasks.lifecycle.run_directory import RunDirectory
 
 
@@ -51,6 +51,8 @@ def _rule(error: Exception) -> str:
         return f"{os.strerror(error.errno)}; the run's errors/ says where"
     if isinstance(error, MemoryError):
         return "out of memory"
+    if isinstance(error, ImportError):
+        return not_imported(error)
     if isinstance(error, LedgerError):  # its message is public by contract
         return str(error)
     return f"a {type(error).__name__} was raised; its text is in the run's errors/"

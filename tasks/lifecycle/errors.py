@@ -13,3 +13,11 @@ class Failed(Exception):
 
     The message names the stage and the rule only; what happened exactly lies in the run's confidential directory.
     """
+
+
+def not_imported(error: ImportError) -> str:
+    """Say what an error of imports means once a command has begun; of the error only the module's name is told."""
+    return (
+        f"{error.name or 'a module'} cannot be imported: das-flows or a library was changed while this ran, or is not "
+        "whole. Install it again"
+    )

@@ -48,6 +48,11 @@ def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def complete(folder: Path) -> list[Path]:
+    """Return what is whole in a folder, by name: not what a writer that was killed has left under a temporary one."""
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
 def _make_folder(folder: Path) -> None:
     """Make a folder and its parents, but never a run directory: a worker that outlives its run must not."""
     if not folder.exists():

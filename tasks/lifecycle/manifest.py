@@ -7,7 +7,6 @@ persons.
 from __future__ import annotations
 
 import json
-import platform
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -17,11 +16,11 @@ from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
 from privacy.noise.laws import DiscreteGaussian, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from tasks.lifecycle.code import versions
 from tasks.lifecycle.digests import file_digest
 
 MANIFEST = "manifest.json"
 DELTA = 1e-10
-LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")
 GUARANTEE = (
     "The noise words come from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
     "which is deleted with this release: the guarantee is computational."
@@ -58,11 +57,7 @@ def made_by() -> dict[str, Any]:
     """Return the noise scheme and the versions that a release was made with."""
     return {
         "noise_scheme": NOISE_SCHEME_VERSION,
-        "versions": {
-            "das-flows": version("das-flows"),
-            "python": platform.python_version(),
-            **{name: version(name) for name in LIBRARIES},
-        },
+        "versions": {"das-flows": version("das-flows"), **versions()},
     }
 
 

@@ -6,7 +6,7 @@ RUN/            0700
   secret          0600, made with the ledger's row, gone when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
   lock            one process a run
-  boot, code      the boot of the machine and the code (tasks/lifecycle/code.py) that wrote what follows
+  boot, code, libraries   the boot of the machine, the code and its libraries (code.py) that wrote what follows
   prepared/       what validation made for the stages: parameters, geography, the digest of the input
   persons/        encoded person records           confidential
   counts/         exact counts                     confidential
@@ -20,12 +20,13 @@ Files get there whole (tasks/lifecycle/files.py), so a resumed run may skip what
 from __future__ import annotations
 
 import fcntl
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.lifecycle.code import code_digest
+from tasks.lifecycle.code import code_digest, versions
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import RUNS_HERE, remove
 
@@ -66,10 +67,11 @@ class RunDirectory:
         """Remove what stages have written, unless it is known to be of this boot of the machine and of this code.
 
         What stages have written is renamed but not flushed, so it outlives a killed process but not a crashed machine;
-        and two versions of the code may understand it differently. It is made again, with the same secret. Call it
-        under the run's lock.
+        and two versions of the code, or of the libraries, may understand it differently. It is made again, with the
+        same secret. Call it under the run's lock.
         """
-        now = {"boot": BOOT_ID.read_text() if BOOT_ID.exists() else "", "code": code_digest()}
+        boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
+        now = {"boot": boot, "code": code_digest(), "libraries": json.dumps(versions())}
         if any(not (self / name).exists() or (self / name).read_text() != text for name, text in now.items()):
             self.drop_stages()
         for name, text in now.items():

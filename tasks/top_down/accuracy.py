@@ -224,7 +224,8 @@ def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """A row a product, level, quantity, size, spine and estimator: mean absolute error, bias, root mean square error.
 
-    Means over the seeds; `sd` is the standard deviation of the mean absolute error from seed to seed.
+    Means over the seeds; `sd` is the standard deviation of the mean absolute error from seed to seed. ratio, ratio_sd:
+    the same of the mean absolute error over topdown's on the same noise; empty where that was not run, or is 0.
     """
     rows = []
     for kind, table in tables.items():
@@ -233,9 +234,14 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             bias=table["signed"] / table["n"],
             rmse=(table["squared"] / table["n"]) ** 0.5,
         )
+        of_noise = ["seed", "product", "level", "quantity", "size"]
+        program = each[each["estimator"] == "topdown"].set_index(of_noise)["mae"].replace(0.0, np.nan)
+        each["ratio"] = each["mae"] / program.reindex(pd.MultiIndex.from_frame(each[of_noise])).to_numpy()
         keys = ["product", "level", "quantity", "size", "estimator"]
         groups = each.groupby(keys, sort=False)
-        means = groups[["mae", "bias", "rmse"]].mean().assign(n=groups["n"].max(), sd=groups["mae"].std(ddof=1))
+        spread = groups[["mae", "ratio"]].std(ddof=1)
+        means = groups[["mae", "bias", "rmse", "ratio"]].mean()
+        means = means.assign(n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"])
         rows.append(means.reset_index().assign(spine=kind))
     found = pd.concat(rows, ignore_index=True)
     ends = (*SIZES[1:], None)
@@ -244,4 +250,5 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         for at, (first, end) in enumerate(zip(SIZES, ends, strict=True))
     }
     found["size"] = found["size"].map(names)
-    return found[["product", "level", "quantity", "size", "spine", "estimator", "n", "mae", "sd", "bias", "rmse"]]
+    figures = ["n", "mae", "sd", "bias", "rmse", "ratio", "ratio_sd"]
+    return found[["product", "level", "quantity", "size", "spine", "estimator", *figures]]

@@ -132,7 +132,7 @@ def chart(table: pd.DataFrame, kinds: Sequence[str]) -> str:
     """The mean absolute error by level, spine beside spine; whiskers are the standard deviation from seed to seed."""
     levels = [level for level in LEVELS if level in set(table["level"])]
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2))
+        figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2), layout="constrained")
         for place, kind in enumerate(kinds):
             of = table[table["spine"] == kind].set_index("level").loc[levels]
             at = np.arange(len(levels))[::-1] + 0.25 * ((len(kinds) - 1) / 2 - place)
@@ -140,5 +140,5 @@ def chart(table: pd.DataFrame, kinds: Sequence[str]) -> str:
             axis.barh(at, of["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor="#8b93a1", label=kind)
         axis.set_yticks(np.arange(len(levels))[::-1], [LEVELS[level] for level in levels])
         axis.set(xlabel="mean absolute error")
-        axis.legend()
+        axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
         return svg(figure)

@@ -14,6 +14,9 @@ from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeomet
 from spine.allocations import Allocation
 from spine.noise import parameter, record_cost
 from spine.settings import Jurisdiction, SpineSettings
+from spine.top_down.histogram import PRODUCTS as ENGINE_PRODUCTS
+from spine.top_down.queries import DETAILED, TOTAL, query_group
+from tasks.lifecycle.errors import Refused
 
 Kind = Literal["conventional", "aian", "optimized"]
 KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
@@ -107,6 +110,25 @@ def exact(allocation: Allocation) -> dict[str, object]:
             for level, queries in allocation.queries.items()
         },
     }
+
+
+def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:
+    """Refuse an allocation by which a product's spine cannot be estimated: after the charge it would be too late.
+
+    Every level must ask the detailed query; of persons, those between the top and the blocks also the total, for the
+    children's totals are estimated first.
+    """
+    if tuple(allocation.levels) != settings.levels:
+        raise Refused(f"the allocation of {product} is not for the levels {', '.join(settings.levels)}")
+    for level in settings.levels:
+        needed = {DETAILED, TOTAL} if product == "persons" and level in settings.levels[1:-1] else {DETAILED}
+        if missing := sorted(needed - set(allocation.queries[level])):
+            raise Refused(f"the allocation of {product} must ask the query {missing[0]} in level {level}")
+        for query in allocation.queries[level]:
+            try:
+                query_group(ENGINE_PRODUCTS[ENGINE[product]], query)
+            except ValueError as error:
+                raise Refused(f"the allocation of {product}, level {level}: {error}") from None
 
 
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:

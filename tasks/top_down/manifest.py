@@ -14,7 +14,7 @@ from privacy.accounting.conversions import epsilon
 from spine.noise import distinct_shares
 from tasks.lifecycle.arrow import text
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.files import load_object
+from tasks.lifecycle.files import complete, load_object
 from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
@@ -105,6 +105,7 @@ def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
         "geounits": _geounits(run, product),
     }
     if not is_truth(run):
+        told["shares"] = {level: str(allocation.levels[level]) for level in told["geounits"]}
         told["noise"] = list(_noise(run, product))
     if margins := standard_errors(run, product):
         told["margins"] = {"law": LAW, "without": WITHOUT, "mean_standard_error": margins}
@@ -142,7 +143,7 @@ def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
 def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]]:
     for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
         folder = run.estimates_folder(product, state, SOLVES)
-        for path in sorted(folder.iterdir()) if folder.exists() else []:  # a truth solves nothing
+        for path in complete(folder) if folder.exists() else []:  # a truth solves nothing
             for solve in load_object(path):
                 yield state, solve
 

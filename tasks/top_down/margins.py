@@ -24,7 +24,7 @@ from spine.geography import IntArray
 from spine.top_down import Measure
 from spine.top_down.histogram import Histograms
 from spine.workload import FloatArray
-from tasks.lifecycle.files import once, open_array, save_arrays
+from tasks.lifecycle.files import complete, once, open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.design import US, ProductName
 from tasks.top_down.measure import open_measuring
@@ -206,7 +206,7 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
 def _meets(run: TopDownRun, product: ProductName, state: str, family: str) -> Regressed:
     from spine.top_down.entity_sums import NAMES, from_arrays, joined
 
-    paths = sorted(_meets_folder(run, product, state, family).iterdir())
+    paths = complete(_meets_folder(run, product, state, family))
     return joined([from_arrays({name: np.array(open_array(path, name)) for name in NAMES}) for path in paths])
 
 
@@ -249,7 +249,7 @@ def load_margins(run: TopDownRun, product: ProductName, state: str, name: str) -
     folder = margins_folder(run, product, state, name)
     if not folder.exists():
         return None
-    paths = sorted(folder.iterdir())
+    paths = complete(folder)
     estimate, error = (np.concatenate([open_array(path, of) for path in paths]) for of in ("estimate", "error"))
     if paths[0].name != ALL:
         return Margins(None, estimate, error, np.zeros(len(error), np.int64))

@@ -12,7 +12,7 @@ import numpy as np
 
 import spine.top_down as engine  # what it compiles is asked for by name when it is used: that imports numba
 from spine.top_down import Estimates, Measure
-from tasks.lifecycle.files import once, open_array, save_arrays
+from tasks.lifecycle.files import complete, once, open_array, save_arrays
 from tasks.top_down.design import ProductName
 from tasks.top_down.measure import open_measuring
 from tasks.top_down.run import TopDownRun
@@ -75,9 +75,8 @@ def load_information(
     run: TopDownRun, product: ProductName, state: str, level: str, first: int, last: int
 ) -> Information:
     """The information of the geounits first ... last - 1 of a level."""
-    paths = sorted(run.information_folder(product, state, level).iterdir())
     parts = []
-    for path in paths:
+    for path in complete(run.information_folder(product, state, level)):
         begin = int(path.name)
         linear, precision = open_array(path, "linear"), open_array(path, "precision")
         low, high = max(first, begin), min(last, begin + len(linear))

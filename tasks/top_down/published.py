@@ -7,9 +7,8 @@ what was measured and how, blocks/ the public geography with the declared living
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +17,19 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from privacy.accounting.states import STATES_PR, STATES_US
 from spine.allocations import Allocation
-from spine.geography import Geography, IntArray
-from spine.settings import SpineSettings
+from spine.geography import BadGeography, Geography, IntArray, checked
+from spine.settings import Jurisdiction, SpineSettings, settings_for
 from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.files import locate_file, open_file, read_text
 from tasks.lifecycle.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
+from tasks.lifecycle.numbers import told_number
 from tasks.lifecycle.staging import drafted
 from tasks.top_down.declared import QUARTERS
-from tasks.top_down.design import US, Design, ProductName, exact
+from tasks.top_down.design import ENGINE, ESTIMATORS, KINDS, PRODUCTS, US, Design, ProductName, check_allocation, exact
 from tasks.top_down.geography import codes_of, plan_of, spine_digest
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 FOLDER = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
 GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
+UNREADABLE = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    pa.ArrowException,
+)
 MARK = "prepared/published"  # of a run on published measurements: where they lie
 
 
@@ -85,22 +91,26 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
         folder = folder / FOLDER
     try:
-        told = json.loads((folder / SETTINGS_FILE).read_text())
-        design = _design(told)
-        states = tuple(map(str, told["states"]))
+        told = json.loads(read_text(str(folder / SETTINGS_FILE)))
+        design, states = read_design(told), tuple(map(str, told["states"]))
         totals = {int(state): int(total) for state, total in told["state_totals"].items()}
-        parts = [_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet") for state in states]
-        missing = [state for state in states if int(state) not in totals]
-        digests, synthetic, nation = told["public_files"], bool(told["synthetic"]), bool(told["us_level"])
+        if not all(0 <= total < 10**9 for total in totals.values()):
+            raise ValueError("a total that no state has")
+        parts = [read_blocks(folder / BLOCKS_FOLDER / f"{state}.parquet", state) for state in states]
+        fewest = {state: int(quarters[:, 1:].sum()) for state, (_, quarters) in zip(states, parts, strict=True)}
+        missing = [state for state in states if totals.get(int(state), -1) < fewest[state]]
+        digests, synthetic, nation = dict(told["public_files"]), bool(told["synthetic"]), bool(told["us_level"])
         made_by, digest = str(told["run"]), str(told["spine_digest"])
     except FileNotFoundError as error:
         raise Refused(f"{error.filename} is not there: give the folder measurements/ of a TopDown release") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise Refused(
             f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
         ) from None
     if not parts or missing:
-        raise Refused(f"{folder / SETTINGS_FILE}: no state, or a state without a declared total")
+        raise Refused(
+            f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
+        )
     geography, quarters = zip(*parts, strict=True)
     save_object(run / "prepared/design", replace(design, measurements=False, **changes))
     save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
@@ -109,36 +119,81 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     return made_by
 
 
-def _design(told: Mapping[str, Any]) -> Design:
+STATES = {"us": STATES_US, "pr": STATES_PR}
+CHOICES: dict[str, tuple[object, ...]] = {  # of what design.json says
+    "region": tuple(STATES),
+    "kind": KINDS,
+    "estimator": ESTIMATORS,
+    "rounding": ("program", "l1"),
+    "microdata": ("parquet", "text"),
+    "us_level": (True, False),
+}
+
+
+def read_design(told: Mapping[str, Any]) -> Design:
+    """Return the design that a description tells (`write_description`). Raises Refused, ValueError, KeyError."""
     products: tuple[ProductName, ...] = tuple(told["products"])
-    settings = {name: _settings(told["settings"][name]) for name in products}
+    for name, choices in CHOICES.items():
+        if told[name] not in choices:
+            raise Refused(f"{SETTINGS_FILE}: {name} is {told[name]!r}, not one of {', '.join(map(str, choices))}")
+    if not products or set(products) - set(PRODUCTS) or len(set(products)) < len(products):
+        raise Refused(f"{SETTINGS_FILE}: products are {', '.join(map(str, products))}, not {' and '.join(PRODUCTS)}")
+    if told["us_level"] and told["region"] == "pr":
+        raise Refused(f"{SETTINGS_FILE}: Puerto Rico has no US level")
+    if told["states"] != [state for state in STATES[told["region"]] if state in told["states"]]:
+        raise Refused(f"{SETTINGS_FILE}: states are {told['states']}, not sorted codes of region {told['region']}")
+    settings = {name: _settings(told["settings"][name], name, told["region"]) for name in products}
     allocations = {name: _allocation(told["allocations"][name]) for name in products}
+    for name in products:
+        check_allocation(name, allocations[name], settings[name])
+    mechanisms = {of.mechanism for of in settings.values()} | {of.mechanism for of in allocations.values()}
+    if len(mechanisms) > 1:
+        raise Refused(f"{SETTINGS_FILE}: the mechanisms {' and '.join(sorted(mechanisms))} in one run")
     asked, options = tuple(told["asked_states"]), {name: told[name] for name in ("estimator", "rounding", "microdata")}
     return Design(
         told["region"], told["kind"], products, settings, allocations, asked, bool(told["us_level"]), **options
     )
 
 
-def _settings(told: Mapping[str, Any]) -> SpineSettings:
+def _settings(told: Mapping[str, Any], product: ProductName, region: Jurisdiction) -> SpineSettings:
+    """The settings of a product's spine; ValueError where none can be built."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
-    known["tract_group_share"] = Fraction(known["tract_group_share"])
-    return SpineSettings(**known)
+    if (known.pop("product"), known.pop("region")) != (ENGINE[product], region):
+        raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or region")
+    known["tract_group_share"] = told_number(known["tract_group_share"])
+    del known["levels"]  # they follow from the others
+    return settings_for(ENGINE[product], region, known.pop("variant"), **known)
 
 
 def _allocation(told: Mapping[str, Any]) -> Allocation:
-    levels = {level: Fraction(share) for level, share in told["levels"].items()}
-    queries = {level: {q: Fraction(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
-    return Allocation(told["mechanism"], Fraction(told["budget"]), levels, queries, told["source"])
+    levels = {level: told_number(share) for level, share in told["levels"].items()}
+    queries = {level: {q: told_number(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
+    return Allocation(told["mechanism"], told_number(told["budget"]), levels, queries, told["source"])
 
 
-def _blocks(path: Path) -> tuple[Geography, IntArray]:
-    table = pq.read_table(path)
-    known = {name: table[name].to_numpy() for name in GEOGRAPHY if name in table.column_names}
+def read_blocks(path: Path, state: str) -> tuple[Geography, IntArray]:
+    """Return the geography of a state's blocks and their (blocks, 8) living quarters.
+
+    Raises Refused, ValueError, KeyError for what are none.
+    """
+    with open_file(path) as stream:
+        table = pq.read_table(stream)
+    columns = [name for name in (*GEOGRAPHY, *QUARTERS) if name in table.column_names or name in QUARTERS]
+    if any(table[name].null_count or pa.types.is_floating(table.schema.field(name).type) for name in columns):
+        raise Refused(f"{path}: a column is not of whole numbers, or one is missing")
+    geography = Geography(**{name: table[name].to_numpy() for name in columns if name in GEOGRAPHY})
     quarters = np.column_stack([table[name].to_numpy() for name in QUARTERS]).astype(np.int64)
-    return Geography(**known), quarters
+    if (quarters < 0).any() or not quarters.sum(axis=1).all():
+        raise Refused(f"{path}: a block has no living quarters, or fewer than none")
+    if (np.diff(geography.geocode) <= 0).any() or set(geography.state.tolist()) != {int(state)}:
+        raise Refused(f"{path}: the blocks are not those of state {state}, each once and sorted")
+    try:
+        return checked(geography), quarters
+    except BadGeography as error:
+        raise Refused(f"{path}: {error}") from None
 
 
-def _joined(parts: tuple[Geography, ...]) -> Geography:
+def _joined(parts: Sequence[Geography]) -> Geography:
     names = [name for name in GEOGRAPHY if getattr(parts[0], name) is not None]
     return Geography(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
@@ -146,56 +201,6 @@ def _joined(parts: tuple[Geography, ...]) -> Geography:
 def is_published(run: TopDownRun) -> bool:
     """Whether a run estimates from published measurements."""
     return (run / MARK).exists()
-
-
-def check_published(run: TopDownRun) -> None:
-    """Refuse measurements of another spine than the one that their geography and settings give."""
-    folder, digest = load_object(run / MARK)
-    if spine_digest(run) != digest:
-        raise Refused(f"{folder}: the blocks and settings give another spine than the one that was measured")
-
-
-def measured_levels(run: TopDownRun) -> list[tuple[ProductName, str, str]]:
-    """The files of noisy answers that there must be: product, state (or US) and level."""
-    design, validated = run.design, run.validated
-    found: list[tuple[ProductName, str, str]] = []
-    for product in design.products:
-        found += [(product, state, level) for state in validated.states for level in run.spine(product, state).levels]
-        found += [(product, US, US)] * validated.nation
-    return found
-
-
-def check_file(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
-    """Refuse a file that lacks an answer of a geounit that was measured, or has one of another law."""
-    given = published(run, product, state)
-    plan, number = given.plan, given.plan.spine.levels.index(level)
-    path, shares = given.path(number), plan.spine.shares[number]
-    asked = plan.allocation.queries[level]
-    there = np.zeros((len(asked), len(shares)), np.int64)
-    try:
-        file, _ = opened(path, given.codes[number])
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=["geounit", "query", "value", "share"])
-            geounit = _numbers(table["geounit"], given.codes[number])
-            query, share = _words(table["query"]), _words(table["share"])
-            width = pa.compute.list_value_length(table["value"]).to_numpy()
-            for at, name in enumerate(asked):
-                here = query == name
-                if (width[here] != query_group(plan.product, name).width).any():
-                    raise Refused(f"{path}: answers to {name} of another length than it has coordinates")
-                stated = np.array([Fraction(word) * plan.spine.denominator for word in np.unique(share[here]).tolist()])
-                of = stated[np.unique(share[here], return_inverse=True)[1]] if here.any() else stated
-                if (of != shares[geounit[here]]).any():
-                    raise Refused(f"{path}: answers to {name} with another share than the spine gives")
-                np.add.at(there[at], geounit[here], 1)
-    except FileNotFoundError:
-        raise Refused(f"{path} is not there") from None
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
-    if (there != (shares > 0)).any():
-        row, column = (int(index[0]) for index in np.nonzero(there != (shares > 0)))
-        which = f"{list(asked)[row]} of geounit {given.codes[number][column].as_py() or US}"
-        raise Refused(f"{path}: {there[row, column]} answers to {which}, not {int(shares[column] > 0)}")
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,7 @@ class Published:
         file, bounds = opened(self.path(level), self.codes[level])
         for group in np.flatnonzero((bounds[:, 0] < last) & (bounds[:, 1] >= first)).tolist():
             table = file.read_row_group(group, columns=["geounit", "query", "value"])
-            geounit, query = _numbers(table["geounit"], self.codes[level]), _words(table["query"])
+            geounit, query = numbers(table["geounit"], self.codes[level]), _words(table["query"])
             inside = (geounit >= first) & (geounit < last)
             for name, values in answers.items():
                 at = np.flatnonzero(inside & (query == name))
@@ -245,10 +250,11 @@ def opened(path: Path, codes: pa.Array) -> tuple[pq.ParquetFile, IntArray]:
     """A file of noisy answers, and the first and the last geounit of each of its row groups; kept from call to call."""
     now = stamp(path)
     if path not in _OPENED or _OPENED[path][0] != now:
+        locate_file(str(path))  # a pipe would never end
         file, bounds = pq.ParquetFile(path), []
         for group in range(file.num_row_groups):
-            numbers = _numbers(file.read_row_group(group, columns=["geounit"])["geounit"], codes)
-            bounds.append((numbers.min(initial=len(codes)), numbers.max(initial=-1)))
+            rows = numbers(file.read_row_group(group, columns=["geounit"])["geounit"], codes)
+            bounds.append((rows.min(initial=len(codes)), rows.max(initial=-1)))
         _OPENED[path] = now, file, np.array(bounds, np.int64).reshape(-1, 2)
     return _OPENED[path][1:]
 
@@ -257,13 +263,13 @@ def _words(column: pa.ChunkedArray) -> Any:
     return column.cast(pa.string()).to_numpy()
 
 
-def _numbers(geounit: pa.ChunkedArray, codes: pa.Array) -> IntArray:
+def numbers(geounit: pa.ChunkedArray, codes: pa.Array) -> IntArray:
     """The number of each geounit in the spine's order. ValueError for one that is not there."""
     found = pa.compute.index_in(geounit.cast(pa.large_string()), value_set=codes)
     if found.null_count:
         raise ValueError("a geounit that is not on the spine")
-    numbers: IntArray = found.to_numpy().astype(np.int64)
-    return numbers
+    rows: IntArray = found.to_numpy().astype(np.int64)
+    return rows
 
 
 def published(run: TopDownRun, product: ProductName, state: str) -> Published:

@@ -13,7 +13,8 @@ from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate import estimate
 from tasks.top_down.geography import build_spines
-from tasks.top_down.published import check_file, check_published, measured_levels, open_published
+from tasks.top_down.published import open_published
+from tasks.top_down.published_check import check_file, check_published, measured_levels
 from tasks.top_down.release import stage_release
 from tasks.top_down.run import TopDownRun
 

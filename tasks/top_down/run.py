@@ -26,7 +26,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, stamp, whole
+from tasks.lifecycle.files import complete, load_object, open_array, read_object, save_arrays, save_object, stamp, whole
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.design import Design
 from tasks.top_down.tables import Tables
@@ -141,7 +141,7 @@ class TopDownRun(RunDirectory):
 
     def estimated(self, product: str, state: str, level: str) -> list[Path]:
         """The runs of a level's geounits that are estimated, in order."""
-        return sorted(self.estimates_folder(product, state, level).iterdir())
+        return complete(self.estimates_folder(product, state, level))
 
 
 def save_blocks(run: TopDownRun, blocks: Blocks) -> None:

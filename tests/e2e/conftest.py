@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 
 from flows.commands.run import STAGES
 from flows.execution.fork_server import start_fork_server
+
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # sched.h, sys/mount.h
+
+
+def mounts_of_our_own() -> None:
+    """Have what tests mount end with this process and those it starts, however they end; as root alone."""
+    libc = ctypes.CDLL(None)
+    if libc.unshare(CLONE_NEWNS) == 0:
+        libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
+
+
+mounts_of_our_own()  # before any thread or process is started that would not see them
 
 
 @pytest.fixture(scope="session", autouse=True)

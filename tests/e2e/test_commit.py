@@ -527,6 +527,33 @@ def worked_on(home: Home) -> Iterator[None]:
         process.join()
 
 
+def finish(settings: DetailedDhcaSettings) -> None:
+    """The rest of a run, as far as it comes."""
+    go(settings, HERE)
+
+
+def test_runs_at_once_into_one_place_give_one_release_and_none_is_lost(home: Home) -> None:
+    racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(8)]
+    for settings in racing:
+        home.go(settings=settings, before="commit")
+    codes = at_once(finish, [(settings,) for settings in racing])
+    assert codes.count(0) == 1
+    first = racing[codes.index(0)]
+    assert manifest.read_manifest(home.place)["run"] == first.run_id
+    status = {row.run: row.status for row in home.ledger.rows(ACCOUNT)}
+    assert status.pop(str(first.run_id)) == "released"
+    assert set(status.values()) <= {"reserved", "sealed"}
+    for settings in racing:
+        if settings is not first:
+            with pytest.raises((Failed, Refused), match=r"did not make; move it away|is not empty: choose"):
+                home.go(settings=settings)
+            home.place.rename(home.folder / f"away-{settings.run_id}")
+            assert home.go(settings=settings) == home.place
+    assert {row.status for row in home.ledger.rows(ACCOUNT)} == {"released"}
+    assert home.charges() == len(racing)
+    assert [path.name for path in home.place.parent.iterdir()] == ["us"]
+
+
 def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     home.go(before="noise")
     with worked_on(home):

@@ -85,6 +85,7 @@ def test_two_workers(prepare: Callable[..., DetailedDhcaSettings], expected: str
     assert digest(released(prepare("two"), Workers(client))) == expected
 
 
+@pytest.mark.slow
 def test_estimates_by_two_workers(
     prepare: Callable[..., DetailedDhcaSettings], client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

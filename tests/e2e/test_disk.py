@@ -130,6 +130,23 @@ def test_a_run_goes_on_once_there_is_space(
     assert not (disks.state / "runs/run-us").exists()
 
 
+def test_a_place_that_another_run_fills_meanwhile_is_charged_nothing(
+    disks: Disks, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    count = detailed_dhca.count_population_groups
+
+    def filled(*positional: Any, **named: Any) -> Any:
+        (disks.out / "us").mkdir(parents=True)
+        (disks.out / "us/manifest.json").write_text('{"run": "another"}')
+        return count(*positional, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(detailed_dhca, "count_population_groups", filled)
+        assert disks.run() == 1
+    assert f"{disks.out}/us is not empty" in capfd.readouterr().err
+    assert disks.ledger.rows(ACCOUNT) == []
+
+
 @pytest.mark.parametrize(
     ("name", "trouble", "says"),
     [

@@ -150,7 +150,7 @@ def test_a_run_that_is_stopped_in_any_stage_goes_on(runs: tuple[str, Runs], numb
         code, told, _ = home.das(resume, SECRET)
         assert code == 0, (stage, told)
         assert digest(home.folder / "out" / home.region) == home.expected, stage
-        assert [row.state for row in home.ledger.rows(ACCOUNT)] == ["released"], stage
+        assert [row.status for row in home.ledger.rows(ACCOUNT)] == ["released"], stage
         assert [path.name for path in (home.folder / "out").iterdir()] == [home.region], stage
         assert not (home.folder / "state/runs" / home.run_id).exists(), stage
 

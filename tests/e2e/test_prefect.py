@@ -100,6 +100,8 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "PREFECT_WORKER_QUERY_SECONDS": "1",
         "PREFECT_LOGGING_LEVEL": "DEBUG",  # the worst that a log may hold
         "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",  # and the worst that may be stored
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",  # it enters tasks after the run's own end
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "3",
         "DAS_HOME": str(ROOT),
         "DAS_PARAMS": str(folder / "params"),
         "DAS_INPUT": str(folder / "data"),
@@ -276,7 +278,6 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[region]
 
 
-@pytest.mark.slow  # on an idle machine Prefect's server may lose a short task (docs/operations.md)
 def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
     for region, run in scheduled.items():
         levels = {"us": ("(USA, 1)", "(STATE, 2)", "(AIANNH, 2)"), "pr": ("(PR-STATE, 1)", "(PR-TRACT, 2)")}[region]
@@ -323,6 +324,7 @@ def test_the_server_says_how_a_run_ended(
         assert re.fullmatch(rf"{region.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
 
 
+@pytest.mark.slow
 def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
     data, words = office.folder / "data", ("--state", office.folder, "--workers", 1)
     nowhere = office.folder / "out-none"
@@ -337,6 +339,7 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
         assert [task["name"] for task in tasks] == ["parameters and account"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_path: Path) -> None:
     """Nobody but the operating system ends it, and only a `das run --resume` hears of it."""
     hang = (

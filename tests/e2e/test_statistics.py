@@ -151,8 +151,8 @@ def _note(board: Board, run: DetailedRun, release: Path) -> None:
 
         chosen = own[group // len(domain.iterations)] & ((detail != TOTAL) | level.nation_or_state)
         for at in np.unique(detail[chosen]):
-            of = chosen & (detail == at)
-            note("T1", at, int(WIDTHS[at]), (count - totals[group])[of], margin[of])
+            rows = chosen & (detail == at)
+            note("T1", at, int(WIDTHS[at]), (count - totals[group])[rows], margin[rows])
         for number, (at, noisy, margins) in tables.items():
             if own[number // len(domain.iterations)]:
                 cells = exact.tables(np.array([number]), at).reshape(2, -1)
@@ -173,7 +173,7 @@ def _groups(domain: Domain, regions: list[str], codes: list[str]) -> NDArray[np.
         {name: at for at, name in enumerate(names)} for names in (domain.region_ids, domain.iteration_codes)
     )
     pairs = zip(regions, codes, strict=True)
-    return np.array([region[one] * len(code) + code[other] for one, other in pairs], np.int64)
+    return np.array([region[row] * len(code) + code[other] for row, other in pairs], np.int64)
 
 
 def _tables(domain: Domain, path: Path) -> Iterator[tuple[int, tuple[int, NDArray[np.int64], NDArray[np.int64]]]]:
@@ -198,11 +198,12 @@ def test_errors_have_the_stated_mean_and_variance(board: Board, kind: str, sums:
     found = board.of(kind)
     assert {errors.cells for errors in found} >= sums
     standard = [errors.error / np.sqrt(errors.cells * errors.law.variance) for errors in found]
-    total, draws = sum(float(one.sum()) for one in standard), sum(len(one) for one in standard)
+    total, draws = sum(float(values.sum()) for values in standard), sum(len(values) for values in standard)
     assert abs(total) < DEVIATIONS * np.sqrt(draws)
-    surplus = sum(float((one**2 - 1).sum()) for one in standard)
+    surplus = sum(float((values**2 - 1).sum()) for values in standard)
     spread = sum(
-        len(one) * (2 + (errors.law.kurtosis - 3) / errors.cells) for one, errors in zip(standard, found, strict=True)
+        len(values) * (2 + (errors.law.kurtosis - 3) / errors.cells)
+        for values, errors in zip(standard, found, strict=True)
     )
     assert abs(surplus) < DEVIATIONS * np.sqrt(spread)
 

@@ -26,18 +26,18 @@ def hosts() -> Iterator[tuple[Host, Host]]:
     """Two network namespaces with a cable between them; two addresses of this machine where those cannot be made."""
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(namespaces())
+            addresses = stack.enter_context(namespaces())
         except NoNamespacesError:
-            found = LOOPBACK
-        yield found
+            addresses = LOOPBACK
+        yield addresses
 
 
 @pytest.fixture
 def cluster(hosts: tuple[Host, Host], tmp_path: Path) -> Iterator[Cluster]:
     """A scheduler and a worker on the first host, a worker on the second."""
     (tmp_path / "cluster").mkdir()
-    with tls_cluster(tmp_path / "cluster", PIECE_LOG, hosts) as found:
-        yield found
+    with tls_cluster(tmp_path / "cluster", PIECE_LOG, hosts) as files:
+        yield files
 
 
 def test_a_run_gives_the_bytes_of_its_secret(

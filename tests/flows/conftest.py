@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,26 @@ def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> D
         return int(ended.value.code or 0), captured.out, captured.err
 
     return call
+
+
+@contextmanager
+def processor_seconds(limit: float, what: object) -> Iterator[None]:
+    """Fail where the block takes more processor time: it hangs. Thirty times as much waiting is a hang too."""
+
+    def end(*_: object) -> None:
+        raise AssertionError(f"{what} hangs")
+
+    alarms = (signal.SIGALRM, signal.SIGPROF)
+    before = [signal.signal(alarm, end) for alarm in alarms]
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    signal.setitimer(signal.ITIMER_REAL, 30 * limit)  # a busy machine alone makes it slow
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for alarm, handler in zip(alarms, before, strict=True):
+            signal.signal(alarm, handler)
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ def das(*words: object) -> str:
     return CliRunner().invoke(app, ["accuracy", *map(str, words)], catch_exceptions=False).stdout
 
 
+@pytest.mark.slow
 def test_reports_of_both_regions(example: Path, tmp_path: Path, state_home: Path) -> None:
     told = json.loads(das(example / "params", example / "data", tmp_path / "out", "--runs", 2, "--json"))
     assert told["NOT_PRIVATE"] == STATEMENT
@@ -73,6 +74,7 @@ def test_one_region_in_a_terminal(example: Path, tmp_path: Path) -> None:
     assert (errors["NOISE_OF"] == errors["REGION_TYPE"]).all()
 
 
+@pytest.mark.slow
 def test_estimates_stand_beside_counts(example: Path, tmp_path: Path) -> None:
     params = tmp_path / "params"
     shutil.copytree(example / "params", params)
@@ -105,5 +107,5 @@ def test_refusals_leave_nothing(example: Path, tmp_path: Path, state_home: Path)
 
 def test_intervals_are_wilsons() -> None:
     for within, number in ((0, 5), (19, 20), (950, 1000), (7, 7)):
-        found = wilson(np.array(within / number), np.array(number))
-        assert found == pytest.approx(tuple(binomtest(within, number).proportion_ci(0.95, "wilson")), abs=1e-4)
+        interval = wilson(np.array(within / number), np.array(number))
+        assert interval == pytest.approx(tuple(binomtest(within, number).proportion_ci(0.95, "wilson")), abs=1e-4)

@@ -199,13 +199,15 @@ def test_production_parameters_and_a_person_by_codes(das, das_data):
     persons = ("--person", "name=one,codes=1090,ethnicity=1000", "--person", "name=two,codes=1090 1100,ethnicity=1000")
     code, out, _ = das("dhc-a", params, *persons, "--json")
     assert code == 0
-    worst, one, two, *_ = json.loads(out)["losses"]
+    worst, second, third, *_ = json.loads(out)["losses"]
     total = {label: round(cell["loss"], 4) for label, cell in worst["levels"]["total"].items()}
     assert total == {
         "Age": 8.8992, "Sex": 8.8992, "Race": 8.7893, "Ethnicity": 1.0987, "Block": 5.6040, "Race, Ethnicity": 9.8880,
         "Age, Race": 9.7781, "all": 9.8880,
     }  # fmt: skip
-    loss = {who["person"]: {at: row["Age"]["loss"] for at, row in who["levels"].items()} for who in (worst, one, two)}
+    loss = {
+        who["person"]: {at: row["Age"]["loss"] for at, row in who["levels"].items()} for who in (worst, second, third)
+    }
     each = {at: value / 9 for at, value in loss["worst case over all persons"].items()}  # a group's
     assert loss["one"]["(COUNTY, 2)"] == pytest.approx(2 * each["(COUNTY, 2)"])  # Croatian alone, and in combination
     assert loss["two"]["(COUNTY, 2)"] == pytest.approx(2 * each["(COUNTY, 2)"])  # Croatian and Czech in combination

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.commands.check import SYSTEMS
+from flows.commands.check import SYSTEMS, check
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, write_manifest
-from tests.flows.conftest import Das
+from tests.flows.conftest import Das, processor_seconds
 
 
 @pytest.fixture
@@ -34,9 +37,9 @@ def rewrite(release: Path, change: Callable[[dict[str, Any]], None] = lambda _: 
 def faults(das: Das, release: Path) -> list[str]:
     """What is found, after `das check` has left as it must."""
     code, out, _ = das("check", release, "--json")
-    found = [fault for each in json.loads(out)["checks"] for fault in each["faults"]]
-    assert code == bool(found)
-    return found
+    told = [fault for each in json.loads(out)["checks"] for fault in each["faults"]]
+    assert code == bool(told)
+    return told
 
 
 def with_column(path: Path, name: str, change: Callable[[int], int]) -> None:
@@ -52,11 +55,11 @@ def test_a_release_is_what_its_manifest_says(das: Das, release: Path) -> None:
 
 
 def test_a_changed_a_missing_and_a_foreign_file_are_named(das: Das, release: Path) -> None:
-    one, other, *_ = sorted((release / "t1").iterdir())
-    one.write_text(one.read_text() + "\n")
+    first, other, *_ = sorted((release / "t1").iterdir())
+    first.write_text(first.read_text() + "\n")
     other.unlink()
     (release / "more").write_text("")
-    expected = {f"t1/{one.name} was changed", f"t1/{other.name} is missing", "more is not of this release"}
+    expected = {f"t1/{first.name} was changed", f"t1/{other.name} is missing", "more is not of this release"}
     assert set(faults(das, release)) == expected
 
 
@@ -93,6 +96,67 @@ def test_what_is_no_release_is_refused(das: Das, tmp_path: Path) -> None:
         code, _, err = das("check", tmp_path)
         assert code == 1, text
         assert "is no manifest of a release" in err
+
+
+HOSTILE = ("1e999999999", "1/0", "9" * 990, "1/" + "9" * 990, "-1", "nan", "../../x", "x" * 5000, float("nan"), 1e999)
+HOSTILE = (*HOSTILE, -1, 10**30, None, [], {}, [[]], True, "", {"decimal": 1})
+
+
+def leaves(told: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where each value of a manifest stands, less those that only others of their kind stand beside."""
+    below = told.items() if isinstance(told, dict) else enumerate(told) if isinstance(told, list) else []
+    for name, value in list(below)[: 1 if path and path[-1] in ("levels", "files", "noise") else None]:
+        yield (*path, name)
+        yield from leaves(value, (*path, name))
+
+
+def hold(release: Path, path: tuple[Any, ...], value: Any) -> None:
+    """Check a release with one value of its manifest changed: it is refused in a line, or found, or does not matter."""
+    manifest = read_manifest(release)
+    told = manifest
+    for name in path[:-1]:
+        told = told[name]
+    told[path[-1]] = value
+    whole = (release / MANIFEST).read_bytes()
+    (release / MANIFEST).write_text(json.dumps(manifest))
+    try:
+        with redirect_stdout(StringIO()), processor_seconds(20, (path, value)):
+            check(release, as_json=True)
+        said = ""
+    except Refused as refused:
+        said = str(refused)
+    finally:
+        (release / MANIFEST).write_bytes(whole)
+    assert "\n" not in said, (path, value)
+
+
+def test_a_value_that_nobody_means_is_refused_or_found(release: Path) -> None:
+    all_of = list(leaves(read_manifest(release)))
+    for number, path in enumerate(all_of[:: len(all_of) // 5]):
+        hold(release, path, HOSTILE[number % len(HOSTILE)])
+    level = next(iter(read_manifest(release)["levels"]))
+    hold(release, ("levels", level, "queries", "stage_2", "budget"), "1e999999999")
+    hold(release, ("levels", level, "queries", "total_only", "budget"), "1/" + "9" * 990)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("system", ["released", "top_down_released", "histogram"])
+def test_every_value_of_a_manifest(request: pytest.FixtureRequest, tmp_path: Path, system: str) -> None:
+    release = Path(shutil.copytree(request.getfixturevalue(system), tmp_path / "copy"))
+    for number, path in enumerate(leaves(read_manifest(release))):
+        hold(release, path, HOSTILE[number % len(HOSTILE)])
+
+
+def test_a_table_that_is_none_is_refused_in_a_line(das: Das, release: Path) -> None:
+    """Its digest may be right in a manifest that was made for it."""
+    path = next((release / "parquet/t1").iterdir())
+    for content in (b"", path.read_bytes()[:-1]):
+        path.write_bytes(content)
+        rewrite(release)
+        code, _, err = das("check", release)
+        (line,) = err.strip().splitlines()
+        assert code == 1
+        assert "is no manifest of a release" in line
 
 
 def test_every_kind_of_release_has_its_checks() -> None:

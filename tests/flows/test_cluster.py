@@ -18,11 +18,11 @@ GIB = 2**30
     ("limit", "wanted", "workers"), [("1GiB", 4, 1), ("3GiB", 4, 1), ("4GiB", 4, 2), ("6GiB", 4, 4), ("64GiB", 4, 4)]
 )
 def test_less_memory_means_fewer_workers(limit: str, wanted: int, workers: int) -> None:
-    found, each = fit(ClusterSettings(memory_limit=limit, workers=wanted))
-    assert found == workers
+    fitting, each = fit(ClusterSettings(memory_limit=limit, workers=wanted))
+    assert fitting == workers
     assert each >= WORKER
-    if found * each + COORDINATOR > int(limit.removesuffix("GiB")) * GIB:
-        assert found == 1  # the least that runs at all
+    if fitting * each + COORDINATOR > int(limit.removesuffix("GiB")) * GIB:
+        assert fitting == 1  # the least that runs at all
 
 
 def test_workers_with_threads_hold_a_piece_each() -> None:

@@ -71,7 +71,7 @@ def test_table_7(das):
     geometric, _, unbounded, bounded, losses = sections(out)
     assert "total, printed" not in geometric[0]
     assert "printed" not in losses[0]
-    nation, *_, total = (one | other for one, other in zip(unbounded, bounded, strict=True))
+    nation, *_, total = (row | other for row, other in zip(unbounded, bounded, strict=True))
     printed = [nation[f"{kind}, printed"] for kind in ("step 2", "total", "bounded step 2", "bounded total")]
     assert printed == ["1.921", "2.134", "3.842", "4.268"]
     assert (total["total, printed"], total["bounded total, printed"], total["total, recipe"]) == (

@@ -10,7 +10,6 @@ import contextlib
 import io
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,8 +23,9 @@ from hypothesis import strategies as st
 
 from flows.cli import app, main
 from tasks.lifecycle.errors import Refused
+from tests.flows.conftest import processor_seconds
 
-SECONDS = 30  # of processor time, or ten times as many of waiting, after which a command hangs
+SECONDS = 30  # of processor time, after which a command hangs
 WORK = {"--runs", "--replicates", "--rows", "--persons"}
 TEXTS = (
     *("", " ", "-1", "0", "1", "1/0", "nan", "inf", "1e-9", "1e-90", "1e6", "1e400", "0." + "9" * 90, "9" * 30),
@@ -139,7 +139,7 @@ def hold(inputs: Path, words: Words) -> None:
         patch.chdir(folder)
         out, err = io.StringIO(), io.StringIO()
         try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), hanging(words):
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), processor_seconds(SECONDS, words):
                 main()
                 code: Any = 0
         except SystemExit as left:
@@ -155,24 +155,6 @@ def hold(inputs: Path, words: Words) -> None:
 
 def unforeseen(folder: Path) -> list[str]:
     return [path.read_text() for path in folder.rglob("errors/*.txt")]
-
-
-@contextlib.contextmanager
-def hanging(words: Words) -> Iterator[None]:
-    def end(*_: object) -> None:
-        raise AssertionError(f"das {words} hangs")
-
-    alarms = (signal.SIGALRM, signal.SIGPROF)
-    before = [signal.signal(alarm, end) for alarm in alarms]
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    signal.alarm(10 * SECONDS)  # a busy machine alone makes a command slow
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.alarm(0)
-        for alarm, handler in zip(alarms, before, strict=True):
-            signal.signal(alarm, handler)
 
 
 def with_value(command: str, parameter: Any, value: str) -> Words:

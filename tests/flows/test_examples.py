@@ -43,6 +43,7 @@ def test_what_a_budget_buys() -> None:
     assert [row[0] for row in (*zcdp[1:], *pure)] == ["0.159", "2.134"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_run_is_compared_to_the_truth_and_read(tmp_path: Path, prefect_server: None) -> None:
     told = example("compare_to_truth.py", tmp_path, 1)

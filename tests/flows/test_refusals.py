@@ -39,9 +39,9 @@ def name_of(fault: Fault) -> str:
 
 
 def named(*names: str) -> list[Fault]:
-    found = [fault for fault in FAULTS if fault.name in names]
-    assert len(found) == len(names)
-    return found
+    faults = [fault for fault in FAULTS if fault.name in names]
+    assert len(faults) == len(names)
+    return faults
 
 
 def one_of_a_kind() -> list[Fault]:
@@ -110,7 +110,9 @@ def test_both_regions_are_checked(tmp_path: Path, das: Das, shared_cluster: None
     params, data = inputs.write(tmp_path)
     code, out, _ = das("validate", params, data, "--json")
     told = [
-        (one["rule"], one["rows"]) for one in json.loads(out)["findings"] if one["column"] not in ("TABBLKST", "BLOCK")
+        (finding["rule"], finding["rows"])
+        for finding in json.loads(out)["findings"]
+        if finding["column"] not in ("TABBLKST", "BLOCK")
     ]
     assert code == 1
     assert sorted(told) == [
@@ -241,9 +243,9 @@ def run(tmp_path: Path, das: Das, shared_cluster: None, prefect_server: None, mo
     Ledger(ledger).open_account(Account("census", "zcdp", 1000))  # type: ignore[arg-type]
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        found = das("run", *arguments, "--ledger", ledger, "--no-spine")
+        ended = das("run", *arguments, "--ledger", ledger, "--no-spine")
         assert Ledger(ledger).rows("census") == []
-        return found
+        return ended
 
     return call
 
@@ -649,3 +651,21 @@ def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
 
     told = str(unforeseen(error))
     assert told == "the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up"
+
+
+def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    """das-flows was upgraded while a run went on: in the command itself, and in a stage on a worker."""
+    from flows.execution.unforeseen import unforeseen
+    from tasks.lifecycle.confidential import guard
+    from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.run_directory import RunDirectory
+
+    def imports(_: RunDirectory) -> None:
+        import nowhere_at_all  # type: ignore[import-not-found]  # noqa: F401
+
+    said = "nowhere_at_all cannot be imported: das-flows or a library was changed while this ran"
+    with pytest.raises(ImportError) as gone:
+        imports(RunDirectory(tmp_path))
+    assert str(unforeseen(gone.value)).startswith(said)
+    with pytest.raises(Failed, match=f"^release: {said}"):
+        guard("release", RunDirectory(tmp_path), imports)

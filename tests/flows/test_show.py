@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import socket
+import tempfile
 import zipfile
 from collections import Counter
 from contextlib import closing
@@ -18,16 +19,19 @@ from urllib.request import urlopen
 
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
+from hypothesis import given
+from hypothesis import strategies as st
 from show_release import inputs, serving, with_estimates
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.reports.formats import as_csv
 from flows.reports.show import views
 from flows.reports.show.finding import one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
-from flows.reports.show.names import read_names
+from flows.reports.show.names import CODE_LISTS, DIGITS, GAZETTEERS, HEADER_LEVELS, read_names
 from flows.reports.show.noise import Noise, margin_of_difference
-from flows.reports.show.pages import as_csv
+from flows.reports.show.pages import table
 from flows.reports.show.release import CELLS, Release, read_manifest
 from flows.reports.show.scope import Scope
 from flows.reports.show.telling import NotThere
@@ -194,7 +198,7 @@ def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, 
     assert left_out == len([level for level in release.levels if release.facts[level].published])
     assert tables
     for view in (views.group(release, COUNTY, "1002"), views.region(release, COUNTY), views.iteration(release, "1002")):
-        rows = [row.split(",") for row in as_csv(view).splitlines()]
+        rows = [row.split(",") for row in as_csv(*table(view)).splitlines()]
         assert rows[0][-2:] == ["ESTIMATE", "ESTIMATE_MOE"]
         beside = [(int(row[rows[0].index("COUNT")]), int(row[-2])) for row in rows[1:] if row[-2]]
         assert beside
@@ -246,7 +250,7 @@ def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released
     rows = [
         header_row(SUMLEV="050", GEOCOMP="00", GEOCODE="01001", NAME="Autauga County"),
         header_row(SUMLEV="160", GEOCOMP="00", GEOCODE="0100500", NAME="Añasco"),
-        header_row(SUMLEV="250", GEOCOMP="00", AIANHH="0007", NAME="A Reservation"),
+        header_row(SUMLEV="250", GEOCOMP="00", AIANHH="0007", NAME="A Reservation (part)"),
         header_row(SUMLEV="050", GEOCOMP="00", GEOCODE="72001", NAME="Adjuntas Municipio"),
         header_row(SUMLEV="050", GEOCOMP="01", GEOCODE="01001", NAME="its urban part"),
         header_row(SUMLEV="750", GEOCOMP="00", GEOCODE="010010001001000", NAME="Block 1000"),
@@ -262,6 +266,8 @@ def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released
         "2020_Gaz_aiannh_national.txt": "GEOID\tANSICODE\tNAME\tALAND \n2430R\t1\tNavajo Nation Reservation\t1\n",
         "2025_Gaz_place_national.txt": "USPS|GEOID|GEOIDFQ|ANSICODE|NAME|ALAND\nAL|0100124|160|1|Abbeville city|1\n",
         "2020_Gaz_tracts_national.txt": "USPS\tGEOID\tALAND\nAL\t01001020100\t9\n",
+        "2025_Gaz_aiannhrt_national.txt": "GEOID|GEOIDFQ|ANSICODE|NAME\n2430T|1|1|Navajo Trust Land\n",
+        "national_county2020.txt": "STATE|STATEFP|COUNTYFP|COUNTYNS|COUNTYNAME\nRI|44|007|1|Providence County\n",
     }
     (tmp_path / "gazetteers").mkdir()
     for name, text in layouts.items():
@@ -270,6 +276,7 @@ def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released
         Region("COUSUB", "0900104720"): "Bethel town",
         Region("AIANNH", "2430"): "Navajo Nation Reservation",
         Region("PLACE", "0100124"): "Abbeville city",
+        Region("COUNTY", "44007"): "Providence County",
     }
     with pytest.raises(Refused, match="holds no names"):
         read_names([tmp_path / "gazetteers/2020_Gaz_tracts_national.txt"])
@@ -290,6 +297,43 @@ def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released
     assert json.loads(das(copy, "--json"))["changed"] == []  # what is kept beside a release does not change it
     with pytest.raises(Refused, match="holds no names"):
         read_names([released])
+
+
+LETTERS = st.characters(codec="latin-1", exclude_categories=["C", "Z"], exclude_characters="|")
+CODES = st.sampled_from(sorted(DIGITS)).flatmap(
+    lambda kind: st.tuples(st.just(kind), st.text("0123456789", min_size=DIGITS[kind], max_size=DIGITS[kind]))
+)
+NAMES = st.dictionaries(CODES, st.text(LETTERS, min_size=1, max_size=9), max_size=9)
+LEVEL_OF = {kind: level for level, kind in HEADER_LEVELS.items()}
+FILE_OF = {kind: word.strip("_") for word, kind in GAZETTEERS.items()}
+
+
+@given(names=NAMES)
+def test_every_layout_gives_the_names_that_were_written(names):
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        rows = [
+            header_row(SUMLEV=LEVEL_OF[kind], GEOCODE=code, AIANHH=code[:4], GEOCOMP="00", NAME=name)
+            for (kind, code), name in names.items()
+        ]
+        Path(one, "rigeo2020.pl").write_text("\n".join(rows))
+        lists = {kind: (codes, name) for kind, codes, name in CODE_LISTS}
+        for number, ((kind, code), name) in enumerate(names.items()):
+            header, row = ["USPS", "GEOID", "NAME", "ALAND  "], ["RI", code, name, "1"]
+            path = Path(two, f"{number}_Gaz_{FILE_OF[kind]}_national.txt")
+            if kind in lists and number % 2:
+                codes, of_name = lists[kind]
+                widths = {"STATEFP": 2, "COUNTYFP": 3, "AIANNHCE": 4}
+                parts, rest = [], code
+                for column in codes:
+                    parts, rest = [*parts, rest[: widths.get(column, 5)]], rest[widths.get(column, 5) :]
+                header, row = ["STATE", *codes, of_name], ["RI", *parts, name]
+                path = Path(two, f"st44_{number}.txt")
+            between = "|\t"[number % 4 == 0]
+            path.write_text("".join(between.join(line) + "\n" for line in (header, row)))
+        if names:
+            in_puerto_rico = lambda kind, code: code[:2] == "72" and kind not in ("AIANNH", "COUSUB")  # noqa: E731
+            expected = {Region("PR-" * in_puerto_rico(*key) + key[0], key[1]): name for key, name in names.items()}
+            assert read_names([Path(one)]) == read_names([Path(two)]) == expected
 
 
 # -- over HTTP --------------------------------------------------------------------------------------------------------

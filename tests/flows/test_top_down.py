@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from top_down_inputs import HERE, begin, country, design, finish
 
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.ledger import Account, Ledger
+from privacy.noise.randomness import RunSecret
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.design import PRODUCTS
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.design import PRODUCTS, Estimator
 from tasks.top_down.reestimate import release_estimate
 from tasks.top_down.run import TopDownRun
 
@@ -125,48 +127,80 @@ def test_an_account_that_would_be_passed_is_refused_before_a_record_is_read(tmp_
     assert ledger.rows(ACCOUNT) == []
 
 
-def arm(name: str, moment: str, where: str, died: Path) -> None:
+def arm(moment: str, where: str, died: Path) -> None:
     """Make this process die once, before or after it puts a file of a stage in its place."""
-    place = importlib.import_module("os")
-    function = getattr(place, name)
+    replace = getattr(os.replace, "plain", os.replace)
 
     def deadly(*arguments: Any) -> Any:
-        if where not in str(arguments[-1]):
-            return function(*arguments)
-        setattr(place, name, function)
-        result = function(*arguments) if moment == "after" else None
-        with suppress(FileExistsError), open(died, "x"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result if moment == "after" else function(*arguments)
+        result = replace(*arguments) if moment == "after" else None
+        if where in str(arguments[-1]):
+            with suppress(FileExistsError), open(died, "x"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return result if moment == "after" else replace(*arguments)
 
-    setattr(place, name, deadly)
+    deadly.plain = replace  # type: ignore[attr-defined]
+    os.replace = deadly
+
+
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Two worker processes, which are started again when they die."""
+    from flows.execution.cluster import ClusterSettings, open_cluster
+
+    with open_cluster(ClusterSettings(workers=2), tmp_path_factory.mktemp("dask")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def confidential(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data that nothing tells from real persons'."""
+    data = country(tmp_path_factory.mktemp("confidential"))
+    (data / MARK_FILE).unlink()
+    return data
+
+
+@pytest.fixture(scope="module")
+def undisturbed(confidential: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Estimator], str]:
+    """The digest of the release that an estimator gives when nothing is killed."""
+    return cache(lambda estimator: digest(charged_once(tmp_path_factory.mktemp("whole"), confidential, estimator)))
+
+
+def charged_once(folder: Path, data: Path, estimator: Estimator, workers: Workers = HERE) -> Path:
+    """A staged release of a run that is charged, and only once; all of them have one secret, to be compared."""
+    (folder / "kernels").symlink_to(Path(os.environ["NUMBA_CACHE_DIR"]).parent)  # compiled once for all
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.open_account(Account(ACCOUNT, "zcdp", 10))  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunSecret, "generate", lambda: RunSecret(bytes(range(32))))
+        run = begin(folder, data, design(estimator=estimator), workers=workers, account=ACCOUNT)
+    place = finish(run, folder, workers)
+    (row,) = ledger.rows(ACCOUNT)
+    assert (row.status, row.amount) == ("reserved", run.design.total(nation=False))
+    return place
 
 
 @pytest.mark.e2e
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("stage", WRITES | GLS)
-def test_a_worker_killed_in_any_stage_changes_no_byte(tmp_path: Path, data: Path, stage: str, moment: str) -> None:
-    from flows.execution.cluster import ClusterSettings, open_cluster
-    from tasks.lifecycle.workers import Workers
+def test_a_worker_killed_in_any_stage_changes_no_byte(
+    tmp_path: Path,
+    confidential: Path,
+    two_workers: Client,
+    undisturbed: Callable[[Estimator], str],
+    stage: str,
+    moment: str,
+) -> None:
+    two_workers.wait_for_workers(2)
+    estimator: Estimator = "gls" if stage in GLS else "topdown"
 
-    (tmp_path / "killed").mkdir()
-    (tmp_path / "killed/kernels").symlink_to(Path(os.environ["NUMBA_CACHE_DIR"]).parent)  # compiled once for all
-    with open_cluster(ClusterSettings(workers=2), tmp_path / "dask") as client:
+    def watch(named: str, done: int, total: int) -> None:
+        if done == 0 and named == stage:
+            two_workers.run(arm, moment, (WRITES | GLS)[stage], tmp_path / "died")
 
-        def watch(named: str, done: int, total: int) -> None:
-            if done == 0 and named == stage:
-                client.run(arm, "replace", moment, (WRITES | GLS)[stage], tmp_path / "died")
-
-        killed = _all(tmp_path / "killed", data, stage, Workers(client, watch))
+    killed = charged_once(tmp_path, confidential, estimator, Workers(two_workers, watch))
     assert (tmp_path / "died").exists()
-    assert digest(killed) == digest(_all(tmp_path / "whole", data, stage, HERE))
-
-
-def _all(folder: Path, data: Path, stage: str, workers: Any) -> Path:
-    made = design(estimator="gls" if stage in GLS else "topdown")
-    run = begin(folder, data, made, workers=workers)
-    return finish(run, folder, workers)
+    assert digest(killed) == undisturbed(estimator)
 
 
 @pytest.mark.e2e

@@ -36,7 +36,7 @@ def told(das, *arguments):
 
 
 def level(data, name):
-    return next(one for one in data["levels"] if one["level"] == name)
+    return next(row for row in data["levels"] if row["level"] == name)
 
 
 def test_production(das):
@@ -78,9 +78,9 @@ def test_tables_agree_with_json(das):
 def test_own_levels_multiplicity_total_and_switches(das):
     levels = ("--level", "Nation, Detailed=2", "--level", "County, Detailed=1/2", "--level", "usa-1=1")
     data = told(das, *levels, "--race-codes", 3, "--off", "usa-1", "--total", 5, "--gamma", ".2", "--chance", ".99")
-    assert [one["budget"] for one in data["levels"]] == ["4", "1", "2"]
-    assert [one["on"] for one in data["levels"]] == [True, True, False]
-    assert {one["stability"] for one in data["levels"]} == {4}
+    assert [row["budget"] for row in data["levels"]] == ["4", "1", "2"]
+    assert [row["on"] for row in data["levels"]] == [True, True, False]
+    assert {row["stability"] for row in data["levels"]} == {4}
     assert data["unbounded"]["budget"] == "5"
     off = level(data, "(Nation, Regional)")
     assert (off["with_it"]["budget"], off["without_it"]["budget"]) == ("7", "5")
@@ -123,14 +123,14 @@ def test_a_configuration(das, tmp_path):
     assert (data["gamma"], data["race_codes"], data["zero_suppression_chance"]) == ("1/4", 3, "9999/10000")
     assert level(data, "(County, Detailed)")["stability"] == 4
     assert len(told(das, path, "--region", "pr")["levels"]) == 8
-    assert {one["stability"] for one in told(das, path, "--race-codes", 8)["levels"]} == {9}
+    assert {row["stability"] for row in told(das, path, "--race-codes", 8)["levels"]} == {9}
 
 
 def test_stabilities_of_the_parameter_files_stay_until_the_multiplicity_is_set(das, tmp_path):
     params, _ = Inputs(config=configuration(max_race_codes=2)).write(tmp_path)
-    own = {one["level"]: one["stability"] for one in told(das, params)["levels"]}
+    own = {row["level"]: row["stability"] for row in told(das, params)["levels"]}
     assert set(own.values()) == {3}
-    assert {one["stability"] for one in told(das, params, "--race-codes", 5)["levels"]} == {6}
+    assert {row["stability"] for row in told(das, params, "--race-codes", 5)["levels"]} == {6}
 
 
 def test_it_writes_a_page_and_a_workbook(das, tmp_path):

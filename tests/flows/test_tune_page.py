@@ -175,7 +175,7 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
         }
         for _ in range(80)
     ]
-    found = fresh.execute_script(
+    by_page = fresh.execute_script(
         """return arguments[0].map((one) => {
           const plan = {definition: one.definition, gamma: one.gamma, chance: one.chance, target: 0.1, relative: true};
           const told = levelAnswers(plan, one);
@@ -187,15 +187,20 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
         })""",
         cases,
     )
-    for case, told in zip(cases, found, strict=True):
+    for case, told in zip(cases, by_page, strict=True):
         level = LevelBudget(Fraction(str(case["budget"])), case["stability"])
         laws = level_laws(case["definition"], level, Fraction(str(case["gamma"])))
-        of, noise = margins(laws), laws.stage_2
-        sums = {f"total_at_{name}": margin for name, margin in of.totals.items() if name != "total"}
-        assert told["margins"] == {"total_only": of.total_only, "step_1": of.stage_1, "count": of.cell, **sums}, case
+        of_level, noise = margins(laws), laws.stage_2
+        sums = {f"total_at_{name}": margin for name, margin in of_level.totals.items() if name != "total"}
+        assert told["margins"] == {
+            "total_only": of_level.total_only,
+            "step_1": of_level.stage_1,
+            "count": of_level.cell,
+            **sums,
+        }, case
         tenth = Fraction(1, 10)
-        alone = {"total_only": sizes_for_relative_error(of.total_only, tenth)["total"]}
-        assert told["sizes"] == sizes_for_relative_error(of.cell, tenth) | alone
+        alone = {"total_only": sizes_for_relative_error(of_level.total_only, tenth)["total"]}
+        assert told["sizes"] == sizes_for_relative_error(of_level.cell, tenth) | alone
         threshold = suppression_threshold(noise, Fraction(str(case["chance"])))
         assert told["threshold"] == threshold
         for size, suppressed, bias, continuous in told["points"]:

@@ -157,7 +157,10 @@ def test_what_the_workbook_cannot_tell_it_says(tmp_path):
     plan = first_plan(None, ["usa-2=1", "county-2=1"], None, None)
     changes = {place(plan, "usa-2", "budget"): 1e-6, place(plan, "county-2", "budget"): 100}
     tune = recalculated(workbook(plan), tmp_path, changes)["Tune"]
-    told = [[tune[place(plan, name, of)].value for of in ("count", "total_at_age4")] for name in ("usa-2", "county-2")]
+    told = [
+        [tune[place(plan, name, quantity)].value for quantity in ("count", "total_at_age4")]
+        for name in ("usa-2", "county-2")
+    ]
     assert told == [["too wide", "too wide"], [0, "too narrow"]]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from top_down_inputs import damage
 
 from tasks.bottom_up.example import make_example
 from tests.flows.conftest import Das
@@ -88,16 +89,8 @@ def test_a_mark_is_never_written_through_a_pipe(inputs: Path, das: Das) -> None:
     assert mark.is_file()
 
 
-def damaged(path: Path) -> None:
-    """Overwrite the pages of a Parquet file, and leave its footer."""
-    content = bytearray(path.read_bytes())
-    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    content[4:end:7] = b"\x55" * len(content[4:end:7])
-    path.write_bytes(content)
-
-
 def test_a_damaged_page_is_a_finding(inputs: Path, das: Das) -> None:
-    damaged(inputs / "table.parquet")
+    damage(inputs / "table.parquet")
     code, out, _ = das("bottom-up", "curve", inputs / "table.parquet", inputs / "domain.json", "--i-am-the-curator")
     assert (code, "is damaged and cannot be read" in out) == (1, True)
 
@@ -116,6 +109,6 @@ def test_parquet_persons_without_row_groups_or_with_damaged_pages(inputs: Path, 
     code, out, _ = das("validate", inputs / "params", inputs / "data")
     assert (code, "person-records.parquet is empty" in out) == (1, True)
     pq.write_table(table, parquet)
-    damaged(parquet)
+    damage(parquet)
     code, out, _ = das("validate", inputs / "params", inputs / "data")
     assert (code, "row group 1 is damaged and cannot be read" in out) == (1, True)

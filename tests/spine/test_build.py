@@ -114,12 +114,12 @@ def test_states_apart_are_the_states_together(folder: Path) -> None:
             rows = np.flatnonzero(blocks.state == state)
             part = optimized(blocks.take(rows), settings).without_root()
             orders.append(rows[part.order])
-            for level, found in enumerate(part.starts):
-                starts[level].append(found + offset)
+            for level, level_starts in enumerate(part.starts):
+                starts[level].append(level_starts + offset)
             offset += part.blocks
         assert (np.concatenate(orders) == whole.order).all()
-        for level, found in enumerate(starts):
-            assert (np.concatenate(found) == whole.starts[level + 1]).all()
+        for level, level_starts in enumerate(starts):
+            assert (np.concatenate(level_starts) == whole.starts[level + 1]).all()
 
 
 def test_aian_areas_come_on_the_spine_and_pmes_nearer(folder: Path) -> None:

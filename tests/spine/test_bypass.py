@@ -60,19 +60,19 @@ def test_bypass_is_algorithm_3(mechanism: str, seed: int, blocks: int, levels: i
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, blocks, levels)
     spine = spine.with_shares(random_shares(rng, spine.levels))
-    found = bypass(spine, settings_on(spine, mechanism))
+    bypassed = bypass(spine, settings_on(spine, mechanism))
     for level, expected in enumerate(literal(spine, mechanism)):
-        units = [tuple(np.flatnonzero(row).tolist()) for row in matrix(found, level)]
+        units = [tuple(np.flatnonzero(row).tolist()) for row in matrix(bypassed, level)]
         assert units == [blocks for blocks, _ in expected]
-        assert [found.share(level, u) for u in range(len(units))] == [share for _, share in expected]
-    assert (found.path_sums() == found.denominator).all()  # to the last digit
-    assert len(found.starts[0]) == 1
+        assert [bypassed.share(level, u) for u in range(len(units))] == [share for _, share in expected]
+    assert (bypassed.path_sums() == bypassed.denominator).all()  # to the last digit
+    assert len(bypassed.starts[0]) == 1
     if mechanism == "zcdp":
-        again = bypass(found, settings_on(spine, mechanism))
-        assert all((a == b).all() for a, b in zip(found.shares, again.shares, strict=True))
-        for level in range(len(found.levels) - 1):  # Observation 1: an only child keeps no share
-            only = (found.children(level) == 1)[found.parents[level + 1]]
-            assert (found.shares[level + 1][only] == 0).all()
+        again = bypass(bypassed, settings_on(spine, mechanism))
+        assert all((a == b).all() for a, b in zip(bypassed.shares, again.shares, strict=True))
+        for level in range(len(bypassed.levels) - 1):  # Observation 1: an only child keeps no share
+            only = (bypassed.children(level) == 1)[bypassed.parents[level + 1]]
+            assert (bypassed.shares[level + 1][only] == 0).all()
 
 
 def star(children: int, parent: int, shares: list[int]) -> Spine:

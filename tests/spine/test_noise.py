@@ -81,28 +81,28 @@ def test_the_production_allocations(das_data: Path, run: str, region: str) -> No
     shares = published.get("geolevel") or published["geolevel_share"]
     assert dict(allocation.levels) == {level: Fraction(share) for level, share in shares.items()}
     by_level = {level: [share] for level, share in allocation.levels.items()}
-    found = {(row.level, row.query): row.parameter for row in noise(allocation, by_level)}
+    parameters = {(row.level, row.query): row.parameter for row in noise(allocation, by_level)}
     expected = {
         (level, query.replace(" * ", "*")): sigma2
         for level, queries in published["sigma2"].items()
         for query, sigma2 in queries.items()
         if sigma2 is not None
     }
-    assert found.keys() == expected.keys()
+    assert parameters.keys() == expected.keys()
     for key, sigma2 in expected.items():
-        assert float(found[key]) == pytest.approx(sigma2, rel=1e-12)
+        assert float(parameters[key]) == pytest.approx(sigma2, rel=1e-12)
     if "query_rho" in published:  # absolute rho: the reciprocal of the variance, exactly
         for level, queries in published["query_rho"].items():
             for query, rho in queries.items():
-                assert found[level, query.replace(" * ", "*")] == 1 / Fraction(rho)
+                assert parameters[level, query.replace(" * ", "*")] == 1 / Fraction(rho)
 
 
 def test_the_noise_of_the_redistricting_totals() -> None:
     """Standard deviations of `total` that the field quotes: State 1.10, County 2.17, Tract 2.47, OBG 1.75."""
     allocation = allocation_for(settings_for("pl94-persons"))
     rows = noise(allocation, {level: [share] for level, share in allocation.levels.items()})
-    found = {row.level: round(float(row.parameter) ** 0.5, 2) for row in rows if row.query == "total"}
-    assert found == {"State": 1.1, "County": 2.17, "Tract": 2.47, "Block_Group": 1.75, "Block": 89.24}
+    deviations = {row.level: round(float(row.parameter) ** 0.5, 2) for row in rows if row.query == "total"}
+    assert deviations == {"State": 1.1, "County": 2.17, "Tract": 2.47, "Block_Group": 1.75, "Block": 89.24}
 
 
 def test_parameters_are_those_of_theorem_3() -> None:

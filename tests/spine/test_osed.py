@@ -28,8 +28,8 @@ def test_osed_is_the_least_number_of_geounits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, blocks=int(rng.integers(2, 7)), levels=int(rng.integers(2, 5)), keep=0.5)
     family = random_family(rng, spine.blocks, entities=2)
-    found = osed(spine, family)
-    for entity, distance in enumerate(found):
+    distances = osed(spine, family)
+    for entity, distance in enumerate(distances):
         assert distance == least_signed_sum(spine, family.of_block[spine.order] == entity)
 
 
@@ -47,14 +47,14 @@ def test_distances_of_any_family(seed: int, blocks: int, levels: int, entities: 
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, blocks, levels)
     family = random_family(rng, blocks, entities)
-    found = osed(spine, family)
+    distances = osed(spine, family)
     members = np.bincount(family.of_block)
-    assert (found >= 1).all()
-    assert (found <= members).all()  # adding up its blocks is always possible
-    for entity in range(len(found)):  # all at once is one by one
+    assert (distances >= 1).all()
+    assert (distances <= members).all()  # adding up its blocks is always possible
+    for entity in range(len(distances)):  # all at once is one by one
         alone = Entities("one", np.arange(2), (family.of_block == entity).astype(int), np.zeros(2, bool))
         if len(members) > 1:
-            assert osed(spine, alone)[1] == found[entity]
+            assert osed(spine, alone)[1] == distances[entity]
     for level in range(len(spine.levels)):  # a geounit is at distance 1
         of_block = np.empty(blocks, int)
         of_block[spine.order] = spine.geounit_of_block(level)

@@ -60,8 +60,8 @@ def test_without_noise_the_truth_comes_back(parts: int) -> None:
     check(plan, estimates, case.persons)
     assert not any(solve.failed for solve in solves)
     assert all(
-        np.array_equal(one.cell, other.cell) and np.array_equal(one.count, other.count)
-        for one, other in zip(estimates, summed(case.persons, plan.spine), strict=True)
+        np.array_equal(estimate.cell, other.cell) and np.array_equal(estimate.count, other.count)
+        for estimate, other in zip(estimates, summed(case.persons, plan.spine), strict=True)
     )
 
 

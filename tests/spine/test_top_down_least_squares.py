@@ -19,12 +19,12 @@ from spine.top_down.projection import Point, Polytope, project, start
 @pytest.fixture(scope="module")
 def parents() -> list[Division]:
     """Every parent of two small states: roots, counties, tracts, block groups, blocks."""
-    found = []
+    problems = []
     for seed in (1, 2):
         state = small_state(seed, parts=seed)
         plan = plan_of(state)
-        found += [division for _, division, _ in divisions(plan, measuring(plan, state.persons, seed))]
-    return found
+        problems += [division for _, division, _ in divisions(plan, measuring(plan, state.persons, seed))]
+    return problems
 
 
 def objective(division: Division, x: np.ndarray) -> float:

@@ -21,12 +21,12 @@ from spine.top_down.rounding import CELL_WEIGHT, floors
 @pytest.fixture(scope="module")
 def parents() -> list[tuple[bool, Division, np.ndarray]]:
     """Every parent of two small states, with its least-squares solution."""
-    found = []
+    problems = []
     for seed in (1, 2):
         state = small_state(seed, parts=seed)
         plan = plan_of(state)
-        found += divisions(plan, measuring(plan, state.persons, seed))
-    return found
+        problems += divisions(plan, measuring(plan, state.persons, seed))
+    return problems
 
 
 def cost(division: Division, x: np.ndarray, whole: np.ndarray, total_first: bool) -> float:
@@ -54,7 +54,7 @@ def best_cost(division: Division, x: np.ndarray, total_first: bool) -> tuple[flo
     upper, lower = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
     import scipy.sparse as sp
 
-    found = linprog(
+    optimum = linprog(
         c,
         A_ub=sp.vstack([a[upper], -a[lower]]),
         b_ub=np.concatenate([high[upper], -low[lower]]),
@@ -63,10 +63,10 @@ def best_cost(division: Division, x: np.ndarray, total_first: bool) -> tuple[flo
         bounds=np.column_stack([bounds.lb, bounds.ub]),
         method="highs-ds",
     )
-    assert found.status == 0, found.message
-    cells = found.x[: x.size]
+    assert optimum.status == 0, optimum.message
+    cells = optimum.x[: x.size]
     _, fraction = floors(x, division.allowed, division.kind)
-    return found.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
+    return optimum.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
 
 
 def test_the_flow_is_as_cheap_as_the_linear_program(parents: list[tuple[bool, Division, np.ndarray]]) -> None:

@@ -42,18 +42,18 @@ def general(y, s, allowed, least, counts, group=None, group_totals=None):  # typ
 @settings(deadline=None, max_examples=150)
 def test_totals_are_the_quadratic_program_s(seed: int) -> None:
     given_ = problem(seed)
-    found = totals(*given_)
-    assert found.sum() == pytest.approx(given_[4].sum(), abs=1e-9)
+    solved = totals(*given_)
+    assert solved.sum() == pytest.approx(given_[4].sum(), abs=1e-9)
     other = general(*given_)
-    np.testing.assert_allclose(found, other, atol=1e-2)  # the general solver's cells are good to 1e-3
+    np.testing.assert_allclose(solved, other, atol=1e-2)  # the general solver's cells are good to 1e-3
     y, s = given_[:2]
-    assert (s * (found - y) ** 2).sum() <= (s * (other - y) ** 2).sum() + 1e-5
+    assert (s * (solved - y) ** 2).sum() <= (s * (other - y) ** 2).sum() + 1e-5
 
 
 def test_a_child_with_prisons_alone_has_the_prisoners() -> None:
     allowed = np.array([[True, True, False], [False, False, True]])
-    found = totals(np.array([5.0, 5.0, 90.0]), np.ones(3), allowed, np.zeros((2, 3)), np.array([20.0, 7.0]))
-    np.testing.assert_allclose(found, [10, 10, 7])
+    solved = totals(np.array([5.0, 5.0, 90.0]), np.ones(3), allowed, np.zeros((2, 3)), np.array([20.0, 7.0]))
+    np.testing.assert_allclose(solved, [10, 10, 7])
 
 
 def test_rounding_errors_split_no_set() -> None:
@@ -61,8 +61,8 @@ def test_rounding_errors_split_no_set() -> None:
     rng = np.random.default_rng(0)
     counts = np.array([1_034_567.0, 12_345.0])
     y = rng.normal(counts.sum() / 7, 1e4, 7)
-    found = totals(y, rng.uniform(0.1, 1, 7), np.ones((2, 7), bool), np.zeros((2, 7)), counts)
-    assert found.sum() == pytest.approx(counts.sum(), rel=1e-14)
+    solved = totals(y, rng.uniform(0.1, 1, 7), np.ones((2, 7), bool), np.zeros((2, 7)), counts)
+    assert solved.sum() == pytest.approx(counts.sum(), rel=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -75,10 +75,10 @@ def test_totals_of_states_are_declared(seed: int) -> None:
     truth = np.where(allowed, rng.integers(0, 50, allowed.shape), 0)
     counts, declared = truth.sum(axis=1).astype(float), np.bincount(group, truth.sum(axis=0)).astype(np.int64)
     y, s = truth.sum(axis=0) + rng.normal(0, 8, len(group)), rng.uniform(0.5, 2, len(group))
-    found = totals_in_groups(y, s, allowed, np.zeros(allowed.shape), counts, group, declared)
-    np.testing.assert_allclose(np.bincount(group, found), declared, atol=1e-8)
+    solved = totals_in_groups(y, s, allowed, np.zeros(allowed.shape), counts, group, declared)
+    np.testing.assert_allclose(np.bincount(group, solved), declared, atol=1e-8)
     reference = general(y, s, allowed, np.zeros(allowed.shape), counts, group, declared.astype(float))
-    np.testing.assert_allclose(found, reference, atol=1e-2)
+    np.testing.assert_allclose(solved, reference, atol=1e-2)
 
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=6))
@@ -87,6 +87,6 @@ def test_integers_sum_to_the_total(values: list[float]) -> None:
     total = round(target.sum())
     target *= total / target.sum() if target.sum() else 0.0
     least = np.zeros(len(target), np.int64)
-    found = to_integers(target, least, total)
-    assert found.sum() == total
-    assert (np.abs(found - target) < 1 + 1e-6).all()
+    integers = to_integers(target, least, total)
+    assert integers.sum() == total
+    assert (np.abs(integers - target) < 1 + 1e-6).all()

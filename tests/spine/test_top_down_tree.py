@@ -287,9 +287,9 @@ def test_without_noise_the_truth_comes_back() -> None:
     case = small_state(3, 2)
     plan = plan_of(case, estimator="gls")
     estimates, _ = everything(plan, measuring(plan, case.persons, None))
-    for one, other in zip(estimates, summed(case.persons, plan.spine), strict=True):
-        np.testing.assert_array_equal(one.cell, other.cell)
-        np.testing.assert_array_equal(one.count, other.count)
+    for estimate, other in zip(estimates, summed(case.persons, plan.spine), strict=True):
+        np.testing.assert_array_equal(estimate.cell, other.cell)
+        np.testing.assert_array_equal(estimate.count, other.count)
 
 
 def test_standard_errors_hold() -> None:

@@ -19,14 +19,14 @@ from spine.top_down.units import divided, whole
 
 def units_of(seed: int, parts: int = 1):  # type: ignore[no-untyped-def]
     """A plan of units and their true histograms: 91 percent of housing units occupied."""
-    found, rng = small_state(seed, parts), np.random.default_rng(seed)
+    state, rng = small_state(seed, parts), np.random.default_rng(seed)
     alloc = allocation("pl94-units", "us")
-    spine = found.spine.with_shares({level: alloc.levels[level] for level in LEVELS})
-    occupied = rng.binomial(found.quarters[:, 0], 0.91)
-    count = np.column_stack([found.quarters[:, 0] - occupied, occupied]).ravel()
+    spine = state.spine.with_shares({level: alloc.levels[level] for level in LEVELS})
+    occupied = rng.binomial(state.quarters[:, 0], 0.91)
+    count = np.column_stack([state.quarters[:, 0] - occupied, occupied]).ravel()
     row, cell = np.repeat(np.arange(spine.blocks), 2), np.tile([0, 1], spine.blocks)
     truth = from_entries(TrueHistograms, 4, 0, row, cell, count, spine.blocks)
-    return plan_of(replace(found, spine=spine), alloc, UNITS), truth
+    return plan_of(replace(state, spine=spine), alloc, UNITS), truth
 
 
 @given(st.integers(0, 2**32))
@@ -37,22 +37,22 @@ def test_one_parent_is_the_nearest_point(seed: int) -> None:
     hu = rng.integers(0, 20, n)
     total = int(rng.integers(0, hu.sum() + 1))
     target, weight = rng.normal(8, 8, n), rng.uniform(0.3, 2, n)
-    found = divided(total, hu, target, weight)
-    assert found.sum() == pytest.approx(total, abs=1e-9)
-    assert (found >= 0).all()
-    assert (found <= hu).all()
+    nearest = divided(total, hu, target, weight)
+    assert nearest.sum() == pytest.approx(total, abs=1e-9)
+    assert (nearest >= 0).all()
+    assert (nearest <= hu).all()
     other = minimize(
-        lambda o: (weight * (o - target) ** 2).sum(), found, jac=lambda o: 2 * weight * (o - target),
+        lambda o: (weight * (o - target) ** 2).sum(), nearest, jac=lambda o: 2 * weight * (o - target),
         bounds=list(zip(np.zeros(n), hu, strict=True)), method="SLSQP",
         constraints={"type": "eq", "fun": lambda o: o.sum() - total},
     )  # fmt: skip
-    assert (weight * (found - target) ** 2).sum() <= other.fun + 1e-7
+    assert (weight * (nearest - target) ** 2).sum() <= other.fun + 1e-7
     result = np.zeros(n, np.int64)
-    whole(total, hu, found, result)
+    whole(total, hu, nearest, result)
     assert result.sum() == total
     assert (result >= 0).all()
     assert (result <= hu).all()
-    assert (np.abs(result - found) < 1 + 1e-8).all()
+    assert (np.abs(result - nearest) < 1 + 1e-8).all()
 
 
 def test_ties_go_up_in_spine_order() -> None:

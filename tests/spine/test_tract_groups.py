@@ -38,13 +38,13 @@ def plain(geography: Geography, settings: SpineSettings) -> Spine:
 
 
 def families(geography: Geography, settings: SpineSettings) -> list[Entities]:
-    found = [entities(geography, name, settings) for name in settings.objective]
-    return [family for family in found if family is not None]
+    entity_families = [entities(geography, name, settings) for name in settings.objective]
+    return [family for family in entity_families if family is not None]
 
 
-def descending(spine: Spine, of: list[Entities], outside: bool) -> list[int]:
+def descending(spine: Spine, families: list[Entities], outside: bool) -> list[int]:
     """The descending OSEDs that Algorithm 2 compares."""
-    values = [osed(spine, family)[~family.outside | outside] for family in of]
+    values = [osed(spine, family)[~family.outside | outside] for family in families]
     return sorted(np.concatenate(values).tolist(), reverse=True)
 
 
@@ -73,11 +73,13 @@ def test_groups_keep_their_cap_and_do_not_push_entities_away(tmp_path: Path, var
     assert (after.children(group) <= cap[after.parents[group]]).all()
     assert (after.children(group) > 1).any()
     if variant == "paper":  # measured at the root, accepted only if not larger: so the end is not larger
-        of = families(geography, settings)
-        assert descending(after, of, outside=True) <= descending(before, of, outside=True)
+        entity_families = families(geography, settings)
+        assert descending(after, entity_families, outside=True) <= descending(before, entity_families, outside=True)
 
 
-def literal_sweeps(spine: Spine, of: list[Entities], settings: SpineSettings) -> list[list[frozenset[int]]]:
+def literal_sweeps(
+    spine: Spine, entity_families: list[Entities], settings: SpineSettings
+) -> list[list[frozenset[int]]]:
     """Algorithm 2 on whole spines: try every sibling pair, keep a merge if the root's sorted OSEDs do not grow."""
     tract = spine.levels.index("Tract")
     county = spine.parents[tract]
@@ -94,7 +96,9 @@ def literal_sweeps(spine: Spine, of: list[Entities], settings: SpineSettings) ->
         levels = (*spine.levels[:tract], "Tract_Group", *spine.levels[tract:])
         all_starts = (*spine.starts[:tract], new_groups, new_tracts, *below)
         zero = tuple(np.zeros(len(s), int) for s in all_starts)
-        return descending(Spine(levels, spine.order[rows], all_starts, zero, 1), of, settings.objective_outside)
+        return descending(
+            Spine(levels, spine.order[rows], all_starts, zero, 1), entity_families, settings.objective_outside
+        )
 
     current = spine_of(group)
     for c in range(county.max() + 1):
@@ -137,9 +141,9 @@ def test_the_order_of_the_file_does_not_matter(tmp_path: Path) -> None:
     table = blocks_table(3, (55,), 400)
     first = read_geography(write_grfc(tmp_path / "a.txt", table), settings)[0]
     second = read_geography(write_grfc(tmp_path / "b.txt", table.iloc[::-1]), settings)[0]
-    one, two = optimized(first, settings), optimized(second, settings)
-    assert (one.order == two.order).all()
-    assert all((a == b).all() for a, b in zip(one.starts, two.starts, strict=True))
+    sorted_spine, shuffled_spine = optimized(first, settings), optimized(second, settings)
+    assert (sorted_spine.order == shuffled_spine.order).all()
+    assert all((a == b).all() for a, b in zip(sorted_spine.starts, shuffled_spine.starts, strict=True))
 
 
 def test_entities_that_are_near_are_left_out_and_groups_chunked(tmp_path: Path) -> None:
@@ -162,9 +166,9 @@ def test_the_production_greedy_ends_no_worse_than_it_began(tmp_path: Path) -> No
     settings = replace(with_groups("production", fanout_cutoff=1, entity_threshold=0), objective_at="root")
     settings = replace(settings, premerge=False)
     geography = made_up(tmp_path, 5, settings)
-    of = families(geography, settings)
-    assert descending(optimized(geography, settings), of, outside=False) <= descending(
-        plain(geography, settings), of, outside=False
+    entity_families = families(geography, settings)
+    assert descending(optimized(geography, settings), entity_families, outside=False) <= descending(
+        plain(geography, settings), entity_families, outside=False
     )
 
 

@@ -56,8 +56,8 @@ def test_every_geounit_and_entity_has_the_variance_of_the_dense_inverse(seed: in
         for part in marginal_parts(marginal, SMALL, allocation):
             up = upward(spine, part, 1 if mechanism == "zcdp" else 2)
             root = root_of(spine, up)
-            *found, blocks = downward(spine, up, root.outside(up.variance[0]))
-            for total, variance in zip(geounits, found, strict=False):
+            *levels, blocks = downward(spine, up, root.outside(up.variance[0]))
+            for total, variance in zip(geounits, levels, strict=False):
                 total += cell_variance(part, variance)
             geounits[-1] += cell_variance(part, blocks[spine.parents[-1], up.kind_of_block])
             entities += cell_variance(part, root.entities(entity_sums(spine, up, family, pairs)))
@@ -101,8 +101,8 @@ def test_the_production_workloads_add_up_to_what_their_matrices_give() -> None:
     for marginal in ("total", "hispanic*cenrace"):
         q = query_matrix(marginal, workload)
         parts = marginal_parts(marginal, workload, allocation)
-        found = sum(cell_variance(part, np.linalg.inv(part.information["County"])) for part in parts)
-        np.testing.assert_allclose(found, (q @ dense @ q.T).diagonal().mean(), rtol=1e-8)
+        total = sum(cell_variance(part, np.linalg.inv(part.information["County"])) for part in parts)
+        np.testing.assert_allclose(total, (q @ dense @ q.T).diagonal().mean(), rtol=1e-8)
 
 
 def test_blocks_that_nothing_tells_apart_are_refused() -> None:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from flows.commands.inputs import show_findings_of
 from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.home import state_home
 from flows.execution.progress import report
-from flows.execution.settings import new_run_id, state_home
+from flows.execution.settings import new_run_id
 from privacy.analyses.accuracy_curve import Simulation
 from tasks.bottom_up.domain import Domain, read_domain, read_totals
 from tasks.bottom_up.measure import exact_counts

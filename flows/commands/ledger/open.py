@@ -23,7 +23,7 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from flows.execution.settings import state_home
+    from flows.execution.home import state_home
     from privacy.accounting.ledger import Account, Ledger, shown
     from tasks.inputs.configuration import exact_number
     from tasks.lifecycle.errors import Refused

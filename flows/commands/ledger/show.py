@@ -23,7 +23,7 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
     **Example:** `das ledger show`
     """
-    from flows.execution.settings import state_home
+    from flows.execution.home import state_home
     from privacy.accounting.ledger import Ledger
 
     path = ledger or state_home() / "ledger.sqlite"

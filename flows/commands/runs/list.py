@@ -22,11 +22,11 @@ def list_runs(
     **Example:** `das runs list --all`
     """
     from flows.commands.runs.standing import standings
-    from flows.execution.settings import state_home
+    from flows.execution.home import state_home
 
     home = state or state_home()
-    found = standings(home, ledger or home / "ledger.sqlite")
-    told = [each.told() for each in found if charged or each.directory]
+    runs = standings(home, ledger or home / "ledger.sqlite")
+    told = [each.told() for each in runs if charged or each.directory]
     show(told, lambda: _table(told), as_json=as_json)
 
 

@@ -30,18 +30,19 @@ def show_run(
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
     from flows.commands.runs.standing import standing
-    from flows.execution.settings import run_directory, state_home
+    from flows.execution.home import state_home
+    from flows.execution.settings import run_directory
     from flows.reports.curator import findings_data
 
     home = state or state_home()
-    found = standing(run_directory(home, run_id), ledger or home / "ledger.sqlite")
-    if found.directory is None and found.row is None:
+    run = standing(run_directory(home, run_id), ledger or home / "ledger.sqlite")
+    if run.directory is None and run.row is None:
         raise Refused(f"run {run_id} has no confidential directory in {home / 'runs'} and no row in the ledger")
-    told = found.told() | {"findings": findings_data(found.findings)}
+    told = run.told() | {"findings": findings_data(run.findings)}
     if values:
-        for each, finding in zip(told["findings"], found.findings, strict=True):
+        for each, finding in zip(told["findings"], run.findings, strict=True):
             each["values"] = list(finding.values)
-    show(told, lambda: _table(told, found.findings, values), as_json=as_json)
+    show(told, lambda: _table(told, run.findings, values), as_json=as_json)
 
 
 def _table(told: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:

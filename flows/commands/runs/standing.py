@@ -119,15 +119,15 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
 
 def standings(state: Path, ledger: Path) -> Iterator[Standing]:
     """Yield how every run stands that has a directory or is charged in the ledger, the oldest first."""
-    found = {directory.id: standing(directory, ledger) for directory in run_directories(state)}
+    by_id = {directory.id: standing(directory, ledger) for directory in run_directories(state)}
     try:
         book = Ledger(ledger)
         rows = [row.run for account in book.accounts() for row in book.rows(account.name)]
     except LedgerError:
         rows = []
     for run in rows:
-        found.setdefault(run, standing(RunDirectory(state / "runs" / run), ledger))
-    yield from sorted(found.values(), key=lambda each: each.began)
+        by_id.setdefault(run, standing(RunDirectory(state / "runs" / run), ledger))
+    yield from sorted(by_id.values(), key=lambda each: each.began)
 
 
 def _in_use(run: RunDirectory) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -15,6 +15,9 @@ from flows.commands.options import ExactOptions, check_empty, folder, with_optio
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind
 from flows.reports.terminal import err, labelled, show
 from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @with_options
@@ -91,7 +94,13 @@ def accuracy(
     told = {
         "NOT_PRIVATE": True,
         "report": place / "error.html",
-        "errors": errors.to_dict("records"),
-        "coverage": coverage.to_dict("records"),
+        "errors": _records(errors),
+        "coverage": _records(coverage),
     }
     show(told, render, as_json=options.as_json)
+
+
+def _records(table: DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as JSON has them: null for what is not known, as a spread over one seed."""
+    records: list[Any] = table.astype(object).where(table.notna(), None).to_dict("records")
+    return records

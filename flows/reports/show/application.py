@@ -7,11 +7,11 @@ name point to this machine (DNS rebinding) is turned away, for the Host it asks 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,8 +21,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from flows.reports.formats import as_csv
 from flows.reports.show import pages
-from flows.reports.show.scope import Scope
+from flows.reports.show.geography import STATES
+from flows.reports.show.shown import Shown
 from flows.reports.show.telling import NotThere
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -41,27 +43,6 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
 REPORT = "report.html"
-
-
-class Shown(Protocol):
-    """A release of some kind, as the page needs it: views by their addresses, and what stands on every page."""
-
-    kind: str
-    folder: Path
-    manifest: Mapping[str, Any]
-    digest: str
-
-    @property
-    def scope(self) -> Scope: ...  # noqa: D102
-
-    def view(self, asked: Mapping[str, str]) -> Any: ...  # noqa: D102
-    def csv(self, view: Any) -> str: ...  # noqa: D102
-    def write(self, folder: Path) -> dict[str, Any]: ...  # noqa: D102
-    def rows(self, view: Any) -> tuple[list[str], list[list[Any]]]: ...  # noqa: D102
-    def address(  # noqa: D102
-        self, region: str | None, iteration: str | None, table: str | None
-    ) -> dict[str, str]: ...
-    def warm(self) -> None: ...  # noqa: D102
 
 
 class Check:
@@ -141,8 +122,18 @@ def about(shown: Shown, check: Check) -> dict[str, Any]:
         "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
         "estimated": "estimates" in manifest,
+        "covers": _covers(shown.nation),
         "scope": "",
     }
+
+
+def _covers(states: Sequence[str]) -> str:
+    """Return what to say where a release's nation is no more than these states; nothing of all of them, or of none."""
+    if not 0 < len(states) < len(STATES) - 1:  # Puerto Rico is not counted in the nation
+        return ""
+    named = [STATES.get(state, state) for state in states]
+    some = " and ".join(named) if len(named) <= 2 else f"{len(named)} of the 50 states and D.C."
+    return f"The run covers {some} alone: a count of the nation is one of no more than that."
 
 
 def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
@@ -155,7 +146,7 @@ def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
         name = asked.get("view", "overview").replace("/", "-")
         safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"
         return Response(
-            shown.csv(view),
+            as_csv(*shown.rows(view)),
             media_type="text/csv",
             headers={**HEADERS, "Content-Disposition": f'attachment; filename="{safe}.csv"'},
         )

@@ -12,11 +12,12 @@ from flows.reports.show.finding import index_of, one_iteration, one_region
 from flows.reports.show.names import Names
 from flows.reports.show.release import Release
 from flows.reports.show.scope import Scope
+from flows.reports.show.shown import Shown
 from flows.reports.show.told import View
 from tasks.lifecycle.errors import Refused
 
 
-class DetailedDhca:
+class DetailedDhca(Shown):
     """The views of a Detailed DHC-A release by their addresses."""
 
     kind = "detailed"
@@ -24,23 +25,21 @@ class DetailedDhca:
     def __init__(
         self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
     ) -> None:
+        super().__init__(folder, manifest, scope)
         self.release = Release(folder, manifest, names, params, scope)
-        self.folder, self.manifest, self.digest = folder, manifest, self.release.digest
+        if any(level.region_type == "USA" for level in self.release.facts):
+            self.nation = manifest["geography"]["states"]
 
     def view(self, asked: Mapping[str, str]) -> View:
-        """The view that an address names. Raises NotThere where it names none."""
+        """Return the view that an address names. Raises NotThere where it names none."""
         return pages.view_of(self.release, asked)
 
-    def csv(self, view: View) -> str:
-        """The main table of a view."""
-        return pages.as_csv(view)
-
     def rows(self, view: View) -> pages.Table:
-        """The columns and rows of a view's table."""
+        """Return the columns and rows of a view's main table."""
         return pages.table(view)
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
-        """The address of the view that names in the terminal mean."""
+        """Return the address of the view that a region and an iteration mean. Raises NotThere where they mean none."""
         if table is not None:
             raise Refused("--table is for bottom-up and TopDown releases")
         if region is None and iteration is None:
@@ -52,13 +51,8 @@ class DetailedDhca:
         return {"view": f"region/{place.key}" if code is None else f"group/{place.key}/{code}"}
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """Write the data of a static copy; returns what else the browser needs to know."""
+        """Write groups and cells as Parquet; return what else the browser needs to know."""
         return write_data(self.release, folder)
-
-    @property
-    def scope(self) -> Scope:
-        """The part of the release that is shown."""
-        return self.release.scope
 
     def warm(self) -> None:
         """Make what the first search would wait for, and ask every file once."""

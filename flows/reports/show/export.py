@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.reports.show.shown import Shown
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.pages import style
 
@@ -54,16 +55,8 @@ INDEX = """<!doctype html>
 """
 
 
-class Copied(Protocol):
-    """A release that can be copied: its kind, and its data as files of a folder and as what JSON tells beside them."""
-
-    kind: str
-
-    def write(self, folder: Path) -> dict[str, Any]: ...  # noqa: D102
-
-
-def export(shown: Copied, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
-    """Write a static copy of what a release's scope holds into a new folder; returns bytes by file.
+def export(shown: Shown, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
+    """Write a static copy of what a release's scope holds into a new folder; return bytes by file.
 
     Raises Refused where the folder holds something, or the scope is more than a browser should hold.
     """

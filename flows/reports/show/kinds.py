@@ -1,6 +1,6 @@
 """The kinds of release that `das show` knows, by what their manifests call themselves.
 
-A new kind is a class with `view`, `csv` and `rows` (as `Shown` asks) and a line in KINDS.
+A new kind is a subclass of `Shown` and a line in KINDS.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.application import Shown
 from flows.reports.show.bottom_up import BottomUp
 from flows.reports.show.detailed_dhca import DetailedDhca
 from flows.reports.show.names import Names
 from flows.reports.show.release import read_manifest
 from flows.reports.show.scope import Scope
+from flows.reports.show.shown import Shown
 from flows.reports.show.top_down.shown import TopDown
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST
@@ -30,7 +30,7 @@ KINDS: dict[str, Opener] = {
 def open_release(
     folder: Path, names: Names | None = None, params: Path | None = None, scope: Scope | None = None
 ) -> Shown:
-    """A release of a kind that can be shown. Raises Refused where the folder is none."""
+    """Return a release of a kind that can be shown. Raises Refused where the folder is none."""
     manifest = read_manifest(folder)
     opener = KINDS.get(manifest["release"])
     if opener is None:

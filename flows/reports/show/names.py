@@ -1,7 +1,11 @@
-"""Names of regions, from public files: geographic headers (`ri2020.pl` and the like, zipped too), gazetteers, our own.
+"""Names of regions, from public files of the Census Bureau, zipped or not, and from what was kept beside a release.
 
-A geographic header is the `??geo2020.pl` of the P.L. 94-171 files; a gazetteer is the Census Bureau's
-`2020_Gaz_*_national.txt`, whose name tells the type; our own is what `write_names` keeps beside a release.
+* A geographic header of the P.L. 94-171 data, `??geo2020.pl` of a state or `usgeo2020.npl` of the nation: 97 fields
+  without a header line, of which SUMLEV says the type.
+* A Gazetteer file, `2020_Gaz_*_national.txt`: GEOID and NAME under a header line; the file's name says the type.
+  (https://www.census.gov/programs-surveys/geography/technical-documentation/records-layout/gaz-record-layouts.html)
+* A list of codes, `national_place2020.txt`, or `st44_ri_place2020.txt` of one state: bars, and a header line whose
+  columns say the type. (https://www.census.gov/library/reference/code-lists/ansi.html)
 """
 
 from __future__ import annotations
@@ -36,13 +40,22 @@ GAZETTEERS = {
     "cousub": "COUSUB",
     "tract": "TRACT",
     "place": "PLACE",
-    "aiannh": "AIANNH",
+    "_aiannh_": "AIANNH",  # not aiannhr, aiannhrt: its reservation or its trust land alone
 }
+CODE_LISTS = [  # type, columns of its code, column of its name; a list of subdivisions names their counties too
+    ("COUSUB", ("STATEFP", "COUNTYFP", "COUSUBFP"), "COUSUBNAME"),
+    ("PLACE", ("STATEFP", "PLACEFP"), "PLACENAME"),
+    ("AIANNH", ("AIANNHCE",), "AIANNHNAME"),
+    ("COUNTY", ("STATEFP", "COUNTYFP"), "COUNTYNAME"),
+    ("STATE", ("STATEFP",), "STATE_NAME"),
+]
+DIGITS = {"STATE": 2, "COUNTY": 5, "COUSUB": 10, "TRACT": 11, "PLACE": 7, "AIANNH": 4}
+PART = " (part)"  # of an area that crosses a state line, in the header of one state
 Names = dict[Region, str]
 
 
 def read_names(paths: Iterable[Path]) -> Names:
-    """The names that files, or folders of such files, give to regions. Raises Refused where a file gives none."""
+    """Return the names that files, or folders of such files, give to regions. Raises Refused where one gives none."""
     names: Names = {}
     for path in paths:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
@@ -51,14 +64,21 @@ def read_names(paths: Iterable[Path]) -> Names:
             found |= {region: _printable(name) for region, name in _of_file(file)}
         if not found:
             raise Refused(
-                f"{path} holds no names: give a ??geo2020.pl (or its zip), a Gazetteer file, or a {KEPT} that das kept"
+                f"{path} holds no names: give a ??geo2020.pl, a Gazetteer file, a national_place2020.txt or the like "
+                f"(or a zip of one), or a {KEPT} that das kept"
             )
         names |= found
     return names
 
 
+def names_for(release: Path, given: Names) -> Names:
+    """Return the names that were kept beside a release, and those that are given, which come first."""
+    kept = release / KEPT
+    return {**(read_names([kept]) if kept.is_file() else {}), **given}
+
+
 def write_names(release: Path, names: Names) -> Path:
-    """Keep names beside a release, which itself stays as it is: its manifest does not name the file."""
+    """Keep names beside a release, which itself stays as it is; return their file, which no manifest names."""
     path = release / KEPT
     draft = path.with_name(f".{KEPT}.{os.getpid()}")
     with draft.open("w", newline="") as file:
@@ -91,12 +111,12 @@ def _of_file(path: Path) -> Iterator[tuple[Region, str]]:
 
 
 def _reader(name: str) -> Callable[[str], Iterator[tuple[Region, str]]] | None:
-    """What reads a file of this name; None for one that holds no names."""
+    """Return what reads a file of this name; None for one that holds no names."""
     lower = Path(name).name.lower()
-    if lower.endswith("geo2020.pl"):
+    if lower.endswith(("geo2020.pl", "geo2020.npl")):
         return _of_header
-    if lower.endswith(".txt") and "gaz" in lower:
-        return partial(_of_gazetteer, lower)
+    if lower.endswith(".txt"):
+        return partial(_of_gazetteer, lower) if "gaz" in lower else _of_code_list
     return _of_kept if lower == KEPT else None
 
 
@@ -121,27 +141,39 @@ def _of_header(text: str) -> Iterator[tuple[Region, str]]:
     component = place["GEOCOMP"]
     for line in text.splitlines():
         fields = line.split("|")
-        if len(fields) != len(place) or fields[level] not in HEADER_LEVELS or fields[component] not in ("", "00"):
-            continue
-        region_type = HEADER_LEVELS[fields[level]]
-        yield _typed(region_type, fields[area] if region_type == "AIANNH" else fields[code]), fields[name]
+        if len(fields) == len(place) and fields[level] in HEADER_LEVELS and fields[component] in ("", "00"):
+            region_type = HEADER_LEVELS[fields[level]]
+            yield from _named(region_type, fields[area if region_type == "AIANNH" else code], fields[name])
 
 
 def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
     region_type = next((found for word, found in GAZETTEERS.items() if word in file), None)
-    first = text.partition("\n")[0]
-    rows = csv.DictReader(io.StringIO(text), delimiter="|" if "|" in first else "\t")  # tabs until 2024
-    columns = {name.strip(): name for name in rows.fieldnames or []}
-    if region_type is None or not {"GEOID", "NAME"} <= set(columns):
-        return
-    for row in rows:
-        code, name = row[columns["GEOID"]], row[columns["NAME"]]
-        if code is not None and name is not None:  # of a row that is cut short
-            code = code.strip()
-            yield _typed(region_type, code[:4] if region_type == "AIANNH" else code), name.strip()
+    columns, rows = _table(text)
+    if region_type is not None and {"GEOID", "NAME"} <= set(columns):
+        for row in rows:  # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is passed over
+            yield from _named(region_type, row["GEOID"].strip().removesuffix("R"), row["NAME"])
 
 
-def _typed(region_type: str, code: str) -> Region:
-    """The region of a code: Puerto Rico's have types of their own."""
-    in_puerto_rico = region_type not in ("AIANNH", "COUSUB") and code.startswith("72")
-    return Region((PUERTO_RICO if in_puerto_rico else "") + region_type, code)
+def _of_code_list(text: str) -> Iterator[tuple[Region, str]]:
+    columns, rows = _table(text)
+    for region_type, codes, name in CODE_LISTS:
+        if {*codes, name} <= set(columns):
+            for row in rows:
+                yield from _named(region_type, "".join(row[code] for code in codes), row[name])
+            return
+
+
+def _table(text: str) -> tuple[list[str], Iterator[dict[str, str]]]:
+    """Return the columns of a table with a header line, and its whole rows; Gazetteers have bars since 2025."""
+    delimiter = "|" if "|" in text.partition("\n")[0] else "\t"
+    lines = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    columns = [column.strip() for column in next(lines, [])]
+    return columns, (dict(zip(columns, map(str.strip, row), strict=True)) for row in lines if len(row) == len(columns))
+
+
+def _named(region_type: str, code: str, name: str) -> Iterator[tuple[Region, str]]:
+    """Give a region its name, if its code is one: Puerto Rico's regions have types of their own."""
+    code, name = code.strip(), name.strip().removesuffix(PART)
+    if len(code) == DIGITS[region_type] and code.isdecimal() and name:
+        in_puerto_rico = region_type not in ("AIANNH", "COUSUB") and code.startswith("72")
+        yield Region((PUERTO_RICO if in_puerto_rico else "") + region_type, code), name

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_sum
+from tasks.lifecycle.numbers import told_number
 
 Source = tuple[object, ...]
 
@@ -36,8 +36,8 @@ class Noise:
 def read_law(told: Mapping[str, Any]) -> Law:
     """The law of a query, from the manifest's words for it."""
     if told["law"] == "discrete Gaussian":
-        return DiscreteGaussian(Fraction(told["sigma_squared"]))
-    return TwoSidedGeometric(Fraction(told["scale"]))
+        return DiscreteGaussian(told_number(told["sigma_squared"]))
+    return TwoSidedGeometric(told_number(told["scale"]))
 
 
 def margin_of_difference(one: Noise, *others: Noise) -> int:

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
-from flows.reports.formats import as_csv as csv_text
 from flows.reports.show import told, views
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.release import Release
@@ -114,11 +113,6 @@ def templates() -> Environment:
 def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str) -> str:
     """The page of a view, given as a dictionary."""
     return templates().get_template("base.html").render(view=view, about=about, address=address)
-
-
-def as_csv(view: View) -> str:
-    """What a view shows, as CSV: its main table."""
-    return csv_text(*table(view))
 
 
 def table(view: View) -> Table:

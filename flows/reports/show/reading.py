@@ -16,12 +16,15 @@ READING = {
     "the census itself missed.",
     "same": "These two are one and the same count: their regions are made of the same blocks and share one noisy "
     "answer, so their difference is exactly 0 and says nothing about the noise.",
-    "compare": "The noises of the two groups are independent, so the margin of their difference is that of the law of "
-    "the difference: two groups of equal size would differ by no more in at least 95 of 100 runs, published or not.",
+    "compare": "The noises of the two groups are independent, whether or not one lies in the other, so the margin of "
+    "their difference is that of the law of the difference: two groups of equal size would differ by no more in at "
+    "least 95 of 100 runs, published or not.",
     "find": "A region or an iteration that is listed is in the release; whether a group of the two was published, and "
     "else why not, its own page says.",
 }
-CLIPPED = " Counts below 0 were set to 0 after all sums, so small ones lie too high and sums need not add up."
+CLIPPED = (
+    " Counts below 0 were set to 0 after all sums, so small ones lie too high on average and sums need not add up."
+)
 EXACT = "These are exact counts without any noise, and never to be published."
 
 

@@ -14,11 +14,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
+from flows.reports.show.database import Database
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
 from flows.reports.show.iterations import Iteration, from_tables, read_parameters, read_tabulated
-from flows.reports.show.names import KEPT, Names, read_names
+from flows.reports.show.names import Names, names_for
 from flows.reports.show.noise import Noise, read_law
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
@@ -27,9 +26,8 @@ from tasks.detailed_dhca.domain import DETAILS, WIDTHS
 from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
 from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, release_digest
+from tasks.lifecycle.manifest import MANIFEST
 
-MEMORY, THREADS = "200MB", 2  # of the database; a server of a board's laptop stays under 500 MiB in all
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
 SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total
 CELLS = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))
@@ -121,42 +119,32 @@ class Release:
         self.folder, self.manifest = folder, manifest
         self.facts = {LEVELS[name]: _facts(LEVELS[name], told) for name, told in manifest["levels"].items()}
         self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
-        self.digest = release_digest(folder)
-        kept = folder / KEPT
-        given: Names = {**(read_names([kept]) if kept.is_file() else {}), **(names or {})}
         self.names: Names = {
-            region: name for region, name in given.items() if region.type.removeprefix(PUERTO_RICO) in TITLES
+            region: name
+            for region, name in names_for(folder, names or {}).items()
+            if region.type.removeprefix(PUERTO_RICO) in TITLES
         }
         self._set_of = {
             region: (number, members)
             for number, members in enumerate(_sets(manifest.get("coterminous_sets", [])))
             for region in members
         }
-        self._database = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": THREADS})
-        self._widest = lru_cache(maxsize=4096)(self._find_widest)
-        self._open()
-        self.iterations: dict[str, Iteration] = self._iterations(params)
-
-    def _open(self) -> None:
-        """Name the tables, and read which regions there are."""
-        self._database.execute("SET enable_progress_bar = false; SET autoinstall_known_extensions = false")
+        self._database = Database(folder)
         for level in self.facts:
-            for table in ("t1", "t2"):
-                path = self._file(f"parquet/{table}/{level.slug}.parquet")
-                self.ask(f"CREATE VIEW {_table(table, level)} AS SELECT * FROM read_parquet({_quoted(path)})")
+            for table in ("t1", "t2", *(("estimates/t1", "estimates/t2") if self.estimated else ())):
+                self._database.columns(_file(table, level))
+        self._widest = lru_cache(maxsize=4096)(self._find_widest)
         everywhere = set(self._regions())
         numbers = Counter(region.type for region in everywhere)
         self.all_told = {
             level.region_type: facts.regions == numbers[level.region_type] for level, facts in self.facts.items()
         }
         self.regions = {region for region in everywhere if self.scope.holds(region)}
+        self.iterations: dict[str, Iteration] = self._iterations(params)
 
-    def _file(self, name: str) -> Path:
-        """A file of the release. Raises Refused where it is gone."""
-        path = self.folder / name
-        if not path.is_file():
-            raise Refused(f"{self.folder} lacks {name}, which its manifest names: the release is incomplete")
-        return path
+    def _table(self, table: str, level: Level) -> str:
+        """Return what stands in a query for a table (t1, t2, estimates/t1, estimates/t2) of a level."""
+        return self._database.source(_file(table, level))
 
     # -- one group ----------------------------------------------------------------------------------------------------
 
@@ -172,13 +160,13 @@ class Release:
             return []
         where = "REGION_ID = ? AND ITERATION_CODE = ?"
         query, times = self._beside("t2", level, CELL_COLUMNS, where)
-        return [_cell(*cell) for _, _, *cell in self.ask(query, [region.id, code] * times)]
+        return [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
 
     def all_cells(self, level: Level) -> dict[tuple[Region, str], list[Cell]]:
         """The T2 tables of a whole level, as far as the scope holds its regions."""
         found: dict[tuple[Region, str], list[Cell]] = {}
         query, _ = self._beside("t2", level, CELL_COLUMNS, "true")
-        for region_id, code, *cell in self.ask(query):
+        for region_id, code, *cell in self._database.ask(query):
             region = Region(level.region_type, region_id)
             if self.scope.holds(region):
                 found.setdefault((region, code), []).append(_cell(*cell))
@@ -195,11 +183,11 @@ class Release:
         Columns: region, iteration, `columns`, COUNT, MOE, and where the release has them ESTIMATE and its MOE.
         """
         keys = f"REGION_ID, ITERATION_CODE{columns}"
-        rows = f"SELECT {keys}, COUNT, MOE FROM {_table(table, level)} WHERE {where} {order}"
+        rows = f"SELECT {keys}, COUNT, MOE FROM {self._table(table, level)} WHERE {where} {order}"
         if not self.estimated:
             return rows, 1
-        path = _quoted(self._file(f"parquet/estimates/{table}/{level.slug}.parquet"))
-        beside = f"SELECT {keys}, ESTIMATE, MOE AS ESTIMATE_MOE FROM read_parquet({path}) WHERE {where}"
+        estimates = self._table(f"estimates/{table}", level)
+        beside = f"SELECT {keys}, ESTIMATE, MOE AS ESTIMATE_MOE FROM {estimates} WHERE {where}"
         again = order.partition(" LIMIT ")[0]
         both = f"({rows}) LEFT JOIN ({beside}) USING ({keys})"
         return f"SELECT {keys}, COUNT, MOE, ESTIMATE, ESTIMATE_MOE FROM {both} {again}", 2
@@ -223,16 +211,16 @@ class Release:
         found: list[Published] = []
         for one, where, given in self._selections(region_type, region_id, prefix, code, level):
             query, times = self._beside("t1", one, "", where, order)
-            found += self._published(one, self.ask(query, given * times), where, given)
+            found += self._published(one, self._database.ask(query, given * times), where, given)
         return found
 
     def number(self, *, region_type: str, prefix: str, code: str) -> int:
         """How many regions of a type, of those whose id begins so, have a published total of an iteration."""
         queries = [
-            (f"SELECT count(*) FROM {_table('t1', one)} WHERE {where}", given)
+            (f"SELECT count(*) FROM {self._table('t1', one)} WHERE {where}", given)
             for one, where, given in self._selections(region_type, None, prefix, code, None)
         ]
-        return sum(number for query, given in queries for (number,) in self.ask(query, given))
+        return sum(number for query, given in queries for (number,) in self._database.ask(query, given))
 
     def _selections(
         self, region_type: str, region_id: str | None, prefix: str, code: str | None, level: Level | None
@@ -262,8 +250,8 @@ class Release:
         if any(told.get(margin) is None for _, _, _, margin, *_ in rows):
             counted = {
                 (region, code): number
-                for region, code, number in self.ask(
-                    f"SELECT REGION_ID, ITERATION_CODE, count(*) FROM {_table('t2', level)} "
+                for region, code, number in self._database.ask(
+                    f"SELECT REGION_ID, ITERATION_CODE, count(*) FROM {self._table('t2', level)} "
                     f"WHERE {condition} GROUP BY ALL",
                     given,
                 )
@@ -344,27 +332,20 @@ class Release:
         """Whether the release tells every region of a type."""
         return self.all_told.get(region_type, False)
 
-    def ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:
-        """The rows that a query gives; each call has a cursor of its own, so that threads may ask at once."""
-        try:
-            return self._database.cursor().execute(query, list(given)).fetchall()
-        except duckdb.Error as error:
-            raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
-
     def _regions(self) -> Iterator[Region]:
         """The regions that the release's own table names; where it has none, those with a published count."""
         if REGIONS_FILE in self.manifest["files"]:
-            with self._file(REGIONS_FILE).open(newline="") as file:
+            with self._database.path(REGIONS_FILE).open(newline="") as file:
                 for row in csv.DictReader(file, delimiter="|"):
                     yield Region(row["REGION_TYPE"], row["REGION_ID"])
             return
         for level in self.facts:
-            for (region_id,) in self.ask(f"SELECT DISTINCT REGION_ID FROM {_table('t1', level)}"):
+            for (region_id,) in self._database.ask(f"SELECT DISTINCT REGION_ID FROM {self._table('t1', level)}"):
                 yield Region(level.region_type, region_id)
 
     def _iterations(self, params: Path | None) -> dict[str, Iteration]:
         if ITERATIONS_FILE in self.manifest["files"]:
-            return read_tabulated(self._file(ITERATIONS_FILE))
+            return read_tabulated(self._database.path(ITERATIONS_FILE))
         if params is not None:
             return read_parameters(params, self.manifest["parameter_files"])
         seen: dict[tuple[int, bool], set[str]] = {}
@@ -372,7 +353,9 @@ class Release:
         total_only: set[str] = set()
         for level, facts in self.facts.items():
             key = level.iteration_level, level.nation_or_state
-            told = self.ask(f"SELECT ITERATION_CODE, min(MOE), max(MOE) FROM {_table('t1', level)} GROUP BY 1")
+            told = self._database.ask(
+                f"SELECT ITERATION_CODE, min(MOE), max(MOE) FROM {self._table('t1', level)} GROUP BY 1"
+            )
             seen.setdefault(key, set()).update(code for code, *_ in told)
             numbers[key] = facts.iterations
             alone = facts.margins["total_only"]
@@ -415,12 +398,8 @@ def _sets(told: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:
     return [tuple(Region(*member.split(" ", 1)) for member in members) for members in told]
 
 
-def _table(table: str, level: Level) -> str:
-    return f'"{table}_{level.slug}"'
-
-
-def _quoted(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"
+def _file(table: str, level: Level) -> str:
+    return f"parquet/{table}/{level.slug}.parquet"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

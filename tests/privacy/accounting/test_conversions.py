@@ -49,13 +49,13 @@ def test_total_of_production():
 )
 def test_epsilon_is_the_minimum_rounded_up(rho, digits, orders):
     delta = Fraction(1, 10**digits)
-    found = conversions.epsilon(rho, delta)
+    rounded = conversions.epsilon(rho, delta)
     with mpmath.workdps(40):
         best = least_epsilon(rho, delta)
-        assert best <= found <= best + abs(best) * mpmath.mpf(10) ** -13 + mpmath.mpf(10) ** -15
+        assert best <= rounded <= best + abs(best) * mpmath.mpf(10) ** -13 + mpmath.mpf(10) ** -15
         for order in orders:
             assert (
-                found
+                rounded
                 <= max(0, at_order(mpmath.mpf(order), exact(rho), exact(delta))) * (1 + mpmath.mpf(10) ** -13) + 1e-15
             )
 

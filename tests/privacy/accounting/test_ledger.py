@@ -417,7 +417,7 @@ def test_no_state_ever_passes_the_total(tmp_path_factory: pytest.TempPathFactory
     charged: dict[str, tuple[Fraction, set[str]]] = {}
     for action, run, amount, states, definition in steps:
         cost = Fraction(amount) if definition == "zcdp" else Fraction(amount) ** 2 / 2
-        spent = Counter({state: sum(a for a, of in charged.values() if state in of) for state in states})
+        spent = Counter({state: sum(a for a, states_ in charged.values() if state in states_) for state in states})
         fits = run not in charged and all(spent[state] + cost <= total for state in states)
         try:
             if action == "reserve":
@@ -430,7 +430,7 @@ def test_no_state_ever_passes_the_total(tmp_path_factory: pytest.TempPathFactory
                 getattr(book, action)(run, "digest")
         except LedgerError:
             assert action != "reserve" or not fits
-    expected = {state: sum(a for a, of in charged.values() if state in of) for state in ("01", "02", "72")}
+    expected = {state: sum(a for a, states_ in charged.values() if state in states_) for state in ("01", "02", "72")}
     assert book.spent("census") == {state: amount for state, amount in expected.items() if amount}
     assert max(expected.values()) <= total
 
@@ -438,7 +438,7 @@ def test_no_state_ever_passes_the_total(tmp_path_factory: pytest.TempPathFactory
 # Processes at once
 
 
-def _reserve_many(path: Path, name: str, start: Any, found: Any) -> None:
+def _reserve_many(path: Path, name: str, start: Any, outcomes: Any) -> None:
     start.wait()
     book, won = Ledger(path), 0
     for number in range(8):
@@ -447,10 +447,10 @@ def _reserve_many(path: Path, name: str, start: Any, found: Any) -> None:
             won += 1
         except LedgerError:
             pass
-    found.put(won)
+    outcomes.put(won)
 
 
-def _reserve_same(path: Path, name: str, start: Any, found: Any) -> None:
+def _reserve_same(path: Path, name: str, start: Any, outcomes: Any) -> None:
     """All ask for the same runs: each run is charged once and gets one secret, that of the process that was told so."""
     start.wait()
     book, won = Ledger(path), 0
@@ -461,19 +461,19 @@ def _reserve_same(path: Path, name: str, start: Any, found: Any) -> None:
             won += 1
         except LedgerError:
             pass
-    found.put(won)
+    outcomes.put(won)
 
 
 @pytest.mark.parametrize(("work", "expected"), [(_reserve_many, 9), (_reserve_same, 5)])
 def test_processes_at_once_never_pass_the_total(ledger: Ledger, work: Callable[..., None], expected: int) -> None:
     """9 runs of 0.5 fit into 4.944, whoever asks first."""
     context = multiprocessing.get_context("spawn")
-    start, found = context.Event(), context.Queue()
-    processes = [context.Process(target=work, args=(ledger.path, str(number), start, found)) for number in range(3)]
+    start, outcomes = context.Event(), context.Queue()
+    processes = [context.Process(target=work, args=(ledger.path, str(number), start, outcomes)) for number in range(3)]
     for process in processes:
         process.start()
     start.set()
-    won = sum(found.get(timeout=60) for _ in processes)
+    won = sum(outcomes.get(timeout=60) for _ in processes)
     for process in processes:
         process.join(timeout=60)
     assert won == expected

@@ -122,13 +122,13 @@ def groups(record, region_type):
     return {(where, iteration) for iteration in iterations} if where else set()
 
 
-def divergence(one, other, region_type, gamma, norm):
+def divergence(from_record, to_record, region_type, gamma, norm):
     """sum_q ||dq||^2 / (2 sigma_q^2) of a level with rho = 1: a measurement with budget B of distance d costs B d."""
     b = Fraction(1, 3)
     cost = Fraction(0)
-    for group in groups(one, region_type) | groups(other, region_type):
+    for group in groups(from_record, region_type) | groups(to_record, region_type):
         cells = dict.fromkeys(product((0, 1), (0, 1)), 0)
-        for record, sign in ((one, 1), (other, -1)):
+        for record, sign in ((from_record, 1), (to_record, -1)):
             if group in groups(record, region_type):
                 cells[record[3:]] += sign
         if group[1] == TOTAL_ONLY and region_type == "USA":
@@ -149,13 +149,13 @@ def test_brute_force_over_all_pairs_confirms_the_formula(region_type, definition
     gamma = Fraction(1, 4)
     level = GroupLevel(region_type, 2, Fraction(1), 2, 1)
     worst = dict.fromkeys(((record, attributes) for record in RECORDS for attributes in SETS), Fraction(0))
-    for one in RECORDS:
+    for first in RECORDS:
         for other in RECORDS:
-            changed = frozenset(name for name, a, b in zip(FIELDS, one, other, strict=True) if a != b)
-            cost = divergence(one, other, region_type, gamma, NORMS[definition])
+            changed = frozenset(name for name, a, b in zip(FIELDS, first, other, strict=True) if a != b)
+            cost = divergence(first, other, region_type, gamma, NORMS[definition])
             for attributes in SETS:
                 if changed <= attributes:
-                    worst[one, attributes] = max(worst[one, attributes], cost)
+                    worst[first, attributes] = max(worst[first, attributes], cost)
     for attributes in SETS:
         assert max(worst[record, attributes] for record in RECORDS) == loss(level, gamma, attributes, crossed=CROSSES)
         for record in RECORDS:

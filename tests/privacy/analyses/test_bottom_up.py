@@ -70,14 +70,14 @@ def test_closed_forms_are_those_of_the_exact_law(epsilon):
     mass = np.array([float(law.pmf(int(at))) for at in k[last:]])
     mass = np.concatenate([mass[:0:-1], mass])
     assert mass.sum() == pytest.approx(1, abs=1e-12)
-    of = moments(float(epsilon))
-    assert mass[last] == pytest.approx(of.zero)
+    law_moments = moments(float(epsilon))
+    assert mass[last] == pytest.approx(law_moments.zero)
     assert (mass @ np.abs(k), mass @ k**2, mass @ k.astype(float) ** 4) == pytest.approx(
-        (of.absolute, of.variance, of.fourth)
+        (law_moments.absolute, law_moments.variance, law_moments.fourth)
     )
     ratios = mass[last + 1 : last + 9] / mass[last : last + 8]
     assert ratios == pytest.approx(math.exp(-float(epsilon)))  # neighbouring outputs differ by exactly e^eps
-    assert float(law.variance()) == pytest.approx(of.variance)
+    assert float(law.variance()) == pytest.approx(law_moments.variance)
 
 
 @pytest.mark.parametrize(("case", "figure"), SUMS.items(), ids=lambda value: f"{value}")
@@ -315,8 +315,8 @@ def test_a_total_agrees_within_the_margin_of_its_groups_noisy_sum():
     margin = margin_of_error(law, 2, FALSE_ALARM / 2)
     for off, agrees in ((0, True), (margin, True), (margin + 1, False)):
         for sign in (1, -1):
-            found = agree(noisy, group, {0: 22 + sign * off, 1: 4}, law)
-            assert found == {0: agrees, 1: True}
+            agreement = agree(noisy, group, {0: 22 + sign * off, 1: 4}, law)
+            assert agreement == {0: agrees, 1: True}
     assert agree(noisy, group, {0: 22 + margin + 3, 1: 4}, law, Fraction(3)) == {0: True, 1: True}
     assert agree(noisy, group, {5: 0}, law) == {5: True}  # nothing but structural zeros
     assert agree(noisy, group, {}, law) == {}
@@ -348,9 +348,9 @@ def test_a_ratio_that_cannot_be_is_met_additively_and_said():
 
 @pytest.mark.parametrize(("epsilon", "figures"), CURVE.items(), ids=lambda value: f"{value}")
 def test_expected_accuracy(epsilon, figures):
-    of = expected(TRUTH, float(epsilon))
-    assert (of.a1, of.a2) == pytest.approx(figures, abs=5e-6)
-    assert of.a2 >= of.a1
+    accuracy = expected(TRUTH, float(epsilon))
+    assert (accuracy.a1, accuracy.a2) == pytest.approx(figures, abs=5e-6)
+    assert accuracy.a2 >= accuracy.a1
 
 
 def test_errors_by_hand():

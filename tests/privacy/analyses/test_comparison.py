@@ -29,7 +29,9 @@ def paper_levels(definition, budget=recipe_budget):
 
 
 def found(definition, budget=recipe_budget):
-    return {one.name: one for one in analyses(definition, paper_levels(definition, budget), GAMMA, DELTA)}
+    return {
+        analysis.name: analysis for analysis in analyses(definition, paper_levels(definition, budget), GAMMA, DELTA)
+    }
 
 
 def rounded(x, like):
@@ -82,11 +84,11 @@ def test_printed_sums_and_bounded_figures_of_table_7():
     ],
 )
 def test_losses_at_delta(definition, name, figure, order):
-    one = found(definition)[name]
-    assert one.unbounded == pytest.approx(figure, abs=6e-4)
-    assert one.order == (None if order is None else pytest.approx(order, abs=5e-4))
+    analysis = found(definition)[name]
+    assert analysis.unbounded == pytest.approx(figure, abs=6e-4)
+    assert analysis.order == (None if order is None else pytest.approx(order, abs=5e-4))
     if name in LOSSES and name != "rdp_printed":
-        assert rounded(Decimal(one.unbounded), "0.1") == LOSSES[name]
+        assert rounded(Decimal(analysis.unbounded), "0.1") == LOSSES[name]
 
 
 @pytest.mark.parametrize(
@@ -238,11 +240,11 @@ def test_the_tight_gaussian_against_forty_digits(rho, delta):
 def test_bounded_figures_are_those_of_twice_the_groups():
     for definition in ("puredp", "zcdp"):
         levels = [LevelBudget(Fraction(1), 4), LevelBudget(Fraction(1, 4), 3)]
-        twice = [LevelBudget(2 * one.budget, 2 * one.stability) for one in levels]
-        for one, other in zip(
+        twice = [LevelBudget(2 * level.budget, 2 * level.stability) for level in levels]
+        for level, other in zip(
             analyses(definition, levels, GAMMA, DELTA), analyses(definition, twice, GAMMA, DELTA), strict=True
         ):
-            assert one.bounded == pytest.approx(other.unbounded, rel=1e-4)
+            assert level.bounded == pytest.approx(other.unbounded, rel=1e-4)
 
 
 def test_arguments_are_checked():
@@ -267,8 +269,8 @@ def test_arguments_are_checked():
 
 
 def test_beyond_the_floats_there_are_no_loss_distributions():
-    names = {one.name for one in analyses("puredp", [LevelBudget(Fraction(10**4), 9)], GAMMA, DELTA)}
+    names = {analysis.name for analysis in analyses("puredp", [LevelBudget(Fraction(10**4), 9)], GAMMA, DELTA)}
     assert names == {"pure", "rdp_printed", "rdp_exact"}
-    names = {one.name for one in analyses("zcdp", [LevelBudget(Fraction(1), 9)], GAMMA, Fraction(1, 10**30))}
+    names = {analysis.name for analysis in analyses("zcdp", [LevelBudget(Fraction(1), 9)], GAMMA, Fraction(1, 10**30))}
     assert "pld_two_stage" not in names
     assert "zcdp_best" in names

@@ -90,12 +90,12 @@ def test_three_codes_instead_of_eight_take_a_third_off_the_margin():
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 def test_margins_are_those_of_the_queries(definition):
     level = LevelBudget(Fraction("0.3"), 9)
-    found = margins(level_laws(definition, level, GAMMA))
-    assert found.total_only == margin_of_error(law(definition, Fraction("0.3"), 9))
-    assert found.stage_1 == margin_of_error(law(definition, Fraction("0.03"), 9))
-    assert found.cell == margin_of_error(law(definition, Fraction("0.27"), 9)) == found.totals["total"]
+    computed = margins(level_laws(definition, level, GAMMA))
+    assert computed.total_only == margin_of_error(law(definition, Fraction("0.3"), 9))
+    assert computed.stage_1 == margin_of_error(law(definition, Fraction("0.03"), 9))
+    assert computed.cell == margin_of_error(law(definition, Fraction("0.27"), 9)) == computed.totals["total"]
     for name, cells in CELLS.items():
-        assert found.totals[name] == margin_of_error(law(definition, Fraction("0.27"), 9), cells)
+        assert computed.totals[name] == margin_of_error(law(definition, Fraction("0.27"), 9), cells)
 
 
 @settings(max_examples=30, derandomize=True, deadline=None)
@@ -110,9 +110,9 @@ def test_sizes_are_the_least_that_meet_a_relative_target(margin, target):
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 def test_where_cells_meet_a_relative_target_the_total_does(definition):
     for budget in ("0.008", "0.159", "2.134"):
-        found = margins(level_laws(definition, LevelBudget(Fraction(budget), 9), GAMMA))
-        sizes = sizes_for_relative_error(found.cell, Fraction(1, 10))
-        assert all(10 * found.totals[name] <= sizes[name] for name in CELLS)
+        computed = margins(level_laws(definition, LevelBudget(Fraction(budget), 9), GAMMA))
+        sizes = sizes_for_relative_error(computed.cell, Fraction(1, 10))
+        assert all(10 * computed.totals[name] <= sizes[name] for name in CELLS)
 
 
 def test_sizes_for_a_target_in_counts():
@@ -126,14 +126,14 @@ def test_sizes_for_a_target_in_counts():
 def test_levels_switched_on_and_off():
     budgets = {"nation": Fraction(2), "county": Fraction(1, 4), "tract": Fraction(1, 8)}
     delta = Fraction(1, 10**10)
-    found = switches("zcdp", budgets, {"nation", "county"}, delta)
-    assert {name: (one.on, one.off) for name, one in found.items()} == {
+    by_level = switches("zcdp", budgets, {"nation", "county"}, delta)
+    assert {name: (effect.on, effect.off) for name, effect in by_level.items()} == {
         "nation": (Fraction(9, 4), Fraction(1, 4)),
         "county": (Fraction(9, 4), Fraction(2)),
         "tract": (Fraction(19, 8), Fraction(9, 4)),
     }
-    assert found["county"].epsilon_off == epsilon(Fraction(2), delta)
-    assert found["tract"].epsilon_on == epsilon(Fraction(19, 8), delta)
+    assert by_level["county"].epsilon_off == epsilon(Fraction(2), delta)
+    assert by_level["tract"].epsilon_on == epsilon(Fraction(19, 8), delta)
     assert loss("puredp", list(budgets.values()), delta) == (Fraction(19, 8), 2.375)
 
 
@@ -141,5 +141,5 @@ def test_the_trade_off_falls_and_passes_through_a_level():
     budgets = [Fraction("0.01"), Fraction("0.159"), Fraction(1)]
     curve = trade_off("zcdp", 9, GAMMA, budgets)
     assert [budget for budget, _ in curve] == budgets
-    assert [found.cell for _, found in curve] == [44, 11, 4]
+    assert [computed.cell for _, computed in curve] == [44, 11, 4]
     assert curve[1][1] == margins(level_laws("zcdp", LevelBudget(Fraction("0.159"), 9), GAMMA))

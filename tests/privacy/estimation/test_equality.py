@@ -9,7 +9,7 @@ REGIONAL = np.array([-1, 0, 0, 1, 1, -1], np.int32)
 
 
 @pytest.mark.parametrize(
-    ("detailed", "found"),
+    ("detailed", "expected"),
     [
         ([-1, 5, 6, 7, 7, -1], {0: (5, 6), 1: (7,)}),
         ([-1, 5, -1, 7, 7, -1], {1: (7,)}),  # a code without a Detailed iteration
@@ -17,8 +17,8 @@ REGIONAL = np.array([-1, 0, 0, 1, 1, -1], np.int32)
         ([-1, 5, 6, 7, 7, 7], {0: (5, 6)}),  # one with a code of no Regional iteration
     ],
 )
-def test_equalities_come_from_the_maps(detailed, found):
-    assert find_equalities(REGIONAL, np.array(detailed, np.int32)) == found
+def test_equalities_come_from_the_maps(detailed, expected):
+    assert find_equalities(REGIONAL, np.array(detailed, np.int32)) == expected
 
 
 def test_the_equalities_of_production(das_data):
@@ -29,9 +29,9 @@ def test_the_equalities_of_production(das_data):
         (iterations.sub_state, {"4016": 7, "4024": 10, "4035": 4}),
     ):
         maps = granularity.maps
-        found = find_equalities(maps["ethnicity", 1], maps["ethnicity", 2])
-        assert {granularity.codes[one]: len(parts) for one, parts in found.items()} == expected
-        total_only = sum(granularity.total_only[list(parts)].sum() for parts in found.values())
+        equalities = find_equalities(maps["ethnicity", 1], maps["ethnicity", 2])
+        assert {granularity.codes[whole]: len(parts) for whole, parts in equalities.items()} == expected
+        total_only = sum(granularity.total_only[list(parts)].sum() for parts in equalities.values())
         assert total_only == (3 if granularity is iterations.nation_state else 0)
 
 

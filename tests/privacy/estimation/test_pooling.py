@@ -111,9 +111,9 @@ def test_a_coverage_that_floats_do_not_decide_is_said():
 
 @pytest.mark.parametrize(("definition", "cells"), [("zcdp", 1), ("zcdp", 46), ("puredp", 18)])
 def test_far_from_thresholds_an_estimate_has_the_law_of_the_table(definition, cells):
-    one = estimator(definition, "nation/state", cells)
-    law = exact(one, one.reach + 60 * int(one.answers.deviations[0]))
+    pooled = estimator(definition, "nation/state", cells)
+    law = exact(pooled, pooled.reach + 60 * int(pooled.answers.deviations[0]))
     assert law.bias == pytest.approx(0, abs=1e-9)
-    assert law.rmse == pytest.approx(one.deviation, rel=1e-6)
+    assert law.rmse == pytest.approx(pooled.deviation, rel=1e-6)
     assert law.covered > 0.95
-    assert (np.abs(law.errors) <= one.margin - 1) @ law.chances < 0.95
+    assert (np.abs(law.errors) <= pooled.margin - 1) @ law.chances < 0.95

@@ -16,11 +16,11 @@ GAMMAS = [("puredp", ".2"), ("puredp", ".5"), ("puredp", ".9"), ("zcdp", ".02"),
 
 @pytest.mark.parametrize(("definition", "level", "cells"), [*CASES, ("zcdp", "sub-state", 46)])
 def test_above_a_threshold(definition, level, cells):
-    one = estimator(definition, level, cells)
-    second = one.answers.deviations[1]
-    assert one.weight == 1
-    for size in sizes(one, 0.001, 8):
-        law = exact(one, size)
+    pooled = estimator(definition, level, cells)
+    second = pooled.answers.deviations[1]
+    assert pooled.weight == 1
+    for size in sizes(pooled, 0.001, 8):
+        law = exact(pooled, size)
         assert abs(law.bias) <= (BIAS if definition == "puredp" else 1e-4) * second
         assert law.covered >= 0.95
         assert law.rmse <= PRICE * second
@@ -31,19 +31,19 @@ def test_the_figures_at_the_threshold():
     plain = {1: (1.35, 5.3), 8: (6.17, 11.5), 18: (8.74, 13.6), 46: (10.96, 15.2)}
     told = {1: (5.57, 5.52, 5.45), 8: (14.64, 13.82, 12.72), 18: (20.29, 18.38, 16.03), 46: (28.05, 24.03, 19.51)}
     for cells in told:
-        one = estimator("zcdp", "sub-state", cells)
-        away = round(one.answers.deviations[0])
+        pooled = estimator("zcdp", "sub-state", cells)
+        away = round(pooled.answers.deviations[0])
         for size, rmse in zip((-away, 0, away), told[cells], strict=True):
-            assert exact(one, size).rmse == pytest.approx(rmse, abs=0.006)
-        uncorrected = make_estimator(one.answers, None, None)
+            assert exact(pooled, size).rmse == pytest.approx(rmse, abs=0.006)
+        uncorrected = make_estimator(pooled.answers, None, None)
         assert uncorrected.edge is None
-        pulled = pool(one.answers)
+        pulled = pool(pooled.answers)
         a = np.arange(len(pulled.first) // 2 + 1)
-        law = exact_of_plain(one, uncorrected, a)
+        law = exact_of_plain(pooled, uncorrected, a)
         assert law == pytest.approx(plain[cells], abs=0.06)
 
 
-def exact_of_plain(one, uncorrected, a):
+def exact_of_plain(corrected, uncorrected, a):
     """Bias and RMSE at the threshold without the correction."""
     pooled = uncorrected.pooling
     b = np.arange(len(pooled.second)) - len(pooled.second) // 2
@@ -57,25 +57,25 @@ def exact_of_plain(one, uncorrected, a):
 @pytest.mark.parametrize("cells", [1, 8, 46])
 def test_against_the_estimate_for_normal_laws(cells):
     """Cohen and Sackrowitz's E[S | W, T >= a - 1/2]: W is the pooled total, S - W a multiple of T - W."""
-    one = estimator("zcdp", "sub-state", cells)
-    first, second = (deviation**2 for deviation in one.answers.deviations)
+    corrected = estimator("zcdp", "sub-state", cells)
+    first, second = (deviation**2 for deviation in corrected.answers.deviations)
     t, s = (x.ravel() for x in np.meshgrid(np.arange(0, 60, 5), np.arange(-80, 120, 8), indexing="ij"))
     pooled = s - (s - t) * second / (first + second)
     spread = first / (first + second) ** 0.5  # of T given W
     z = (pooled + 0.5) / spread
     closed = pooled - second / first * spread * np.exp(norm.logpdf(z) - norm.logcdf(z))
-    pull = one.pooling.pull[s - t + one.pooling.reach]
+    pull = corrected.pooling.pull[s - t + corrected.pooling.reach]
     likely = np.abs(s - t) < 2.5 * (first + second) ** 0.5
-    assert np.abs(s - pull + one.correction(t, s) - closed)[likely].max() < 0.05 * second**0.5
+    assert np.abs(s - pull + corrected.correction(t, s) - closed)[likely].max() < 0.05 * second**0.5
 
 
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 @pytest.mark.parametrize("width", [2, 3, 40])
 def test_between_thresholds_that_are_near(definition, width):
-    one = estimator(definition, NATION, 8, 100, 100 + width)
-    second = one.answers.deviations[1]
+    pooled = estimator(definition, NATION, 8, 100, 100 + width)
+    second = pooled.answers.deviations[1]
     for size in range(100 - 8, 100 + width + 8, 1 + width // 8):
-        law = exact(one, size)
+        law = exact(pooled, size)
         if law.chance >= 0.001:
             assert abs(law.bias) <= BIAS * second
             assert law.covered >= 0.95
@@ -83,10 +83,10 @@ def test_between_thresholds_that_are_near(definition, width):
 
 
 def test_of_one_total_nothing_is_learned():
-    one = make_estimator(answers("zcdp", NATION, 8), 100, 101)
-    assert one.weight == 0
-    assert one.margin == 8
-    assert (one.change(np.array([100]), np.array([130]), np.array([0.9])) == 0).all()
+    pooled = make_estimator(answers("zcdp", NATION, 8), 100, 101)
+    assert pooled.weight == 0
+    assert pooled.margin == 8
+    assert (pooled.change(np.array([100]), np.array([130]), np.array([0.9])) == 0).all()
 
 
 def test_between_thresholds_that_are_far():
@@ -119,11 +119,11 @@ def test_a_window_of_any_width_is_solved_alike():
 @pytest.mark.parametrize("cells", [1, 46])
 def test_whatever_gamma_is(definition, gamma, cells):
     """The margins cover, the bias is small and no size pays more than PRICE."""
-    one = estimator(definition, NATION, cells, gamma=gamma)
-    second = one.answers.deviations[1]
-    assert one.deviation <= second * (1 + 1e-9)
-    for size in sizes(one, 0.001, 6):
-        law = exact(one, size)
+    pooled = estimator(definition, NATION, cells, gamma=gamma)
+    second = pooled.answers.deviations[1]
+    assert pooled.deviation <= second * (1 + 1e-9)
+    for size in sizes(pooled, 0.001, 6):
+        law = exact(pooled, size)
         assert abs(law.bias) <= BIAS * second + 1e-9
         assert law.covered >= 0.95
         if law.chance >= 0.01:
@@ -132,31 +132,31 @@ def test_whatever_gamma_is(definition, gamma, cells):
 
 def test_where_the_margin_far_away_would_not_do():
     """Pure differential privacy at gamma = .5: near the threshold the far margin covers far too little."""
-    one = estimator("puredp", NATION, 46, gamma=".5")
-    assert 0 < one.weight < 1
-    law = exact(one, 0)
-    assert (np.abs(law.errors) <= one.margin) @ law.chances < 0.6
+    pooled = estimator("puredp", NATION, 46, gamma=".5")
+    assert 0 < pooled.weight < 1
+    law = exact(pooled, 0)
+    assert (np.abs(law.errors) <= pooled.margin) @ law.chances < 0.6
     assert law.covered >= 0.95
 
 
 def test_wide_noise_is_solved_in_coarser_units():
     """Regional levels: the table is of half the noise, and read between its entries."""
-    one = estimator("zcdp", "L1", 46)
-    assert one.edge.correction.scale == 2
+    pooled = estimator("zcdp", "L1", 46)
+    assert pooled.edge.correction.scale == 2
     for size in (-75, 0, 150):
-        law = exact(one, size)
-        assert abs(law.bias) <= 0.0005 * one.answers.deviations[1]
+        law = exact(pooled, size)
+        assert abs(law.bias) <= 0.0005 * pooled.answers.deviations[1]
         assert law.covered >= 0.95
 
 
 @pytest.mark.parametrize(("definition", "width", "weight"), [("puredp", 2, 0), ("puredp", 301, 0), ("zcdp", 301, 1)])
 def test_a_narrow_window_under_wide_noise(definition, width, weight):
     """Regional levels: where T tells nothing within the window, or its table would be too large, the count stands."""
-    one = make_estimator(answers(definition, "L1", 8), 0, width)
-    assert one.weight == weight
+    pooled = make_estimator(answers(definition, "L1", 8), 0, width)
+    assert pooled.weight == weight
     for size in (-40, 0, width // 2, width) if weight else ():
-        law = exact(one, size)
-        assert abs(law.bias) <= BIAS * one.answers.deviations[1]
+        law = exact(pooled, size)
+        assert abs(law.bias) <= BIAS * pooled.answers.deviations[1]
         assert law.covered >= 0.95
 
 

@@ -48,10 +48,10 @@ def test_words_anywhere_are_the_same_words(start, count):
 @given(rows=st.lists(st.integers(0, 40), max_size=30), width=st.integers(1, 47), nonce=st.integers(0, 2**64 - 1))
 def test_rows_are_the_words_at_their_addresses(rows, width, nonce):
     expected = Keystream(KEY, nonce).words(0, 41 * 47)
-    found = Keystream(KEY, nonce).rows(np.array(rows, np.int64), width)
-    assert found.shape == (len(rows), width)
-    assert found.dtype == np.uint64
-    for row, words in zip(rows, found, strict=True):
+    table = Keystream(KEY, nonce).rows(np.array(rows, np.int64), width)
+    assert table.shape == (len(rows), width)
+    assert table.dtype == np.uint64
+    for row, words in zip(rows, table, strict=True):
         np.testing.assert_array_equal(words, expected[row * width : row * width + width])
 
 
@@ -59,8 +59,8 @@ def test_rows_are_the_words_at_their_addresses(rows, width, nonce):
 def test_far_out(width):
     last = LIMIT // width - 1
     rows = np.array([last, last - 1, 2**32 // width, 2**33 // width + 1], np.int64)
-    found = Keystream(KEY).rows(rows, width)
-    for row, words in zip(rows.tolist(), found, strict=True):
+    table = Keystream(KEY).rows(rows, width)
+    for row, words in zip(rows.tolist(), table, strict=True):
         np.testing.assert_array_equal(words, Keystream(KEY).words(row * width, width))
 
 

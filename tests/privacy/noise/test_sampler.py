@@ -162,9 +162,9 @@ def test_draws_follow_the_law(law):
             expected.append(so_far)
             so_far = 0.0
     expected[-1] += so_far
-    found = np.bincount(np.minimum(np.searchsorted(ends, draws), len(ends) - 1), minlength=len(ends))
+    counted = np.bincount(np.minimum(np.searchsorted(ends, draws), len(ends) - 1), minlength=len(ends))
     assert len(expected) >= 3
-    assert chi2.sf(((found - expected) ** 2 / expected).sum(), len(expected) - 1) > 1e-6
+    assert chi2.sf(((counted - expected) ** 2 / expected).sum(), len(expected) - 1) > 1e-6
 
 
 @pytest.mark.parametrize("law", [TwoSidedGeometric(Fraction(10**6)), DiscreteGaussian(Fraction(10**13))], ids=str)

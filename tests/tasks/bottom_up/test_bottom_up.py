@@ -224,10 +224,10 @@ def test_totals_and_groups(tmp_path):
         {"SEX": "1", "STATE": "44"},
         {"SEX": "2", "STATE": "46"},
     ]
-    of = totals.grouping.of(np.arange(domain.histogram.cells))
-    assert of.tolist() == [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
+    group = totals.grouping.of(np.arange(domain.histogram.cells))
+    assert group.tolist() == [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
     ones = np.ones(domain.histogram.cells, np.int64)
-    assert domain.margin(ones, ("SEX", "STATE")).tolist() == np.bincount(of).tolist()
+    assert domain.margin(ones, ("SEX", "STATE")).tolist() == np.bincount(group).tolist()
     assert domain.margin(ones, ()).tolist() == [24]
 
 
@@ -629,10 +629,10 @@ def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
 
 
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
-    one, two = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
-    assert one.table.read_bytes() == two.table.read_bytes()
-    assert one.totals.read_text().splitlines()[4] == "05,"  # unpublished
-    table = pq.read_table(two.table).slice(1)
-    pq.write_table(table, two.table)
+    first, second = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
+    assert first.table.read_bytes() == second.table.read_bytes()
+    assert first.totals.read_text().splitlines()[4] == "05,"  # unpublished
+    table = pq.read_table(second.table).slice(1)
+    pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):
-        tabulate(run, Here(), str(two.table), read_domain(two.domain))
+        tabulate(run, Here(), str(second.table), read_domain(second.domain))

@@ -54,9 +54,9 @@ def fixed_secret(run: DetailedRun, number: int) -> None:
 
 def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1, *, estimates: bool = False) -> Accuracy:
     params, data, ledger = str(example / "params"), str(example / "data"), run.path.parent / "ledger.sqlite"
-    found = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, ledger=ledger, estimates=estimates)
-    assert found is not None
-    return found
+    accuracy = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, ledger=ledger, estimates=estimates)
+    assert accuracy is not None
+    return accuracy
 
 
 def repeat(example: Path, place: Path, runs: int, *, estimates: bool = False) -> Report:

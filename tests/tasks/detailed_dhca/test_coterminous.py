@@ -44,8 +44,8 @@ Sets = set[frozenset[Node]]
 
 def validated(folder: Path, inputs: Inputs, region: str = "us") -> DetailedRun:
     run = new_run(folder, f"run-{region}")
-    done, found = validate_here(run, *inputs.write(folder), region)  # type: ignore[arg-type]
-    assert done is not None, found
+    done, findings = validate_here(run, *inputs.write(folder), region)  # type: ignore[arg-type]
+    assert done is not None, findings
     return run
 
 
@@ -54,10 +54,10 @@ def found_sets(run: DetailedRun, region: str = "us", listed: Path | None = None)
     numbers = find_sets(run, region, str(listed) if listed else None)  # type: ignore[arg-type]
     ids = run.geography.region_ids
     members: dict[int, set[Node]] = {}
-    for region_type, of in numbers.items():
-        for number, one in enumerate(of.tolist()):
-            if one >= 0:
-                members.setdefault(one, set()).add((region_type, ids[region_type][number]))
+    for region_type, set_of in numbers.items():
+        for number, set_number in enumerate(set_of.tolist()):
+            if set_number >= 0:
+                members.setdefault(set_number, set()).add((region_type, ids[region_type][number]))
     return {frozenset(nodes) for nodes in members.values()}
 
 
@@ -130,10 +130,10 @@ def test_a_list_adds_sets_and_joins_those_there_are(tmp_path: Path) -> None:
         ("c", "PR-COUNTY", "72001"),  # for the other run
         ("c", "PR-PLACE", "7200500"),
     ]
-    found = found_sets(run, listed=listed(tmp_path, rows))
+    sets = found_sets(run, listed=listed(tmp_path, rows))
     equal = {("AIANNH", "0008"), ("PLACE", "0200900")}  # one block is all they have
-    assert frozenset({("COUNTY", "01003"), ("TRACT", "01003000100"), *equal}) in found
-    assert frozenset({("TRACT", "01001000100"), ("PLACE", "0100500")}) in found
+    assert frozenset({("COUNTY", "01003"), ("TRACT", "01003000100"), *equal}) in sets
+    assert frozenset({("TRACT", "01001000100"), ("PLACE", "0100500")}) in sets
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,8 @@ def read_tables(run: DetailedRun, region: str) -> tuple[Tables, dict[tuple[str, 
         assert np.all(np.diff(published.group) > 0)
         ends = np.cumsum(published.widths)
         for number, group in enumerate(published.group.tolist()):
-            one, code = divmod(group, len(domain.iteration_codes))
-            key = (level.region_type, domain.region_ids[one], domain.iteration_codes[code])
+            region_number, code = divmod(group, len(domain.iteration_codes))
+            key = (level.region_type, domain.region_ids[region_number], domain.iteration_codes[code])
             cells = published.cells[ends[number] - published.widths[number] : ends[number]]
             tables[key] = (int(published.detail[number]), int(published.total[number]), tuple(cells.tolist()))
             donor = levels[int(published.noise_of[number])]

@@ -92,9 +92,9 @@ def test_what_was_not_paid_for_is_not_kept(made: tuple[DetailedRun, Path]) -> No
         pooled = pooled_totals(run, level, groups)
         assert (pooled.total == pooled.measured).all()
         assert (pooled.margin == load_queries(run, level).margin(TOTAL_ONLY, 1)).all()
-    counts, found = (read(place, folder).set_index([*GROUP, "FILE"]) for folder in ("t1", "estimates/t1"))
+    counts, estimates = (read(place, folder).set_index([*GROUP, "FILE"]) for folder in ("t1", "estimates/t1"))
     only = counts.index.get_level_values("ITERATION_CODE").isin(["2007", "2008", "3003"])
-    assert (found[only]["ESTIMATE"] == counts[only]["COUNT"]).all()
+    assert (estimates[only]["ESTIMATE"] == counts[only]["COUNT"]).all()
 
 
 def test_it_reads_noisy_counts_only(made: tuple[DetailedRun, Path], tmp_path: Path) -> None:
@@ -236,20 +236,22 @@ def test_words_are_of_a_stream_of_their_own(made: tuple[DetailedRun, Path]) -> N
 def test_a_regional_ethnicity_and_its_parts(made: tuple[DetailedRun, Path]) -> None:
     """3001 is 3002 and 3003 at nation and state; below, 3003 is not tabulated, which undoes the equality."""
     run, place = made
-    one, below = Level("STATE", 1), Level("STATE", 2)
-    codes, parts = (load_domain(run, level).iteration_codes for level in (one, below))
-    found = equalities(run, one)
-    assert {codes[key]: [parts[part] for part in of] for key, of in found.items()} == {"3001": ["3002", "3003"]}
+    at_level, below = Level("STATE", 1), Level("STATE", 2)
+    codes, parts = (load_domain(run, level).iteration_codes for level in (at_level, below))
+    whole = equalities(run, at_level)
+    assert {codes[key]: [parts[part] for part in members] for key, members in whole.items()} == {
+        "3001": ["3002", "3003"]
+    }
     assert equalities(run, Level("COUNTY", 1)) == {}
     assert equalities(run, below) == {}
-    (position, of_parts), regions = *found.items(), np.arange(2)
+    (position, of_parts), regions = *whole.items(), np.arange(2)
     exact_one, exact_parts = (
-        read_exact_counts(run, level, 0, 2).totals().reshape(2, -1) for level in (one, below)
+        read_exact_counts(run, level, 0, 2).totals().reshape(2, -1) for level in (at_level, below)
     )  # synthetic
     assert (exact_one[:, position] == exact_parts[:, list(of_parts)].sum(axis=1)).all()
-    own = pooled_totals(run, one, regions * len(codes) + position)
+    own = pooled_totals(run, at_level, regions * len(codes) + position)
     others = pooled_totals(run, below, (regions[:, None] * len(parts) + np.array(of_parts)).ravel())
-    v_own = variances(run, one)[own.detail]
+    v_own = variances(run, at_level)[own.detail]
     v_parts = variances(run, below)[others.detail].reshape(2, 2).sum(axis=1)
     expected = (v_parts * own.total + v_own * others.total.reshape(2, 2).sum(axis=1)) / (v_own + v_parts)
     t1 = read(place, "estimates/t1")
@@ -263,7 +265,7 @@ def test_with_one_race_code_races_are_sums_too(tmp_path: Path) -> None:
     persons = [person(races=[code]) for code in ("1100", "1110", "1200", "1300")]
     run, _ = stage_here(tmp_path, Inputs(config=configuration(max_race_codes=1), persons=persons), estimates=True)
     codes = load_domain(run, Level("USA", 1)).iteration_codes
-    assert {codes[one] for one in equalities(run, Level("USA", 1))} == {"1001", "1002", "1003", "1004", "3001"}
+    assert {codes[whole] for whole in equalities(run, Level("USA", 1))} == {"1001", "1002", "1003", "1004", "3001"}
 
 
 # Ancestors
@@ -301,10 +303,10 @@ def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     run, _ = stage_here(tmp_path, inputs, coterminous=True, estimates=True)
     fates: list[dict[str, tuple[int, int, bool]]] = []
     for level, region in ((Level("COUNTY", 2), "01003"), (Level("TRACT", 2), "01003000100")):
-        of = load_domain(run, level)
+        domain = load_domain(run, level)
         part = load_kind(final_folders(run, level, estimates=True), Estimated)
-        mine = part.take(np.flatnonzero(part.group // len(of.iterations) == of.region_ids.index(region)))
-        codes = [of.iteration_codes[group % len(of.iterations)] for group in mine.group]
+        mine = part.take(np.flatnonzero(part.group // len(domain.iterations) == domain.region_ids.index(region)))
+        codes = [domain.iteration_codes[group % len(domain.iterations)] for group in mine.group]
         fates.append(dict(zip(codes, zip(mine.total, mine.margin, mine.dropped, strict=True), strict=True)))
     assert fates[0] == fates[1]
     assert any(dropped for _, _, dropped in fates[0].values())
@@ -348,8 +350,8 @@ def test_unusual_parameters(tmp_path: Path, changes: dict[str, Any]) -> None:
     manifest = json.loads((place / "manifest.json").read_text())
     assert set(manifest["estimates"]) == set(manifest["levels"])
     if changes.get(BUDGETS[0]) == 4000:
-        counts, found = read(place, "t1"), read(place, "estimates/t1")
-        joined = found.merge(counts, on=[*GROUP, "FILE"])
+        counts, estimates = read(place, "t1"), read(place, "estimates/t1")
+        joined = estimates.merge(counts, on=[*GROUP, "FILE"])
         pooled = ~joined["FILE"].isin(["usa-1", "state-1"]) | (joined["ITERATION_CODE"] != "3001")
         assert (joined["ESTIMATE"] == joined["COUNT"])[pooled].all()
 

@@ -87,15 +87,15 @@ def load(inputs: Inputs) -> Iterations:
     """The iterations as the project reads them from files."""
     with TemporaryDirectory() as folder:
         params, _ = inputs.write(Path(folder))
-        found, findings = read_iterations(str(params))
-    assert found is not None, findings
-    return found
+        iterations_, findings = read_iterations(str(params))
+    assert iterations_ is not None, findings
+    return iterations_
 
 
-def groups(found: Iterations, granularity: Granularity, persons: list[dict[str, str]]) -> list[set[str]]:
+def groups(loaded: Iterations, granularity: Granularity, persons: list[dict[str, str]]) -> list[set[str]]:
     """The iterations of each person, of both levels."""
     columns = [*(f"QRACE{number}" for number in range(1, 9)), "QSPAN"]
-    codes = np.array([[found.numbers[one[name]] for name in columns] for one in persons], np.uint16)
+    codes = np.array([[loaded.numbers[person[name]] for name in columns] for person in persons], np.uint16)
     matrix = granularity.flatmap(codes)
     assert matrix.dtype.kind == "i"
     dense = matrix.toarray()
@@ -116,37 +116,38 @@ def groups(found: Iterations, granularity: Granularity, persons: list[dict[str, 
 )
 @PROPERTY
 def test_the_map_is_the_naive_one(inputs: Inputs, codes: list[tuple[list[str], str]]) -> None:
-    found = load(inputs)
+    loaded = load(inputs)
     persons = [person(races=races, QSPAN=qspan) for races, qspan in codes]
     for region_type, name in GRANULARITIES:
         expected = [
-            iterations(inputs, one, region_type, 1) | iterations(inputs, one, region_type, 2) for one in persons
+            iterations(inputs, each_person, region_type, 1) | iterations(inputs, each_person, region_type, 2)
+            for each_person in persons
         ]
-        assert groups(found, getattr(found, name), persons) == expected
+        assert groups(loaded, getattr(loaded, name), persons) == expected
 
 
 def test_vetted_cases(das_data: Path) -> None:
-    found, findings = read_iterations(str(das_data / "toy/input_dir_zcdp"))
-    assert found is not None, findings
+    loaded, findings = read_iterations(str(das_data / "toy/input_dir_zcdp"))
+    assert loaded is not None, findings
     rows = (das_data / "toy/race_eth_codes_to_iterations_testcases.txt").read_text().splitlines()[1:]
     cases = [row.split("|") for row in rows]
     assert len(cases) == 12
     persons = [person(races=races.split(","), QSPAN=qspan) for races, qspan, _, _ in cases]
-    assert groups(found, found.nation_state, persons) == [set(case[2].split(",")) for case in cases]
-    assert groups(found, found.sub_state, persons) == [set(case[3].split(",")) for case in cases]
+    assert groups(loaded, loaded.nation_state, persons) == [set(case[2].split(",")) for case in cases]
+    assert groups(loaded, loaded.sub_state, persons) == [set(case[3].split(",")) for case in cases]
     for region_type in ("STATE", "COUNTY"):  # the Bureau's test has 8 for both levels together
-        assert sum(found.stability(Level(region_type, level), 3) for level in ITERATION_LEVELS) == 8
+        assert sum(loaded.stability(Level(region_type, level), 3) for level in ITERATION_LEVELS) == 8
 
 
 def test_production_tallies(das_data: Path) -> None:
     parameters, _ = read_parameters(str(das_data / "params-2020-production"))
     assert parameters is not None
-    found = parameters.iterations
-    assert len(found.codes) == 1755
-    assert [len(found.nation_state.of_level(level)) for level in ITERATION_LEVELS] == [52, 2944]
-    assert [len(found.sub_state.of_level(level)) for level in ITERATION_LEVELS] == [48, 2150]
+    loaded = parameters.iterations
+    assert len(loaded.codes) == 1755
+    assert [len(loaded.nation_state.of_level(level)) for level in ITERATION_LEVELS] == [52, 2944]
+    assert [len(loaded.sub_state.of_level(level)) for level in ITERATION_LEVELS] == [48, 2150]
     for level in (*parameters.configuration.levels("us"), *parameters.configuration.levels("pr")):
-        assert found.stability(level, 8) == 9
+        assert loaded.stability(level, 8) == 9
 
 
 # Stability
@@ -160,7 +161,7 @@ def brute_force_reach(inputs: Inputs, region_type: str, level: int, max_race_cod
         for races in combinations_with_replacement(inputs.codes, count)
         for qspan in inputs.codes
     ]
-    return max(len(iterations(inputs, one, region_type, level)) for one in records)
+    return max(len(iterations(inputs, record, region_type, level)) for record in records)
 
 
 def formula(inputs: Inputs, region_type: str, level: int, max_race_codes: int) -> int:
@@ -178,17 +179,17 @@ def formula(inputs: Inputs, region_type: str, level: int, max_race_codes: int) -
 @given(inputs=hierarchies(), max_race_codes=st.integers(1, 4))
 @PROPERTY
 def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: int) -> None:
-    found = load(inputs)
+    loaded = load(inputs)
     for region_type, name in GRANULARITIES:
         for level in ITERATION_LEVELS:
             reach = brute_force_reach(inputs, region_type, level, max_race_codes)
             bound = formula(inputs, region_type, level, max_race_codes)
-            assert record_reach(getattr(found, name).counts(level), max_race_codes) == reach
+            assert record_reach(getattr(loaded, name).counts(level), max_race_codes) == reach
             if reach > bound or not bound:
                 with pytest.raises(ValueError, match=r"possible record|no code maps"):
-                    found.stability(Level(region_type, level), max_race_codes)
+                    loaded.stability(Level(region_type, level), max_race_codes)
             else:
-                assert found.stability(Level(region_type, level), max_race_codes) == bound
+                assert loaded.stability(Level(region_type, level), max_race_codes) == bound
 
 
 # Exact counts
@@ -197,8 +198,8 @@ def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: 
 def counted(folder: Path, inputs: Inputs, blocks_each: int | None, region: str = "us") -> DetailedRun:
     params, data = inputs.write(folder)
     run = new_run(folder, f"run-{blocks_each}")
-    validated, found = validate_here(run, params, data, region)  # type: ignore[arg-type]
-    assert validated is not None, found
+    validated, findings = validate_here(run, params, data, region)  # type: ignore[arg-type]
+    assert validated is not None, findings
     count_population_groups(run, Here(), region, blocks_each)  # type: ignore[arg-type]
     return run
 
@@ -209,7 +210,9 @@ def check_counts(run: DetailedRun, inputs: Inputs, region: str, regions_each: in
     seen = 0
     for level in run.parameters.configuration.levels(region):  # type: ignore[arg-type]
         domain = load_domain(run, level)
-        keys = [(level.region_type, one, code) for one in domain.region_ids for code in domain.iteration_codes]
+        keys = [
+            (level.region_type, region_id, code) for region_id in domain.region_ids for code in domain.iteration_codes
+        ]
         assert keys == sorted(keys)
         seen += len(keys)
         width = len(domain.iteration_codes)

@@ -141,10 +141,10 @@ def level_of(inputs: Inputs, row: tuple[str, ...]) -> int:
 
 
 def by_group(rows: list[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
-    found = defaultdict(list)
+    rows_of = defaultdict(list)
     for row in rows:
-        found[row[:3]].append(row[3:])
-    return found
+        rows_of[row[:3]].append(row[3:])
+    return rows_of
 
 
 def test_files(noisy: tuple[Inputs, Path]) -> None:
@@ -168,7 +168,7 @@ def test_rows_are_sorted(noisy: tuple[Inputs, Path]) -> None:
     for table in ("t1", "t2"):
         for path in (noisy[1] / table).iterdir():
             rows = [tuple(line.split("|")) for line in path.read_text().splitlines()[1:]]
-            assert all(order(one) < order(other) for one, other in pairwise(rows))
+            assert all(order(before) < order(after) for before, after in pairwise(rows))
 
 
 def test_tables_have_10_20_or_48_rows_that_add_up(noisy: tuple[Inputs, Path]) -> None:
@@ -178,9 +178,11 @@ def test_tables_have_10_20_or_48_rows_that_add_up(noisy: tuple[Inputs, Path]) ->
     for group, rows in tables.items():
         assert Counter(sex for start, end, sex, _ in rows if start == end == "*") == {"1": 1, "2": 1}
         for sex in "12":
-            (whole,) = (int(count) for start, _, one, count in rows if (start, one) == ("*", sex))
+            (whole,) = (int(count) for start, _, row_sex, count in rows if (start, row_sex) == ("*", sex))
             bins = [
-                (int(start), int(end), int(count)) for start, end, one, count in rows if one == sex and start != "*"
+                (int(start), int(end), int(count))
+                for start, end, row_sex, count in rows
+                if row_sex == sex and start != "*"
             ]
             assert whole == sum(count for *_, count in bins)
             assert bins[0][0] == 0

@@ -73,8 +73,12 @@ def encoded(run: DetailedRun) -> Counter[tuple[int, int, tuple[str, ...]]]:
         )
         assert np.all(np.diff(block) >= 0)
         assert len(np.unique(codes, axis=0)) == len(codes)
-        for one, two, three in zip(blocks[block].tolist(), cell.tolist(), combination.tolist(), strict=True):
-            number_of[one, two, tuple(names[number] for number in codes[three].tolist())] += 1
+        for block_number, cell_number, combination_number in zip(
+            blocks[block].tolist(), cell.tolist(), combination.tolist(), strict=True
+        ):
+            number_of[
+                block_number, cell_number, tuple(names[number] for number in codes[combination_number].tolist())
+            ] += 1
     return number_of
 
 
@@ -82,12 +86,12 @@ def expected(persons: list[dict[str, str]], states: tuple[str, ...] = ("01", "02
     """What `encoded` must give for good persons."""
     return Counter(
         (
-            int("".join(one[name] for name in BLOCK)),
-            23 * (int(one["QSEX"]) - 1) + sum(int(one["QAGE"]) >= age for age in AGE23_BINS) - 1,
-            tuple(one[name] for name in (*RACES, "QSPAN")),
+            int("".join(person[name] for name in BLOCK)),
+            23 * (int(person["QSEX"]) - 1) + sum(int(person["QAGE"]) >= age for age in AGE23_BINS) - 1,
+            tuple(person[name] for name in (*RACES, "QSPAN")),
         )
-        for one in persons
-        if one["TABBLKST"] in states
+        for person in persons
+        if person["TABBLKST"] in states
     )
 
 
@@ -269,7 +273,10 @@ def test_the_parser_may_hold_little_at_once(tmp_path: Path, monkeypatch: pytest.
     assert encoded(run) == expected(inputs.persons)
     edit(data / "GRF-C.txt", lambda text: text + "01|001|000100|1009|99999|999X\n" * 50 + "\n01|001\n")
     _, findings = validate_here(new_run(tmp_path, "again"), params, data)
-    assert [(one.column, one.rows, one.first) for one in errors(findings)] == [("", 1, 62), ("AIANNHCE", 50, 11)]
+    assert [(fault.column, fault.rows, fault.first) for fault in errors(findings)] == [
+        ("", 1, 62),
+        ("AIANNHCE", 50, 11),
+    ]
 
 
 def test_everybody_outside_the_state_filter_is_a_warning(tmp_path: Path) -> None:
@@ -461,23 +468,23 @@ def naive_findings(lines: list[str], max_race_codes: int) -> set[tuple[str, str,
         if len(values) != 17:
             rows_of.setdefault(("a row does not have 17 columns", ""), []).append(number)
             continue
-        one = dict(zip(PERSON_COLUMNS, values, strict=True))
-        if re.fullmatch("[0-9]{2}", one["TABBLKST"]) and one["TABBLKST"] not in ("01", "02"):
+        person = dict(zip(PERSON_COLUMNS, values, strict=True))
+        if re.fullmatch("[0-9]{2}", person["TABBLKST"]) and person["TABBLKST"] not in ("01", "02"):
             continue
         rules = [
-            ("Invalid values found", name) for name in PERSON_COLUMNS if not re.fullmatch(PATTERNS[name], one[name])
+            ("Invalid values found", name) for name in PERSON_COLUMNS if not re.fullmatch(PATTERNS[name], person[name])
         ]
         bad = {name for _, name in rules}
         for name in (*RACES, "QSPAN"):
-            if name not in bad and one[name] != "Null" and one[name] not in CODES:
+            if name not in bad and person[name] != "Null" and person[name] not in CODES:
                 rules.append(("codes that are not in the code list", name))
-        races = [(one[name], name not in bad) for name in RACES]
+        races = [(person[name], name not in bad) for name in RACES]
         codes = [good and code != "Null" for code, good in races]
         if any(then and before == "Null" for (before, _), then in zip(races, codes[1:], strict=False)):
             rules.append(("race codes after a 'Null'", "QRACE2"))
         if sum(codes) > max_race_codes:
             rules.append((f"more than {max_race_codes} race codes", "QRACE1"))
-        if not rules and tuple(one[name] for name in BLOCK) not in blocks:
+        if not rules and tuple(person[name] for name in BLOCK) not in blocks:
             rules.append(("block is not in GRF-C", "TABBLK"))
         for rule in rules:
             rows_of.setdefault(rule, []).append(number)
@@ -536,7 +543,7 @@ def test_chunks_may_end_anywhere(
             validated, findings = validate_here(run, params, data)
             assert {told[1:] for told in told(errors(findings))} == rules
             left_out = [finding.rows for finding in findings if finding.rule == LEFT_OUT]
-            assert sum(left_out) == sum(one["TABBLKST"] == "11" for one in good)
+            assert sum(left_out) == sum(record["TABBLKST"] == "11" for record in good)
             if not rules:
                 assert validated is not None
                 assert encoded(run) == expected(good)

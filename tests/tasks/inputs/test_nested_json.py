@@ -49,6 +49,6 @@ def test_deep_nesting_of_a_runs_configuration_is_one_finding() -> None:
 @pytest.mark.parametrize("depth", [100, 300, 600, 900])
 @pytest.mark.parametrize("key", ["thresholds_p", "state_filter_us", "max_race_codes", "unknown"])
 def test_what_the_parser_still_follows_is_a_finding_too(depth: int, key: str) -> None:
-    configuration, found = parse_configuration(f'{{"{key}": {"[" * depth + "]" * depth}}}')
+    configuration, findings = parse_configuration(f'{{"{key}": {"[" * depth + "]" * depth}}}')
     assert configuration is None
-    assert found
+    assert findings

@@ -30,15 +30,15 @@ def stages_left(run: RunDirectory) -> set[str]:
     return {path.name for path in run.path.iterdir() if path.is_dir()}
 
 
-@pytest.mark.parametrize("mark", ["boot", "code"])
-@pytest.mark.parametrize("of", ["same", "another", "missing", "empty"])
-def test_what_is_not_of_this_boot_and_code_is_dropped(run: RunDirectory, mark: str, of: str) -> None:
-    if of == "missing":
+@pytest.mark.parametrize("mark", ["boot", "code", "libraries"])
+@pytest.mark.parametrize("mark_of", ["same", "another", "missing", "empty"])
+def test_what_is_not_of_this_boot_and_code_is_dropped(run: RunDirectory, mark: str, mark_of: str) -> None:
+    if mark_of == "missing":
         (run / mark).unlink()
-    elif of != "same":
-        (run / mark).write_text(f"of another {mark}" if of == "another" else "")
+    elif mark_of != "same":
+        (run / mark).write_text(f"of another {mark}" if mark_of == "another" else "")
     with locked(run):
-        assert stages_left(run) == (set(STAGES) if of == "same" else set())
+        assert stages_left(run) == (set(STAGES) if mark_of == "same" else set())
     (run / "noisy").mkdir(exist_ok=True)
     with locked(run):
         assert "noisy" in stages_left(run), "dropped twice"

@@ -36,9 +36,9 @@ ALARM = "a value of person 4711"
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    found = RunDirectory(tmp_path / "run")
-    found.create()
-    return found
+    directory = RunDirectory(tmp_path / "run")
+    directory.create()
+    return directory
 
 
 def piece(run: RunDirectory, number: int, does: str) -> int:

@@ -81,11 +81,11 @@ def test_pl94_knows_occupied_blocks_group_quarters_and_functional_status(tmp_pat
 def test_the_tables_at_hand(das_data: Path, name: str, blocks: int) -> None:
     settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
     path = das_data / f"{name}_blocks_2020.csv.gz"
-    found, _ = read_geography(path, settings)
-    assert len(found) == blocks
+    geography, _ = read_geography(path, settings)
+    assert len(geography) == blocks
     persons = {"ri": 1_097_379, "pr": 3_285_874, "wi": None}[name]
-    assert (None if found.population is None else int(found.population.sum())) == persons
-    areas = set(found.aiannh.tolist()) - {9999}
+    assert (None if geography.population is None else int(geography.population.sum())) == persons
+    areas = set(geography.aiannh.tolist()) - {9999}
     assert len(areas) == {"ri": 1, "wi": 12, "pr": 0}[name]
 
 

@@ -78,8 +78,8 @@ def test_on_dask_as_in_one_process(grfc: Path, tmp_path: Path, client: Any) -> N
     assert alone.classes == spread.classes
     for name in ("entities.csv", "levels.csv", "noise.csv", "classes.csv", "spine.html"):
         assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "spread" / name).read_bytes()
-    for one, two in zip(tables(tmp_path / "alone"), tables(tmp_path / "spread"), strict=True):
-        pd.testing.assert_frame_equal(one, two)
+    for table, spread_table in zip(tables(tmp_path / "alone"), tables(tmp_path / "spread"), strict=True):
+        pd.testing.assert_frame_equal(table, spread_table)
 
 
 @pytest.mark.usefixtures("without_charts")
@@ -96,7 +96,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
     from tasks.inputs.blocks.geography import read_geography
 
     optimize_spine(grfc, tmp_path / "spine", PERSONS)
-    found = pd.read_csv(tmp_path / "spine" / "entities.csv", dtype={"code": str})
+    table = pd.read_csv(tmp_path / "spine" / "entities.csv", dtype={"code": str})
     blocks, _ = read_geography(grfc, PERSONS)
     allocation = allocation_for(PERSONS)
     for make in (conventional, aian, optimized):
@@ -105,7 +105,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
         for name in ("place", "aian", "mcd"):
             family = entities(blocks, name, PERSONS)
             assert family is not None
-            mine = found[found["class"] == name]
+            mine = table[table["class"] == name]
             assert (mine[f"osed_{make.__name__}"].to_numpy() == osed(spine, family)).all()
             pairs = overlap(spine, family.of_block, len(family.codes))
             variance = np.zeros(len(family.codes))
@@ -196,8 +196,8 @@ def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("without_charts")
 def test_a_geography_of_one_block(tmp_path: Path) -> None:
-    one = write_grfc(tmp_path / "GRF-C.txt", blocks_table(1, (55,), 40).iloc[:1])
-    summary = optimize_spine(one, tmp_path / "spine", PERSONS)
+    path = write_grfc(tmp_path / "GRF-C.txt", blocks_table(1, (55,), 40).iloc[:1])
+    summary = optimize_spine(path, tmp_path / "spine", PERSONS)
     assert summary.cost == summary.budget
     blocks, geounits = tables(tmp_path / "spine")
     assert blocks["share"].tolist() == ["0"]
@@ -225,12 +225,12 @@ def test_the_states_at_hand(das_data: Path, tmp_path: Path, name: str) -> None:
     settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
     summary = optimize_spine(das_data / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)
     rows = {row["class"]: row for row in summary.classes}
-    found = {
-        of: (
-            rows[of]["entities"],
-            [(round(float(rows[of][f"osed_mean_{w}"]), 2), rows[of][f"osed_max_{w}"]) for w in summary.geounits],
+    measured = {
+        kind: (
+            rows[kind]["entities"],
+            [(round(float(rows[kind][f"osed_mean_{w}"]), 2), rows[kind][f"osed_max_{w}"]) for w in summary.geounits],
         )
-        for of in MEASURED[name]
+        for kind in MEASURED[name]
     }
-    assert found == MEASURED[name]
+    assert measured == MEASURED[name]
     assert summary.cost == summary.budget

@@ -201,9 +201,9 @@ def test_bytes_depend_on_the_seed_alone(tmp_path: Path, small_chunks: None) -> N
         made = synthesize_example(tmp_path / name, Options(seed=seed, threads=threads))
         return (made.data / "person-records.txt").read_bytes()
 
-    one = make("one", 1, 1)
-    assert one == make("three", 1, 3)
-    assert one != make("other", 2, 1)
+    first = make("one", 1, 1)
+    assert first == make("three", 1, 3)
+    assert first != make("other", 2, 1)
 
 
 def test_parquet_holds_the_same_persons(tmp_path: Path, small_chunks: None) -> None:

@@ -41,6 +41,10 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     assert (rich["mae"] == 0).all()
     assert poor[(poor["quantity"] == "total") & (poor["level"] == "state")]["mae"].max() == 0  # declared
     assert poor[(poor["quantity"] == "total") & (poor["level"] == "block") & (poor["size"] == "all")]["mae"].min() > 0
+    ratio = poor.set_index(["quantity", "level", "size", "estimator"])["ratio"].unstack()
+    assert (ratio["topdown"].dropna() == 1).all()
+    assert 0 < ratio.loc[("total", "tract", "all"), "gls"] < 2
+    assert ratio.loc[("total", "state", "all")].isna().all()  # declared: without error
     of = margins["poor"].set_index(["quantity", "level", "estimator"])
     assert ("total", "state", "gls") not in of.index  # declared: it has no margin
     # Both estimators are held against the margins of one set of measurements.
@@ -61,9 +65,11 @@ def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Path) -> None:
-    """The law of the two estimators' errors on one state's real blocks, and that standard errors are what they claim.
+    """Both estimators' errors on one state's real blocks, and that standard errors and margins are what they claim.
 
-    One noise, the same always: bounds are the range over 5 others, widened by as much again (docs/top-down.md).
+    One noise, the same always. With others the bounds would fail once in some hundred: ratios may lie 0.1 from the
+    means of three noises (docs/top-down.md), four of their standard deviations or more, those of block groups and
+    blocks seven; mean squares five; coverage three (totals of tracts: 250 counts) or more.
     """
     blocks = das_data / "ri_blocks_2020.csv.gz"
     data = synthesize(str(blocks), tmp_path / "data", seed=1).data
@@ -72,14 +78,14 @@ def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Pat
     errors = averaged({"optimized": measured.errors})
     mae = errors[errors["size"] == "all"].set_index(["quantity", "level", "estimator"])["mae"].unstack()
     ratio = mae["gls"] / mae["topdown"]
-    assert 0.75 < ratio[("total", "tract")] < 0.95
-    assert 0.70 < ratio[("voting age by race", "tract")] < 0.90
+    assert 0.74 < ratio[("total", "tract")] < 0.94
+    assert 0.69 < ratio[("voting age by race", "tract")] < 0.89
     assert ratio[("total", "obg")] < 1.02
     assert 0.97 < ratio[("total", "block")] < 1.03
     margins = covered({"optimized": measured.coverage})
     of = margins[(margins["cut"] == 0) & (margins["estimator"] == "gls")].set_index(["quantity", "level"])
-    for level in ("tract", "obg"):
+    for level, least in (("tract", 0.90), ("obg", 0.94)):
         n = of.loc[("total", level), "n"]
         assert abs(of.loc[("total", level), "unbiased_square"] - 1) < 5 * (2 / n) ** 0.5  # geounits hardly correlate
-        assert of.loc[("total", level), "coverage"] > 0.92
-        assert of.loc[("voting age by race", level), "coverage"] > 0.95
+        assert of.loc[("total", level), "coverage"] > least
+        assert of.loc[("voting age by race", level), "coverage"] > 0.96

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -82,7 +84,7 @@ def rewritten(name: str, change: Callable[[pa.Table], pa.Table]) -> Callable[[Pa
     return change_file
 
 
-def described(change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
+def described(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def change_file(folder: Path) -> None:
         told = json.loads((folder / "design.json").read_text())
         change(told)
@@ -91,8 +93,26 @@ def described(change: Callable[[dict[str, object]], object]) -> Callable[[Path],
     return change_file
 
 
+def with_blocks(name: str, of: Callable[[pa.ChunkedArray], pa.Array]) -> Callable[[Path], None]:
+    def change_file(folder: Path) -> None:
+        table = pq.read_table(folder / "blocks/46.parquet")
+        changed = table.set_column(table.column_names.index(name), name, of(table[name]))
+        pq.write_table(changed, folder / "blocks/46.parquet")
+
+    return change_file
+
+
+def asks(told: dict[str, Any], queries: dict[str, str]) -> None:
+    told["allocations"]["units"]["queries"]["Tract"] = queries
+
+
 def with_column(name: str, of: Callable[[pa.Table], pa.Array]) -> Callable[[pa.Table], pa.Table]:
     return lambda table: table.set_column(table.column_names.index(name), name, of(table))
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
 
 
 BAD = {
@@ -100,11 +120,46 @@ BAD = {
     r"no measurements of a TopDown release \(JSONDecodeError": lambda f: (f / "design.json").write_text("{"),
     r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
     "no state": described(lambda told: told.update(states=[])),
+    "a person in each facility": described(lambda told: told.update(state_totals={"46": 1})),
+    "estimator is 'other', not one of topdown, gls": described(lambda told: told.update(estimator="other")),
+    r"products are houses, not persons and units": described(lambda told: told.update(products=["houses"])),
+    "not sorted codes of region pr": described(lambda told: told.update(region="pr")),
+    "another product or region": described(lambda told: told["settings"]["units"].update(region="pr")),
+    "is not for the levels": described(
+        lambda told: told["allocations"]["units"].update(levels={"US": "1/2", "State": "1/2"})
+    ),
+    "must ask the query detailed": described(lambda told: asks(told, {"total": "1"})),
+    "the axes are h1": described(lambda told: asks(told, {"detailed": "1/2", "age": "1/2"})),
+    "pure and zcdp in one run": described(lambda told: told["allocations"]["units"].update(mechanism="pure")),
+    "a block has no living quarters": with_blocks("hu", lambda old: pa.array([0] * len(old))),
+    "a column is not of whole numbers": with_blocks("hu", lambda old: pa.array([float("nan")] * len(old))),
+    "not those of state 46, each once": with_blocks("geocode", lambda old: pa.array(old.to_pylist()[::-1])),
+    "unknown AIANNH code": with_blocks("aiannh", lambda old: pa.array([9999] * (len(old) - 1) + [4990])),
+    "region is '../../elsewhere', not one of us": described(lambda told: told.update(region="../../elsewhere")),
+    "not sorted codes of region us": described(lambda told: told.update(states=["../46"])),
+    r"products are ../units": described(lambda told: told.update(products=["../units"])),
+    r"a TopDown release \(ValueError in design": described(
+        lambda told: told["allocations"]["units"].update(budget="1e999999999")
+    ),
+    r"a TopDown release \(OverflowError in design": described(lambda told: told.update(state_totals={"46": 1e999})),
+    r"no measurements of a TopDown release \(OSError in": lambda folder: pipe(folder / "design.json"),
+    r"release \(OSError in design": lambda folder: pipe(folder / "blocks/46.parquet"),
+    r"46.parquet: no measurements of a TopDown release \(OSError\)": lambda f: pipe(f / "units/Block/46.parquet"),
     "another spine": described(lambda told: told.update(kind="conventional")),
     r"46.parquet is not there": lambda folder: (folder / "units/County/46.parquet").unlink(),
     "0 answers to detailed of geounit": rewritten("Tract", lambda table: table.slice(1)),
     "2 answers to detailed of geounit": rewritten("Tract", lambda table: pa.concat_tables([table, table])),
     "with another share": rewritten("Tract", with_column("share", lambda table: pa.array(["1/7"] * len(table)))),
+    "with another variance": described(lambda told: told["allocations"]["units"].update(budget="1")),
+    "another variance than": rewritten(
+        "County", with_column("variance_numerator", lambda table: pa.array(["7"] * len(table)))
+    ),
+    "is not asked in this level": rewritten("County", with_column("query", lambda table: pa.array(["x"] * len(table)))),
+    "not lists of whole numbers": rewritten(
+        "Tract", with_column("value", lambda table: pa.array([[0.5, float("nan")]] * len(table)))
+    ),
+    "an answer is missing": rewritten("Tract", with_column("value", lambda table: pa.array([[1, None]] * len(table)))),
+    r"release \(ValueError\)": rewritten("Tract", with_column("share", lambda table: pa.array(["1/0"] * len(table)))),
     "of another length": rewritten("Block", with_column("value", lambda table: pa.array([[1]] * len(table)))),
     r"\(ValueError": rewritten("Block", with_column("geounit", lambda table: pa.array(["x"] * len(table)))),
     r"\(KeyError": rewritten("Block", lambda table: table.drop_columns(["share"])),

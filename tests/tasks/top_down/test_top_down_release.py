@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
 from tasks.top_down import estimate as estimating
 from tasks.top_down import geography, pieces
-from tasks.top_down.design import KINDS, Design, Estimator
+from tasks.top_down.design import KINDS, Design, Estimator, check_allocation
 from tasks.top_down.measure import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.truth import release_truth
@@ -164,7 +165,10 @@ def test_release_does_not_depend_on_pieces_or_their_order(
         count = 1
 
         def map(self, stage: str, run: TopDownRun, function, arguments):  # type: ignore[no-untyped-def]
-            return [function(run, *each) for each in reversed(list(arguments))][::-1]
+            results = [function(run, *each) for each in reversed(list(arguments))][::-1]
+            for piece in run.path.glob("noisy/*/*/**/0000000"):  # as of writers that were killed
+                (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
+            return results
 
     monkeypatch.setattr(pieces, "EACH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
@@ -227,6 +231,23 @@ def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(
     with pytest.raises(Refused, match=f"cannot be drawn: .*{why}"):
         begin(tmp_path, data, design(budget=budget))
     assert not (tmp_path / "runs/run/authorization").exists()
+
+
+@pytest.mark.parametrize(
+    ("queries", "why"),
+    [
+        ({"total": Fraction(1)}, "must ask the query detailed in level Tract"),
+        ({"detailed": Fraction(1)}, "must ask the query total in level Tract"),
+        ({"total": Fraction(1, 2), "detailed": Fraction(1, 4), "age": Fraction(1, 4)}, "level Tract: query group age"),
+    ],
+)
+def test_an_allocation_that_cannot_be_estimated_by_is_refused(queries: dict[str, Fraction], why: str) -> None:
+    """Before a run begins: once it is charged it must be able to end."""
+    asked = design()
+    given, settings = asked.allocations["persons"], asked.settings["persons"]
+    check_allocation("persons", given, settings)
+    with pytest.raises(Refused, match=why):
+        check_allocation("persons", replace(given, queries={**given.queries, "Tract": queries}), settings)
 
 
 def test_a_run_without_the_nation_does_not_pay_for_it() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from top_down_inputs import HERE, country, design, edited, tables
+from top_down_inputs import HERE, country, damage, design, edited, tables
 
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.errors import Refused
@@ -87,6 +88,31 @@ def test_fault_is_a_finding(
     assert matching, found
     if line is not None:
         assert matching[0].first == line
+
+
+@pytest.mark.parametrize("name", ["persons.parquet", "units.parquet"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "cut", "pages"])
+def test_records_in_parquet_that_are_none_are_a_finding(tmp_path: Path, name: str, kind: str) -> None:
+    data = country(tmp_path, form="parquet")
+    path = data / name
+    whole = path.read_bytes()
+    path.unlink()
+    rule = {
+        "pipe": "a named pipe",
+        "folder": "a folder",
+        "cut": "not a Parquet file",
+        "pages": "row group 1 is damaged",
+    }
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "cut":
+        path.write_bytes(whole[:-1])
+    else:
+        path.write_bytes(whole)
+        damage(path)
+    assert [finding.file for finding in faults(tmp_path, data) if rule[kind] in finding.rule] == [name]
 
 
 def test_minor_in_nursing_is_a_finding(tmp_path: Path) -> None:

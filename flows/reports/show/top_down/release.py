@@ -9,16 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
-from flows.reports.show.names import KEPT, Names, read_names
-from flows.reports.show.release import MEMORY, THREADS
+from flows.reports.show.database import Database
+from flows.reports.show.names import Names, names_for
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geounit, plain_title, tabulation_above
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import release_digest
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, 8)))
 ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
@@ -76,9 +73,8 @@ class TopDownRelease:
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], names: Names, scope: Scope) -> None:
-        self.folder, self.manifest, self.digest = folder, manifest, release_digest(folder)
-        kept = folder / KEPT
-        self.names: Names = {**(read_names([kept]) if kept.is_file() else {}), **names}
+        self.folder, self.manifest = folder, manifest
+        self.names = names_for(folder, names)
         self.products: tuple[str, ...] = tuple(manifest["products"])
         self.scope = scope
         noise: list[Any] = next((told["noise"] for told in manifest["products"].values() if told.get("noise")), [])
@@ -87,12 +83,11 @@ class TopDownRelease:
         if not self.states:
             raise Refused(f"the release has no state {scope.state}; it has {', '.join(manifest['states'])}")
         self.nation: bool = manifest["spine"]["us_level"]
-        self._database = duckdb.connect(":memory:", config={"memory_limit": MEMORY, "threads": THREADS})
-        self._database.execute("SET enable_progress_bar = false; SET autoinstall_known_extensions = false")
+        self._database = Database(folder)
         self._width = lru_cache(maxsize=1024)(self._find_width)
         for product in self.products:
             for state in self.states:
-                self._file(f"histograms/{product}/State/{state}.parquet")
+                self._database.path(f"histograms/{product}/State/{state}.parquet")
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -152,7 +147,9 @@ class TopDownRelease:
         """The cells of a geounit's histogram that are not 0."""
         path, code = self._source(geounit.kind, product, geounit.level, geounit.state)
         where, given = ("true", []) if geounit.nation else (f"{code} = ?", [geounit.code])
-        return dict(self._ask(f"SELECT cell, sum(count)::BIGINT FROM {path} WHERE {where} GROUP BY cell", given))
+        return dict(
+            self._database.ask(f"SELECT cell, sum(count)::BIGINT FROM {path} WHERE {where} GROUP BY cell", given)
+        )
 
     def declared(self, geounit: Geounit) -> list[int] | None:
         """Housing units and facilities by type, which are published as they are; None of off-spine entities."""
@@ -167,7 +164,7 @@ class TopDownRelease:
             whole = geounit.kind == "tabulation"  # the parts of a state together, or the nation
             where, given = ("true", []) if whole else ("geounit = ?", [geounit.code])
         sums = ", ".join(f"sum({name})::BIGINT" for name in QUARTERS)
-        ((first, *others),) = self._ask(f"SELECT {sums} FROM {path} WHERE {where}", given)
+        ((first, *others),) = self._database.ask(f"SELECT {sums} FROM {path} WHERE {where}", given)
         return None if first is None else [first, *others]
 
     def rows(
@@ -201,7 +198,7 @@ class TopDownRelease:
             columns += [f"coalesce({name}, 0) AS {name}" for name in names]
         columns.append("NULL AS margin")
         if name := self._margins_of(kind, "persons", level, state):
-            only = f"SELECT geounit AS code, margin FROM {self._quoted(name)} WHERE count = 'total'"
+            only = f"SELECT geounit AS code, margin FROM {self._database.source(name)} WHERE count = 'total'"
             joins.append(f"LEFT JOIN ({only}) USING (code)")
             columns[-1] = "margin"
         chosen = f"SELECT code FROM ({codes}) WHERE {where.format(code='code')}"
@@ -209,7 +206,7 @@ class TopDownRelease:
         times = query.count("?") // max(1, where.count("?"))
         return [
             Totals(Geounit(kind, level, state, code), *numbers)
-            for code, *numbers in self._ask(query, list(given) * times)
+            for code, *numbers in self._database.ask(query, list(given) * times)
         ]
 
     def totals(self, of: Geounit) -> Totals:
@@ -221,7 +218,7 @@ class TopDownRelease:
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
         """How many geounits of a level a state has, of those whose codes begin so."""
         query = f"SELECT count(*) FROM ({self._codes(kind, level, state)}) WHERE starts_with(code, ?)"
-        ((number,),) = self._ask(query, [prefix])
+        ((number,),) = self._database.ask(query, [prefix])
         return int(number)
 
     def answers(self, geounit: Geounit) -> list[Answer]:
@@ -229,8 +226,9 @@ class TopDownRelease:
         name = self._measured(geounit.kind, geounit.level, geounit.state)
         if name is None:
             return []
-        rows = self._ask(
-            f"SELECT {ANSWER} FROM {self._quoted(name)} WHERE geounit = ? ORDER BY len(value), query", [geounit.code]
+        rows = self._database.ask(
+            f"SELECT {ANSWER} FROM {self._database.source(name)} WHERE geounit = ? ORDER BY len(value), query",
+            [geounit.code],
         )
         return list(map(self._answer, rows))
 
@@ -239,8 +237,8 @@ class TopDownRelease:
         found = []
         for product in self.products_of(geounit.kind):
             if name := self._margins_of(geounit.kind, product, geounit.level, geounit.state):
-                query = f"SELECT {MARGIN} FROM {self._quoted(name)} WHERE geounit = ?"
-                found += [Margin(product, *row) for row in self._ask(query, [geounit.code])]
+                query = f"SELECT {MARGIN} FROM {self._database.source(name)} WHERE geounit = ?"
+                found += [Margin(product, *row) for row in self._database.ask(query, [geounit.code])]
         return found
 
     @property
@@ -295,7 +293,9 @@ class TopDownRelease:
             return found
         path, code = self._source(like.kind, "persons", like.level, like.state)
         code = f"'{US}'" if like.nation else code
-        for geounit, cell, count in self._ask(f"SELECT {code}, cell, sum(count)::BIGINT FROM {path} GROUP BY 1, 2"):
+        for geounit, cell, count in self._database.ask(
+            f"SELECT {code}, cell, sum(count)::BIGINT FROM {path} GROUP BY 1, 2"
+        ):
             found.setdefault(geounit, []).append((cell, count))
         return found
 
@@ -309,7 +309,9 @@ class TopDownRelease:
         elif like.kind == "tabulation":
             level, code = "Block", f"{PUBLIC_BLOCK}[:{TABULATION[like.level]}]"
         sums = ", ".join(f"sum({name})::BIGINT" for name in QUARTERS)
-        rows = self._ask(f"SELECT {code}, {sums} FROM {self._invariants(product, level, like.state)} GROUP BY 1")
+        rows = self._database.ask(
+            f"SELECT {code}, {sums} FROM {self._invariants(product, level, like.state)} GROUP BY 1"
+        )
         return {geounit: numbers for geounit, *numbers in rows}
 
     def all_answers(self, like: Geounit) -> dict[str, tuple[str, int | None]]:
@@ -318,7 +320,9 @@ class TopDownRelease:
         if name is None:
             return {}
         only = "max(value[1]) FILTER (len(value) = 1)"
-        rows = self._ask(f"SELECT geounit, any_value(share), {only} FROM {self._quoted(name)} GROUP BY 1")
+        rows = self._database.ask(
+            f"SELECT geounit, any_value(share), {only} FROM {self._database.source(name)} GROUP BY 1"
+        )
         return {geounit: (share, answer) for geounit, share, answer in rows}
 
     def all_margins(self, like: Geounit) -> dict[str, list[Margin]]:
@@ -326,7 +330,7 @@ class TopDownRelease:
         found: dict[str, list[Margin]] = {}
         for product in self.products_of(like.kind):
             if name := self._margins_of(like.kind, product, like.level, like.state):
-                for code, *row in self._ask(f"SELECT geounit, {MARGIN} FROM {self._quoted(name)}"):
+                for code, *row in self._database.ask(f"SELECT geounit, {MARGIN} FROM {self._database.source(name)}"):
                     found.setdefault(code, []).append(Margin(product, *row))
         return found
 
@@ -335,7 +339,9 @@ class TopDownRelease:
         found: dict[tuple[str, str], Answer] = {}
         for state in self.states:
             if name := self._measured(kind, level, state):
-                rows = self._ask(f"SELECT DISTINCT ON (share, query) {ANSWER} FROM {self._quoted(name)}")
+                rows = self._database.ask(
+                    f"SELECT DISTINCT ON (share, query) {ANSWER} FROM {self._database.source(name)}"
+                )
                 found |= {(one.share, one.query): one for one in map(self._answer, rows)}
         return sorted(found.values(), key=lambda one: (one.answers, one.query))
 
@@ -369,14 +375,14 @@ class TopDownRelease:
         found = [Geounit("tabulation", "Block", geounit.state, public)]
         for product in self.products:
             path = self._invariants(product, "Block", geounit.state)
-            rows = self._ask(f"SELECT geounit FROM {path} WHERE {PUBLIC_BLOCK} = ?", [public])
+            rows = self._database.ask(f"SELECT geounit FROM {path} WHERE {PUBLIC_BLOCK} = ?", [public])
             found += [Geounit(f"spine_{product}", "Block", geounit.state, code) for (code,) in rows]
         return [one for one in found if one != geounit]
 
     def _find_width(self, kind: str, level: str, state: str) -> int:
         """The digits of a spine level's geocodes, which begin with those of the level above."""
         path = self._invariants(self.products_of(kind)[0], level, state)
-        ((code,),) = self._ask(f"SELECT geounit FROM {path} LIMIT 1")
+        ((code,),) = self._database.ask(f"SELECT geounit FROM {path} LIMIT 1")
         return len(code)
 
     # -- files --------------------------------------------------------------------------------------------------------
@@ -395,7 +401,9 @@ class TopDownRelease:
     def _source(self, kind: str, product: str, level: str, state: str) -> tuple[str, str]:
         """The file that holds the histograms of a level, and the code that its rows have there."""
         code = {"State": f"'{state}'", "Block": PUBLIC_BLOCK}.get(level, "geounit")
-        return self._quoted(self._path(kind, product, level, state)), code if kind == "tabulation" else "geounit"
+        return self._database.source(
+            self._path(kind, product, level, state)
+        ), code if kind == "tabulation" else "geounit"
 
     def _path(self, kind: str, product: str, level: str, state: str) -> str:
         own = kind in ("tabulation", "entities") and level not in (US, "State", "Block")
@@ -405,22 +413,7 @@ class TopDownRelease:
         return (self.folder / self._path(kind, product, level, state)).is_file()
 
     def _invariants(self, product: str, level: str, state: str) -> str:
-        return self._quoted(f"invariants/{product}/{level}/{state}.parquet")
-
-    def _quoted(self, name: str) -> str:
-        return "read_parquet('" + str(self._file(name)).replace("'", "''") + "')"
-
-    def _file(self, name: str) -> Path:
-        path = self.folder / name
-        if not path.is_file():
-            raise Refused(f"{self.folder} lacks {name}: the release is incomplete")
-        return path
-
-    def _ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:
-        try:
-            return self._database.cursor().execute(query, list(given)).fetchall()
-        except duckdb.Error as error:
-            raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
+        return self._database.source(f"invariants/{product}/{level}/{state}.parquet")
 
 
 @lru_cache(maxsize=4096)

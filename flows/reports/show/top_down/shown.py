@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.reports.formats import as_csv
 from flows.reports.show.names import Names
 from flows.reports.show.scope import Scope
+from flows.reports.show.shown import Shown
 from flows.reports.show.telling import NotThere
 from flows.reports.show.top_down import views
 from flows.reports.show.top_down.copied import write_data
@@ -24,7 +24,7 @@ LONGEST = 200  # characters of one thing that is asked
 FEW = 8  # geounits that a refusal names
 
 
-class TopDown:
+class TopDown(Shown):
     """The views of a TopDown release by their addresses."""
 
     kind = "top_down"
@@ -36,11 +36,13 @@ class TopDown:
             raise Refused("--params is for releases of the Detailed DHC-A")
         if scope.level is not None:
             raise Refused("--part of a TopDown release is a state: 44, Rhode Island")
+        super().__init__(folder, manifest, scope)
         self.release = TopDownRelease(folder, manifest, names, scope)
-        self.folder, self.manifest, self.digest = folder, manifest, self.release.digest
+        if self.release.nation:
+            self.nation = manifest["states"]
 
     def view(self, asked: Mapping[str, str]) -> TopDownView:
-        """The view that an address names. Raises NotThere where it names none."""
+        """Return the view that an address names. Raises NotThere where it names none."""
         asked = {name: value[:LONGEST] for name, value in asked.items()}
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
@@ -58,12 +60,8 @@ class TopDown:
                 )
         raise NotThere("this address is not a view of the page")
 
-    def csv(self, view: TopDownView) -> str:
-        """The main table of a view."""
-        return as_csv(*self.rows(view))
-
     def rows(self, view: TopDownView) -> tuple[list[str], list[list[Any]]]:
-        """The columns and rows of a view's table."""
+        """Return the columns and rows of a view's main table."""
         match view:
             case Redistricting() | Listing():
                 rows = view.states if isinstance(view, Redistricting) else view.rows
@@ -90,7 +88,7 @@ class TopDown:
                 ]
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
-        """The address of the view that names in the terminal mean."""
+        """Return the address of the view that a geounit and a table mean. Raises NotThere or Refused for others."""
         if iteration is not None:
             raise Refused("--iteration is for releases of the Detailed DHC-A; --table names a table of a geounit")
         if region is None:
@@ -107,13 +105,5 @@ class TopDown:
         return {"view": f"geounit/{found[0].key}", "table": table or ""}
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """Write the data of a static copy; returns what else the browser needs to know."""
+        """Write geounits, cells and margins as Parquet; return what else the browser needs to know."""
         return write_data(self.release, folder)
-
-    @property
-    def scope(self) -> Scope:
-        """The part of the release that is shown."""
-        return self.release.scope
-
-    def warm(self) -> None:
-        """Nothing waits for anything here."""

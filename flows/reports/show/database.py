@@ -1,0 +1,57 @@
+"""The tables of a release as a database to ask: DuckDB over its own Parquet, of which nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tasks.lifecycle.errors import Refused
+
+# Of the database alone: a server on a board's laptop stays under 500 MiB in all. Nothing is fetched from the network.
+LIMITS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "200MB",
+    "threads": 2,
+    "autoinstall_known_extensions": False,
+}
+
+
+class Database:
+    """The Parquet files of a release's folder, to be asked in SQL; several threads may ask at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._connection = duckdb.connect(":memory:", config=LIMITS)
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file of the release. Raises Refused where it is gone."""
+        path = self.folder / name
+        if not path.is_file():
+            raise Refused(f"{self.folder} lacks {name}, which its manifest names: the release is incomplete")
+        return path
+
+    def source(self, name: str) -> str:
+        """Return what stands in a query for a Parquet file of the release. Raises Refused where it is gone."""
+        text = str(self.path(name)).replace("'", "''")
+        return f"read_parquet('{text}')"
+
+    def columns(self, name: str) -> list[str]:
+        """Return the columns of a Parquet file of the release. Raises Refused where it is gone or is no Parquet."""
+        return [column for column, *_ in self.ask(f"DESCRIBE SELECT * FROM {self.source(name)}")]
+
+    def ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:
+        """Return the rows of a query's answer; `given` are the values of its question marks.
+
+        Raises Refused where a file is not the Parquet that the query takes it for.
+        """
+        try:  # a cursor of its own, so that threads do not take each other's rows
+            return self._connection.cursor().execute(query, list(given)).fetchall()
+        except duckdb.Error as error:
+            raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def quoted(column: str) -> str:
+    """Return a column's name as it stands in a query."""
+    return '"' + column.replace('"', '""') + '"'
