@@ -66,6 +66,13 @@ def _state(path: Path | None) -> Path | None:
     return given_state(folder(path))
 
 
+def regular_ledger(path: Path | None) -> Path | None:
+    """Refuse a ledger that is a folder, a pipe or a device, before anything is read."""
+    if path is not None and path.exists() and not path.is_file():
+        raise Refused(f"--ledger {path}: it is no file")
+    return path
+
+
 def _memory_limit(limit: str) -> str:
     """Refuse a limit that cannot be met, before a run is made."""
     if limit != "auto":
@@ -86,7 +93,8 @@ StateDirectory = Annotated[
     ),
 ]
 LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="STATE/ledger.sqlite")
+    Path | None,
+    typer.Option("--ledger", help="The ledger's file.", show_default="STATE/ledger.sqlite", callback=regular_ledger),
 ]
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Worker processes on this machine.", show_default="cores")

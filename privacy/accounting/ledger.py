@@ -113,7 +113,8 @@ class Request:
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
     `input_digest` is of all that was read, `records_digest` of the file of records alone: the same persons under
-    another geography, or counted by another system, are the same persons. `second_account` says that the curator means
+    another geography, or counted by another system, are the same persons. Of several such files it holds the digest of
+    each, with a space between; data that has one of them is the same data. `second_account` says that the curator means
     to charge persons that another account was charged for: neither total bounds the two, only their sum does.
     """
 
@@ -396,10 +397,17 @@ def _enter(database: sqlite3.Connection, run: str, input_digest: str, records_di
     database.execute("INSERT INTO data VALUES (?, ?, ?, ?, ?)", values)
 
 
+def _same(column: str, input_digest: str, records_digest: str) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on rows with `data` for this input in a column, or one of these records; and its values."""
+    records = records_digest.split()
+    of_records = ["instr(' ' || data.records_digest || ' ', ?) > 0"] * len(records)
+    return " OR ".join([f"{column} = ?", *of_records]), (input_digest, *(f" {each} " for each in records))
+
+
 def _seen(database: sqlite3.Connection, input_digest: str, records_digest: str, *, synthetic: bool) -> bool:
     """True where a run had this input or these records, and took them for synthetic or confidential as asked."""
-    same = "SELECT 1 FROM data WHERE (input_digest = ? OR records_digest = ?) AND synthetic = ?"
-    row = database.execute(same, (input_digest, records_digest, int(synthetic))).fetchone()
+    same, values = _same("input_digest", input_digest, records_digest)
+    row = database.execute(f"SELECT 1 FROM data WHERE ({same}) AND synthetic = ?", (*values, int(synthetic))).fetchone()
     if row is None and not synthetic:  # of a das-flows that entered no digest of the records alone
         row = database.execute("SELECT 1 FROM run WHERE input_digest = ?", (input_digest,)).fetchone()
     return row is not None
@@ -415,10 +423,11 @@ def _accounts_of(
     database: sqlite3.Connection, input_digest: str, records_digest: str, states: Sequence[str]
 ) -> set[str]:
     """Return the accounts in which one of these states was charged for this input or these records."""
+    same, values = _same("run.input_digest", input_digest, records_digest)
     charged = database.execute(
         "SELECT DISTINCT account, us_state FROM run JOIN charge ON charge.run = run.id "
-        "LEFT JOIN data ON data.run = run.id WHERE run.input_digest = ? OR data.records_digest = ?",
-        (input_digest, records_digest),
+        f"LEFT JOIN data ON data.run = run.id WHERE {same}",
+        values,
     )
     return {account for account, state in charged if state in states}
 

@@ -38,7 +38,7 @@ H = TypeVar("H", bound=Histograms)
 class Validated:
     """What later stages need to know of a valid input.
 
-    `input_digest` and `records_digest` (of the file of persons alone, of units where no persons are asked for) are
+    `input_digest` and `records_digest` (of the files of persons and of units, as far as asked for) are
     confidential: they go to the ledger, the first into key derivation too, and nowhere else. The rest is public:
     states are two-digit codes, digests those of public files by name.
     """

@@ -190,7 +190,7 @@ def _validate_records(
         mark.check({_file(tables, product): digest for product, digest in digests.items()} | _marked(tables, public))
     return Validated(
         input_digest=_input_digest(digests, public),
-        records_digest=digests[design.products[0]],
+        records_digest=" ".join(digests[product] for product in sorted(digests)),
         synthetic=mark is not None,
         states=blocks.states,
         nation=design.with_nation(blocks.states),

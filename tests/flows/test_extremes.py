@@ -28,6 +28,9 @@ Das = Callable[..., tuple[int, str, str]]
         ("tda run nowhere out --units-budget 1e-90", "--units-budget 1e-90: it is a number from 1e-09"),
         ("runs list --state s3://bucket/state", "s3://bucket/state is a URL"),
         ("run params data out --state s3://bucket/state", "s3://bucket/state is a URL"),
+        ("run params data out --ledger=", "--ledger .: it is no file"),
+        ("accuracy params data out --ledger=", "--ledger .: it is no file"),
+        ("bottom-up curve table domain --epsilon 1 --ledger=/dev/null", "--ledger /dev/null: it is no file"),
     ],
 )
 def test_one_line_says_what_is_wrong(

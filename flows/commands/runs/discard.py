@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import StateDirectory
+from flows.commands.options import StateDirectory, regular_ledger
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
@@ -19,7 +19,8 @@ def discard(
     run_id: Annotated[str | None, typer.Argument(metavar="ID", help="The run.")] = None,
     state: StateDirectory = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="The ledger's file.", show_default="the run's own")
+        Path | None,
+        typer.Option("--ledger", help="The ledger's file.", show_default="the run's own", callback=regular_ledger),
     ] = None,
     refused: Annotated[bool, typer.Option("--refused", help="All runs whose input was refused.")] = False,
     as_json: Json = False,

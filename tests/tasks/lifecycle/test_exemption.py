@@ -52,6 +52,27 @@ def test_data_that_was_run_as_synthetic_is_never_confidential(book: Ledger, geog
     assert not worth(book, "b", "others", marked=False)
 
 
+@pytest.mark.parametrize(("first", "then"), [("persons units", "units"), ("units", "persons units")])
+def test_data_that_shares_one_of_its_files_of_records_is_the_same(book: Ledger, first: str, then: str) -> None:
+    """A TopDown run reads persons, units or both: the units of charged data are not synthetic when read alone."""
+    charge(book, "a", first)
+    with pytest.raises(Refused, match=CHARGED):
+        worth(book, "b", then, "another", marked=True)
+    book.open_account(Account("other", "zcdp", Fraction(10)))
+    inputs = {"input_digest": "of both", "records_digest": then}
+    request = Request("c", "other", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
+    with pytest.raises(ValueError, match="charged to another account before, census"):
+        book.reserve(request, lambda: "secret")
+    assert worth(book, "d", f"{then}x", "another", marked=True), "a part of a digest is none"
+
+
+@pytest.mark.parametrize(("first", "then"), [("persons units", "units"), ("units", "persons units")])
+def test_what_was_shown_of_one_file_is_never_confidential_in_another_run(book: Ledger, first: str, then: str) -> None:
+    assert worth(book, "a", first, marked=True)
+    with pytest.raises(ValueError, match=AS_SYNTHETIC):
+        charge(book, "b", then, "another")
+
+
 def test_a_run_is_entered_once_and_stays_with_its_data(book: Ledger) -> None:
     for _ in range(2):
         assert worth(book, "a", "persons", marked=True)

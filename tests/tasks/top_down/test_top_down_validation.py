@@ -144,6 +144,15 @@ def test_records_of_other_states_are_left_out(tmp_path: Path) -> None:
     assert {finding.rule for finding in warnings if finding.warning} >= {"records of other states, left out"}
 
 
+def test_what_the_ledger_is_told_of_the_records_names_every_file(tmp_path: Path) -> None:
+    data, told = country(tmp_path), {}
+    for products in (("persons",), ("units",), ("units", "persons")):
+        run = TopDownRun(tmp_path / "runs" / "-".join(products))
+        run.create()
+        told[products] = validate(run, HERE, tables(data), design(products=products), None).records_digest
+    assert told["units", "persons"].split() == [told["persons",], told["units",]]
+
+
 def test_data_changed_under_its_mark_is_refused(tmp_path: Path) -> None:
     data = country(tmp_path)
     path = data / "persons.txt"
