@@ -5,7 +5,8 @@
 PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). A bound is what the same workers need for the
 least that a stage must do: to parse its text with pyarrow alone, to read and write its bytes, to make its keystream.
 `tabulation` compares the exact counts of one partition, the one with the most persons, with the plainest correct pandas
-program. The machine's costs a million are what flows/execution/expected_work.py foretells a run from.
+program. The first measurement of an installation compiles kernels, so make another. The machine's costs a million are
+what flows/execution/expected_work.py foretells a run from.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.settings import state_home
 from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
@@ -216,8 +218,11 @@ def main() -> None:
     if read_parameters(chosen.params)[0] is None:
         parser.error(f"{chosen.params} has errors: das validate tells them")
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
-        run, out = DetailedRun(Path(folder) / "run"), Path(folder) / "out"
+        run, out = DetailedRun(Path(folder) / "runs/run"), Path(folder) / "out"
         run.create()
+        kernels = state_home() / "kernels"  # where `das run` keeps them: compiled once, not in each measurement
+        kernels.mkdir(parents=True, exist_ok=True)
+        run.state_folder.joinpath("kernels").symlink_to(kernels)
         with open_cluster(ClusterSettings(workers=chosen.workers), run / "dask") as client:
             workers = Workers(client)
             workers.map("warm up", run, keystream_only, [(k, 1) for k in range(4 * chosen.workers)])

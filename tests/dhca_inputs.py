@@ -236,7 +236,7 @@ class Here:
 
 def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
     """An empty run directory."""
-    run = DetailedRun(folder / name)
+    run = DetailedRun(folder / "runs" / name)
     run.create()
     return run
 

@@ -57,7 +57,8 @@ def _say_released(run_id: str, options: RunOptions) -> None:
         row = None
     if row is None or row.status != "released":
         status = f"; the ledger calls it {row.status}" if row else ""
-        raise Refused(f"run {run_id} has no confidential directory here{status}")
+        place = options.home / "runs"
+        raise Refused(f"run {run_id} has no confidential directory in {place}{status}: it is over, or never was")
     out.print(f"run {run_id} is released; there is nothing to resume")
 
 

@@ -29,7 +29,9 @@ def show(
     ] = None,
     names: Annotated[
         list[Path] | None,
-        typer.Option(help="Names of regions: ??geo2020.pl (or its zip), a Gazetteer file; may be repeated."),
+        typer.Option(
+            help="Names of regions: ??geo2020.pl, a Gazetteer file, national_place2020.txt, or a zip; may be repeated."
+        ),
     ] = None,
     keep_names: Annotated[bool, typer.Option("--keep-names", help="Keep the names beside the release.")] = False,
     params: Annotated[

@@ -17,9 +17,9 @@ from tasks.top_down.run import TopDownRun
 
 # Core-seconds a million on a quiet core, in the ratios that benchmarks/stages.py measures on the nation. What is left
 # is told from these ratios alone, at the pace of the run so far.
-TEXT, PARQUET = 0.55, 0.52  # persons, from text or Parquet
-COUNTED = 0.125  # persons, counted by population group
-MEASURED = {"totals": 0.034, "sex by age": 0.055, "suppression": 0.008}  # population groups
+TEXT, PARQUET = 0.13, 0.1  # persons, from text or Parquet
+COUNTED = 0.046  # persons, counted by population group
+MEASURED = {"totals": 0.015, "sex by age": 0.025, "suppression": 0.008}  # population groups
 ESTIMATED = 0.01  # population groups, of which the published ones are estimated
 TABLES = 2.0  # levels, at four estimators each
 RELEASED = 0.01  # population groups, of which a part is written

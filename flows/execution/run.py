@@ -29,8 +29,10 @@ from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import RunSettings, keep_settings
+from flows.reports.curator import load_findings
 from privacy.accounting.ledger import shown
 from privacy.noise.laws import Definition
+from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, commit, end_run, finish_released
 from tasks.lifecycle.confidential import guard
@@ -204,13 +206,15 @@ def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Call
             return there
         check_out(run, out, settings.folder)
         keep_settings(run, settings)
+        begins = not (run / "findings.json").exists()
         try:
             any_work = named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
+            place = _through(settings, stages) if any_work else None
         except Refused:
-            if not any((run / name).exists() for name in ("findings.json", SECRET, AUTHORIZATION)):
+            reserved = any((run / name).exists() for name in (SECRET, AUTHORIZATION))
+            if begins and not reserved and not has_errors(load_findings(run)):
                 end_run(run)  # nothing in it that anybody could want
             raise
-        place = _through(settings, stages) if any_work else None
         if place is None:
             if (run / AUTHORIZATION).exists():
                 raise Refused(

@@ -42,18 +42,30 @@ class QueryNoise:
                 return int(chunk[row]) * width + cell
 
             words = _row_words(stream, chunk, width).reshape(-1)
-            drawn = self._sampler.sample(words, _refine(further, address))
-            noise[first : first + step] = drawn.reshape(-1, width)
+            self._sampler.sample(words, _refine(further, address), out=noise[first : first + step].reshape(-1))
         return noise
 
-    def draw_run(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return noise int64[stop - start] of rows start, ..., stop - 1 of one cell each: `draw` of them, faster."""
+    def draw_run(self, start: int, stop: int, asked: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return noise int64[stop - start] of rows start, ..., stop - 1 of one cell each: `draw` of them, faster.
+
+        Where a row is not `asked`, nothing is drawn and the noise is 0.
+        """
         stream, further = self._streams(1)
-        noise = np.empty(stop - start, np.int64)
+        noise = np.zeros(stop - start, np.int64)
         for first in range(start, stop, CHUNK):
             last = min(first + CHUNK, stop)
-            words = stream.words(first, last - first)
-            noise[first - start : last - start] = self._sampler.sample(words, _refine(further, first.__add__))
+            part = noise[first - start : last - start]
+            if asked is None or asked[first - start : last - start].all():
+                self._sampler.sample(stream.words(first, last - first), _refine(further, first.__add__), out=part)
+                continue
+            rows = np.flatnonzero(asked[first - start : last - start])
+
+            def address(position: int, first: int = first, rows: NDArray[np.int64] = rows) -> int:
+                return first + int(rows[position])
+
+            if len(rows):
+                words = _row_words(stream, first + rows, 1).reshape(-1)
+                part[rows] = self._sampler.sample(words, _refine(further, address))
         return noise
 
     def _streams(self, width: int) -> tuple[Keystream, Callable[[int], Keystream]]:
@@ -62,8 +74,11 @@ class QueryNoise:
         These are a stream of their own under a second key, with the address as its nonce and the round as its word: no
         two of (row, cell, round) meet.
         """
-        further = self._key(width=width, purpose="refinement")
-        return Keystream(self._key(width=width, purpose="noise")), lambda address: Keystream(further, nonce=address)
+
+        def further(address: int) -> Keystream:  # its key is derived when a word needs it, which hardly ever happens
+            return Keystream(self._key(width=width, purpose="refinement"), nonce=address)
+
+        return Keystream(self._key(width=width, purpose="noise")), further
 
 
 def _row_words(stream: Keystream, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
@@ -76,7 +91,7 @@ def _row_words(stream: Keystream, rows: NDArray[np.int64], width: int) -> NDArra
     if span > 2 * len(rows):
         return stream.rows(rows, width)
     words = stream.words(low * width, span * width).reshape(span, width)
-    return words if span == len(rows) and bool((np.diff(rows) > 0).all()) else words[rows - low]
+    return words if span == len(rows) and bool((rows[1:] > rows[:-1]).all()) else words.take(rows - low, axis=0)
 
 
 def _refine(further: Callable[[int], Keystream], address: Callable[[int], int]) -> Refine:

@@ -128,7 +128,9 @@ class Keystream:
         words = _as_words(stream).reshape(len(rows), -1)
         if width % 2 == 0:
             return words
-        return np.where((start & 1)[:, None] == 0, words[:, :-1], words[:, 1:])
+        cut, odd = words[:, :-1].copy(), np.flatnonzero(start & 1)
+        cut[odd] = words[odd, 1:]
+        return cut
 
 
 def _as_words(stream: bytes) -> NDArray[np.uint64]:

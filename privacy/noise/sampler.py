@@ -37,22 +37,22 @@ class Sampler:
         self._boundaries, self._guide = _tables(law)
         self._shift = np.uint64(WORD_BITS - (len(self._guide).bit_length() - 1))
 
-    def sample(self, words: Words, refine: Refine) -> NDArray[np.int64]:
-        """Return one draw for each of the words (one dimension), in order.
+    def sample(self, words: Words, refine: Refine, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Return one draw for each of the words (one dimension), in order; in `out` where it is given.
 
         `refine(position, round)` gives further uniform 64-bit words, round = 0, 1, ..., for the ambiguous word at that
         position: about one word in 2^64 / (number of boundaries) needs one.
         """
-        draws = np.empty(len(words), np.int64)
+        draws = np.empty(len(words), np.int64) if out is None else out
         cells = np.empty(min(BLOCK, len(words)), np.int64)
         for start in range(0, len(words), BLOCK):
-            block, out = words[start : start + BLOCK], draws[start : start + BLOCK]
+            block, drawn = words[start : start + BLOCK], draws[start : start + BLOCK]
             cell = cells[: len(block)]
             np.right_shift(block, self._shift, out=cell.view(np.uint64))
             guided = self._guide.take(cell)
-            out[:] = guided
+            drawn[:] = guided
             open_positions = np.flatnonzero(guided == _SEARCH)
-            out[open_positions], ambiguous = self._search(block[open_positions])
+            drawn[open_positions], ambiguous = self._search(block[open_positions])
             for position in start + open_positions[ambiguous]:
                 draws[position] = settle(self.law, int(words[position]), partial(refine, int(position)))
         return draws

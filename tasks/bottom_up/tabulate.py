@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.configuration import exact_number
-from tasks.inputs.files import digest_file, exists, locate_file, open_file, read_bytes, read_lines, unchanged, why
+from tasks.inputs.files import (
+    InputTable,
+    digest_file,
+    exists,
+    locate_file,
+    open_file,
+    read_bytes,
+    read_lines,
+    unchanged,
+    why,
+)
 from tasks.inputs.findings import Finding, gather, has_errors, kept, write_findings
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark, read_mark_file
@@ -38,22 +48,11 @@ NO_WEIGHT = -1
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(InputTable):
     """The table of a run and what it is checked against; public."""
 
-    path: str
     domain: Domain
     header: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The file's name, as findings give it."""
-        return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def parquet(self) -> bool:
-        """True for Parquet, False for text."""
-        return self.path.endswith(".parquet")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.top_down.compiled import compiled
+from tasks.detailed_dhca.person_file import CELLS
 
 
 @compiled
@@ -61,3 +62,45 @@ def count_regions(
             known[row] = 0
             row_ends[first + row] = entries
     return entries
+
+
+@compiled
+def add_totals(
+    ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+    position: NDArray[np.int64],
+    totals: NDArray[np.int64],
+) -> None:
+    """Add entries to the totals of their groups, regions x positions.
+
+    `ends` say where the rows (region, cell) start and end among `columns` and `counts`; `position` is an iteration's,
+    -1 for one of another level.
+    """
+    for row in range(len(ends) - 1):
+        of_region = totals[row // CELLS]
+        for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
+            place = position[columns[entry]]
+            of_region[max(place, 0)] += counts[entry] * (place >= 0)  # a branch would be guessed wrong half the time
+
+
+@compiled
+def add_cells(
+    ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+    position: NDArray[np.int64],
+    slots: NDArray[np.int32],
+    cells: NDArray[np.int64],
+) -> None:
+    """Add entries, as those of `add_totals`, to the cells of their groups, slots x cells.
+
+    `slots`, regions x positions, says which row of `cells` is a group's, -1 for none.
+    """
+    for row in range(len(ends) - 1):
+        of_region, cell = slots[row // CELLS], row % CELLS
+        for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
+            place = position[columns[entry]]
+            slot = of_region[max(place, 0)]
+            if slot >= 0 and place >= 0:  # in this order, for most have no slot
+                cells[slot, cell] += counts[entry]

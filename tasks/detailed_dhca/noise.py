@@ -20,7 +20,7 @@ class Noise(Protocol):
     """Noise of a level's queries, row by row of the level's domain. `query` is stage_1, stage_2 or total_only."""
 
     def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Noise of the totals of those groups from `start` on that answer the query; nothing is drawn for others."""
+        """Noise of the totals of the groups from `start` on; 0, and nothing is drawn, where one does not answer."""
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Noise of the tables of these groups at a detail: len(groups) x width."""
@@ -36,13 +36,10 @@ class RunNoise:
     directory: DetailedRun
 
     def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Noise of the totals of those groups from `start` on that answer the query; nothing is drawn for others."""
+        """Noise of the totals of the groups from `start` on; 0, and nothing is drawn, where one does not answer."""
         if not asked.any():
-            return np.zeros(0, np.int64)
-        noise = self._stream(query, "total")
-        if asked.all():
-            return noise.draw_run(start, start + len(asked))
-        return noise.draw(start + np.flatnonzero(asked)).reshape(-1)
+            return np.zeros(len(asked), np.int64)
+        return self._stream(query, "total").draw_run(start, start + len(asked), asked)
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Noise of the tables of these groups at a detail: len(groups) x width."""
@@ -63,7 +60,7 @@ class NoNoise:
 
     def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Zeros."""
-        return np.zeros(np.count_nonzero(asked), np.int64)
+        return np.zeros(len(asked), np.int64)
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Zeros."""

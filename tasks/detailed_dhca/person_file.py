@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.files import locate, locate_file, open_file, read_bytes, read_lines, why
+from tasks.inputs.files import InputTable, locate, locate_file, open_file, read_bytes, read_lines, why
 from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, GRF_FILE
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
@@ -40,25 +40,14 @@ CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
 
 
 @dataclass(frozen=True)
-class PersonFile:
+class PersonFile(InputTable):
     """Where the person records lie and what they are checked against; public."""
 
-    path: str
     header: tuple[str, ...]
     states: tuple[str, ...]
     code_numbers: dict[str, int]
     max_race_codes: int
     blocks_known: bool = True  # not where GRF-C has faults of its own; then no block is looked up
-
-    @property
-    def name(self) -> str:
-        """The file's name, as findings give it."""
-        return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def parquet(self) -> bool:
-        """True for Parquet, False for text."""
-        return self.path.endswith(".parquet")
 
 
 def find_person_file(data: str) -> str:

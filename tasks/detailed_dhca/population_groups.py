@@ -23,13 +23,13 @@ from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.geography import NOWHERE, Geography
-from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object, stamp
+from tasks.lifecycle.files import load_object, once, open_array, read_part, save_arrays, save_object, stamp
 from tasks.lifecycle.kernels import use_kernels
 from tasks.lifecycle.workers import Workers
 
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
 PARTITIONS_PER_WORKER = 4
-FEWEST_PERSONS = 1 << 16  # of a partition that is counted by a kernel; for fewer, numba would take longer than it saves
+FEWEST_PERSONS = FEWEST_ENTRIES = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves
 
 
 @dataclass(frozen=True)
@@ -189,76 +189,125 @@ def _chunks(run: DetailedRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, 
 
 
 @dataclass(frozen=True)
+class Entries:
+    """Entries of a sparse matrix (region, cell) x iteration, whole regions of it. Confidential.
+
+    Attributes
+    ----------
+    regions : slice
+        The regions, counted from the first that is asked for.
+    ends : int64 array
+        Where the entries of each row start and, behind the last row, end; in the whole matrix.
+    iteration : uint16 array, one per entry
+    count : int32 array, one per entry
+    """
+
+    regions: slice
+    ends: NDArray[np.int64]
+    iteration: NDArray[np.uint16]
+    count: NDArray[np.int32]
+
+    @property
+    def many(self) -> bool:
+        """Whether there are enough for a kernel."""
+        return len(self.count) >= FEWEST_ENTRIES
+
+    def of_level(self, position: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Region, cell, position of the iteration and count of the entries of those iterations that have a position."""
+        row = np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
+        place = position[self.iteration]
+        those = np.flatnonzero(place >= 0)
+        return (*np.divmod(row[those], CELLS), place[those], self.count[those].astype(np.int64))
+
+
+@dataclass(frozen=True)
 class ExactCounts:
     """The exact counts of the groups of a level in a range of regions. Confidential: never leaves a worker.
 
     Attributes
     ----------
-    group : int64 array, one per entry
-        Group number relative to the first group of the range of regions.
-    cell : uint8 array, one per entry
-        Sex-by-age23 cell.
-    count : int32 array, one per entry
-        Persons; a group and cell may have several entries.
-    groups : int
-        The number of groups in the range of regions.
+    regions : int
+        The number of regions. Group = region x iterations of the level + position of the iteration.
+    width : int
+        The number of iterations of the level.
+    position : int64 array, one per iteration of the granularity
+        The position of the level's iterations, -1 for those of the other level, which lie in the same matrix.
+    parts : list of Entries
+        Those of each partition; a region may be in several.
     """
 
-    group: NDArray[np.int64]
-    cell: NDArray[np.uint8]
-    count: NDArray[np.int32]
-    groups: int
+    regions: int
+    width: int
+    position: NDArray[np.int64]
+    parts: list[Entries]
+
+    @property
+    def groups(self) -> int:
+        """The number of groups in the range of regions."""
+        return self.regions * self.width
 
     def totals(self) -> NDArray[np.int64]:
         """Persons of every group, empty ones included."""
-        return _add_up(self.group, self.count, self.groups)
+        totals = np.zeros((self.regions, self.width), np.int64)
+        for part in self.parts:
+            if part.many:
+                from tasks.detailed_dhca.compiled_counts import add_totals
+
+                add_totals(part.ends, part.iteration, part.count, self.position, totals[part.regions])
+            else:
+                region, _, place, count = part.of_level(self.position)
+                np.add.at(totals[part.regions], (region, place), count)
+        return totals.reshape(-1)
+
+    def cells(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Persons of the chosen groups by sex and age23: len(chosen) x 46."""
+        cells = np.zeros((len(chosen), CELLS), np.int64)
+        if not len(chosen):
+            return cells
+        slots = np.full((self.regions, self.width), -1, np.int32)
+        slots.reshape(-1)[chosen] = np.arange(len(chosen))
+        for part in self.parts:
+            if part.many:
+                from tasks.detailed_dhca.compiled_counts import add_cells
+
+                add_cells(part.ends, part.iteration, part.count, self.position, slots[part.regions], cells)
+            else:
+                region, cell, place, count = part.of_level(self.position)
+                slot = slots[part.regions][region, place]
+                inside = slot >= 0
+                np.add.at(cells, (slot[inside], cell[inside]), count[inside])
+        return cells
 
     def tables(self, chosen: NDArray[np.int64], detail: int) -> NDArray[np.int64]:
         """Persons of the chosen groups by sex and the age bins of a detail: len(chosen) x (2 x bins)."""
-        slot = np.full(self.groups, -1, np.int64)
-        slot[chosen] = np.arange(len(chosen))
-        slots = slot[self.group]
-        inside = slots >= 0
-        cells = _add_up(slots[inside] * CELLS + self.cell[inside], self.count[inside], len(chosen) * CELLS)
-        bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a range of age23 bins
-        by_sex = cells.reshape(len(chosen), 2, CELLS // 2)
-        return np.add.reduceat(by_sex, bins, axis=2).reshape(len(chosen), 2 * len(bins))
+        return in_bins(self.cells(chosen), detail)
 
 
-def _add_up(place: NDArray[np.int64], count: NDArray[np.int32], size: int) -> NDArray[np.int64]:
-    """Sum counts by place; exact, for a float holds every integer below 2^53."""
-    return np.bincount(place, weights=count, minlength=size).astype(np.int64)
+def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:
+    """Add up rows of 46 cells, by sex and age23, to sex and the age bins of a detail."""
+    bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a range of age23 bins
+    by_sex = cells.reshape(len(cells), 2, CELLS // 2)
+    return np.add.reduceat(by_sex, bins, axis=2).reshape(len(cells), 2 * len(bins))
 
 
 def read_exact_counts(run: DetailedRun, level: Level, first: int, last: int) -> ExactCounts:
     """Return the exact counts of a level's groups in the regions first ... last - 1."""
+    use_kernels(run.state_folder)
     domain = load_domain(run, level)
     width = len(domain.iterations)
     position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)
     position[domain.iterations] = np.arange(width)
-    groups, cells, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
-    for region, cell, iteration, count in _entries(run, level.region_type, first, last):
-        place = position[iteration]
-        of_level = np.flatnonzero(place >= 0)  # the other iteration level lies in the same matrix
-        groups.append(region[of_level] * width + place[of_level])
-        cells.append(cell[of_level])
-        counts.append(count[of_level])
-    return ExactCounts(np.concatenate(groups), np.concatenate(cells), np.concatenate(counts), (last - first) * width)
+    return ExactCounts(last - first, width, position, list(_entries(run, level.region_type, first, last)))
 
 
-def _entries(
-    run: DetailedRun, region_type: str, first: int, last: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint16], NDArray[np.int32]]]:
-    """(region, cell, iteration, count) of the entries of each partition in these regions; `first` is region 0."""
+def _entries(run: DetailedRun, region_type: str, first: int, last: int) -> Iterator[Entries]:
+    """Yield the entries of each partition in these regions."""
     for number, partition in enumerate(load_partitions(run)):
         low, high = partition.regions[region_type]
         start, stop = max(low, first), min(high, last)
         if start >= stop:
             continue
         folder = run.counts_folder(region_type, number)
-        indptr = np.asarray(open_array(folder, "indptr")[(start - low) * CELLS : (stop - low) * CELLS + 1])
-        entries, lengths = slice(int(indptr[0]), int(indptr[-1])), np.diff(indptr)
-        region = np.repeat(np.repeat(np.arange(start - first, stop - first), CELLS), lengths)
-        cell = np.repeat(np.tile(np.arange(CELLS, dtype=np.uint8), stop - start), lengths)
-        iteration, count = (np.asarray(open_array(folder, name)[entries]) for name in ("indices", "data"))
-        yield region, cell, iteration, count
+        ends = read_part(folder, "indptr", (start - low) * CELLS, (stop - low) * CELLS + 1).astype(np.int64)
+        iteration, count = (read_part(folder, name, int(ends[0]), int(ends[-1])) for name in ("indices", "data"))
+        yield Entries(slice(start - first, stop - first), ends, iteration, count)

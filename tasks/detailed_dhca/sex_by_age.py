@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, load_domain
 from tasks.detailed_dhca.noise import open_noise
-from tasks.detailed_dhca.population_groups import read_exact_counts
+from tasks.detailed_dhca.population_groups import in_bins, read_exact_counts
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.totals import small
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import once, open_array, save_arrays
 from tasks.lifecycle.workers import Workers
@@ -27,8 +29,8 @@ def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None
 def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the noisy tables of the groups in regions first ... last - 1.
 
-    Arrays `total` (int64, one per group: measured, or for a sex-by-age group the sum of its cells) and, for each
-    detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
+    Arrays `total` (int32 where they fit, one per group: measured, or for a sex-by-age group the sum of its cells) and,
+    for each detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
     folder = run.tables_folder(level, first)
     once(folder, lambda: _measure(run, level, first, last, folder))
@@ -41,11 +43,15 @@ def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path
     noise = open_noise(run, level)
     exact_total, noisy_total = exact.totals(), np.zeros(len(detail), np.int64)
     for query, answering in (("stage_2", detail == TOTAL), ("total_only", detail == TOTAL_ONLY)):
-        noisy_total[answering] = exact_total[answering] + noise.totals(query, start, answering)
-    noisy = {"total": noisy_total}
+        if answering.any():
+            np.add(exact_total, noise.totals(query, start, answering), out=noisy_total, where=answering)
+    noisy: dict[str, NDArray[np.signedinteger]] = {}
+    tabulated = np.flatnonzero((detail != TOTAL) & (detail != TOTAL_ONLY))
+    exact_cells = exact.cells(tabulated)
     for table in (AGE4, AGE9, AGE23):
-        groups = np.flatnonzero(detail == table)
-        cells = exact.tables(groups, table) + noise.rows(table, start + groups, int(WIDTHS[table]))
+        of_table = detail[tabulated] == table
+        groups = tabulated[of_table]
+        cells = in_bins(exact_cells[of_table], table) + noise.rows(table, start + groups, int(WIDTHS[table]))
         noisy_total[groups] = cells.sum(axis=1)
         noisy[DETAILS[table]] = cells
-    save_arrays(folder, noisy)
+    save_arrays(folder, noisy | {"total": small(noisy_total)})

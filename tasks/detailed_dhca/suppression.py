@@ -58,7 +58,7 @@ def _published(run: DetailedRun, level: Level, first: int) -> Published:
     return Published(
         group=first * len(load_domain(run, level).iterations) + group,
         detail=detail[group],
-        total=total[group],
+        total=total[group].astype(np.int64),
         cells=cells,
         noise_of=np.full(len(group), levels.index(level), np.uint8),
     )

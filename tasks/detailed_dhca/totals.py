@@ -37,18 +37,18 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()
     answering = ~np.tile(domain.total_only, last - first)  # a TotalOnly group answers one query, in sex by age
-    noisy_total = np.zeros(len(exact_total), np.int64)
-    noisy_total[answering] = exact_total[answering] + open_noise(run, level).totals("stage_1", first * width, answering)
+    noisy_total = open_noise(run, level).totals("stage_1", first * width, answering)  # 0 where nothing is answered
+    np.add(noisy_total, exact_total, out=noisy_total, where=answering)
     thresholds = run.parameters.configuration.thresholds[level]
     detail = np.zeros(len(noisy_total), np.uint8)
     for threshold in thresholds:
         detail += noisy_total >= threshold
     detail[~answering] = TOTAL_ONLY
-    kept = {"total": _small(noisy_total)} if estimates else {}
+    kept = {"total": small(noisy_total)} if estimates else {}
     save_arrays(folder, {"detail": detail} | kept)
 
 
-def _small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
+def small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
     """Return the totals in 4 bytes each where they fit."""
     most = np.iinfo(np.int32).max
     fit = totals.max(initial=0) <= most and totals.min(initial=0) >= -most

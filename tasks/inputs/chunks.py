@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.files import digest_file, locate_file, open_file, read_bytes, read_lines, why
+from tasks.inputs.files import InputTable, digest_file, locate_file, open_file, read_bytes, read_lines, why
 from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
@@ -16,23 +16,12 @@ from tasks.lifecycle.digests import CHUNK_BYTES, combine
 
 
 @dataclass(frozen=True)
-class TableFile:
+class TableFile(InputTable):
     """A table of records and the columns that are read of it; it may have more."""
 
-    path: str
     header: tuple[str, ...]
     columns: tuple[str, ...]
     delimiter: str = "|"
-
-    @property
-    def name(self) -> str:
-        """The file's name, as findings give it."""
-        return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def parquet(self) -> bool:
-        """True for Parquet, False for text."""
-        return self.path.endswith(".parquet")
 
     @property
     def chunks(self) -> int:
@@ -101,7 +90,6 @@ def _text(file: TableFile, number: int) -> Chunk:
 
 def _row_group(file: TableFile, number: int) -> Chunk:
     with open_file(file.path) as stream:
-        group = pq.ParquetFile(stream)
-        rows = group.metadata.row_group(number).num_rows
-        table, findings = read_row_group(group, number, file.name, file.columns)
+        rows = pq.ParquetFile(stream).metadata.row_group(number).num_rows
+        table, findings = read_row_group(stream, number, file.name, file.columns)
     return Chunk(table if rows else None, rows, "", lambda row: row + 1, findings)

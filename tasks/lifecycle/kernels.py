@@ -16,6 +16,7 @@ import tasks
 
 COMPILED = Path(spine.__file__).parent / "top_down"
 COMPILED_STAGES = "*/compiled_*.py"  # below tasks
+WHERE = "NUMBA_CACHE_DIR"
 
 
 def keep_kernels(state: Path) -> Path:
@@ -25,15 +26,20 @@ def keep_kernels(state: Path) -> Path:
     """
     if "spine.top_down.compiled" in sys.modules:
         raise RuntimeError("keep_kernels comes before the import of spine.top_down")
-    sources = sha256()
-    for path in sorted([*COMPILED.glob("*.py"), *Path(tasks.__file__).parent.glob(COMPILED_STAGES)]):
-        sources.update(sha256(path.read_bytes()).digest())
-    folder = state / "kernels" / sources.hexdigest()[:16]
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    folder = state / "kernels" / version()
+    os.environ[WHERE] = str(folder)
     return folder
 
 
 def use_kernels(state: Path) -> None:
-    """Do what `keep_kernels` does, unless the process has kernels already: call it before a stage imports them."""
-    if "spine.top_down.compiled" not in sys.modules:
+    """Do what `keep_kernels` does, unless this process or its parent has: for stages, before they import any."""
+    if "spine.top_down.compiled" not in sys.modules and Path(os.environ.get(WHERE, "")).name != version():
         keep_kernels(state)
+
+
+def version() -> str:
+    """Return a short digest of the source of all kernels."""
+    sources = sha256()
+    for path in sorted([*COMPILED.glob("*.py"), *Path(tasks.__file__).parent.glob(COMPILED_STAGES)]):
+        sources.update(sha256(path.read_bytes()).digest())
+    return sources.hexdigest()[:16]

@@ -91,7 +91,7 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
         folder = folder / FOLDER
     try:
-        told = json.loads(read_text(str(folder / SETTINGS_FILE)))
+        told = json.loads(read_text(folder / SETTINGS_FILE))
         design, states = read_design(told), tuple(map(str, told["states"]))
         totals = {int(state): int(total) for state, total in told["state_totals"].items()}
         if not all(0 <= total < 10**9 for total in totals.values()):

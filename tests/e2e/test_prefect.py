@@ -70,7 +70,8 @@ class Office:
 
     def post(self, path: str, body: Any) -> Any:
         """Ask the server's API, again while it says that its database is busy."""
-        while (answer := httpx.post(f"{self.api}/{path}", json=body)).status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        busy = httpx.codes.SERVICE_UNAVAILABLE
+        while (answer := httpx.post(f"{self.api}/{path}", json=body, timeout=PATIENCE)).status_code == busy:
             time.sleep(0.2)
         return answer.raise_for_status().json()
 

@@ -100,7 +100,6 @@ def accuracy(
     show(told, render, as_json=options.as_json)
 
 
-def _records(table: DataFrame) -> list[dict[str, Any]]:
+def _records(table: DataFrame) -> list[dict[Any, Any]]:
     """The rows of a table as JSON has them: null for what is not known, as a spread over one seed."""
-    records: list[Any] = table.astype(object).where(table.notna(), None).to_dict("records")
-    return records
+    return table.astype(object).where(table.notna(), None).to_dict("records")

@@ -17,7 +17,7 @@ STARTS = {DETAILS[detail]: starts for detail, starts in AGES.items()}
 
 
 def pyramid(cells: Sequence[Cell]) -> Pyramid:
-    """The pyramid of a group's T2 rows."""
+    """Return the pyramid of a group's T2 rows."""
     by_age: dict[tuple[int, int], dict[int, Cell]] = {}
     sums: dict[int, Cell] = {}
     for cell in cells:
@@ -46,13 +46,13 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
 
 
 def _estimates(of: Mapping[int, Cell]) -> tuple[int | None, int | None, int | None, int | None]:
-    """The estimates and margins of males and females."""
+    """Return the estimates and margins of males and females."""
     male, female = (of[sex].estimate or (None, None) for sex in SEXES)
     return (*male, *female)
 
 
 def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:
-    """The pyramids of two groups in the ages that both tables have, with one axis, so that bars compare."""
+    """Return the pyramids of two groups in the ages that both tables have, with one axis, so that bars compare."""
     if not of_a or not of_b:
         return []
     ages = _ages(min(a.shape, b.shape, key=SHAPES.index))
@@ -60,7 +60,7 @@ def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequ
 
 
 def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
-    """A table in coarser ages: each sum of cells with the margin of the sum."""
+    """Return a table in coarser ages: each sum of cells with the margin of the sum."""
     found = [replace(cell, estimate=None) for cell in cells if cell.start is None]
     for start, end in ages:
         for sex in SEXES:
@@ -70,7 +70,7 @@ def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, i
 
 
 def _ages(shape: str) -> list[tuple[int, int]]:
-    """The age ranges of a table's shape."""
+    """Return the age ranges of a table's shape."""
     starts = STARTS[shape]
     return list(zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True))
 
@@ -81,7 +81,7 @@ def _common_axis(pyramids: Sequence[Pyramid]) -> list[Pyramid]:
 
 
 def total_difference(a: Published | None, b: Published | None) -> DifferenceRow | None:
-    """The difference of two published totals; None where one is not published."""
+    """Return the difference of two published totals; None where one is not published."""
     if a is None or b is None:
         return None
     margin = margin_of_difference(a.noise, b.noise) if a.noise.source != b.noise.source else 0
@@ -89,7 +89,7 @@ def total_difference(a: Published | None, b: Published | None) -> DifferenceRow 
 
 
 def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[DifferenceRow]:
-    """By sex, and by sex and age in the coarser of the two tables' ages."""
+    """Return the differences by sex, and by sex and age in the coarser of the two tables' ages."""
     if not of_a or not of_b:
         return []
     same = a.noise.source == b.noise.source
@@ -105,7 +105,7 @@ def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence
 
 
 def _between(cells: Sequence[Cell], sex: int, start: int, end: int) -> tuple[int, int]:
-    """The sum of a sex's cells in an age range, and how many they are; the published sum of a sex where it is all."""
+    """Return the sum of a sex's cells in an age range, and how many they are; of all ages the published sum."""
     inside = [cell for cell in cells if cell.sex == sex and cell.start is not None and start <= cell.start <= end]
     if (start, end) == (0, LAST_AGE):
         total = next(cell for cell in cells if cell.sex == sex and cell.start is None)

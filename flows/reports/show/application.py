@@ -71,7 +71,7 @@ class Check:
 
 
 def changed(folder: Path, name: str, digest: str) -> str | None:
-    """What is wrong with a file that a manifest names; None where nothing is."""
+    """Return what is wrong with a file that a manifest names; None where nothing is."""
     path = folder / name
     if not path.is_file():
         return f"{name} is missing"
@@ -88,7 +88,7 @@ def warm(shown: Shown, check: Check) -> None:
 
 
 def application(shown: Shown, check: Check) -> Starlette:
-    """The web application over a release."""
+    """Return the web application over a release."""
     sheet = style()
 
     async def page(request: Request) -> Response:
@@ -108,7 +108,7 @@ def application(shown: Shown, check: Check) -> Starlette:
 
 
 def about(shown: Shown, check: Check) -> dict[str, Any]:
-    """What stands on every page of a release."""
+    """Return what stands on every page of a release."""
     manifest = shown.manifest
     return {
         "title": manifest["release"],

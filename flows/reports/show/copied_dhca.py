@@ -70,14 +70,14 @@ def write_data(release: Release, folder: Path) -> dict[str, Any]:
 
 
 def _groups(release: Release) -> Iterator[Published]:
-    """Every published group of the scope, in the order of levels, regions, iterations."""
+    """Return every published group of the scope, in the order of levels, regions, iterations."""
     for level in release.levels:
         rows = release.totals(region_type=level.region_type, level=level)
         yield from sorted(rows, key=lambda row: (row.region.id, row.code))
 
 
 def _estimates(rows: Sequence[Published] | Sequence[Cell]) -> dict[str, pa.Array]:
-    """The columns of the estimates."""
+    """Return the columns of the estimates."""
     both = [row.estimate or (None, None) for row in rows]
     return {name: pa.array([one[number] for one in both], pa.int32()) for number, name in enumerate(ESTIMATES)}
 
@@ -87,7 +87,7 @@ def _int32(columns: Mapping[str, list[int]]) -> dict[str, Any]:
 
 
 def _told(release: Release, laws: list[Law]) -> dict[str, Any]:
-    """What the views need besides the tables: regions, iterations, levels, laws, and the words of both pages."""
+    """Return what the views need besides the tables: regions, iterations, levels, laws, and the words of both pages."""
     regions = sorted(release.regions)
     named: Names = {region: name for region, name in release.names.items() if release.scope.holds(region)}
     return {
@@ -140,7 +140,7 @@ def _law(law: Law) -> list[Any]:
 
 
 def _sets_of(release: Release, regions: list[Region]) -> list[list[list[str]]]:
-    """The sets of coterminous regions that meet the scope."""
+    """Return the sets of coterminous regions that meet the scope."""
     sets = {(region, *release.coterminous(region)) for region in regions if release.coterminous(region)}
     whole = {frozenset(members): sorted(members, key=release.set_order) for members in sets}
     return [[[member.type, member.id] for member in members] for members in whole.values()]

@@ -19,7 +19,7 @@ Found = TypeVar("Found", Region, str)
 
 
 def one_region(release: Release, text: str) -> Region:
-    """The only region that a text means: TYPE/ID, an id, or a name. Raises NotThere where there is none, or several."""
+    """Return the only region that a text means: TYPE/ID, an id, a name. Raises NotThere for none or several."""
     kind, _, number = text.partition("/")
     if (region := Region(kind.upper(), number)) in release.regions or region in release.names:
         return region
@@ -32,7 +32,7 @@ def one_region(release: Release, text: str) -> Region:
 
 
 def one_iteration(release: Release, text: str) -> str:
-    """The only iteration that a text means, by its code or name. Raises NotThere where there is none, or several."""
+    """Return the only iteration that a text means, by code or name. Raises NotThere where there is none, or several."""
     return _only(
         iterations_named(release, text),
         f"no iteration matches {text!r}",
@@ -51,7 +51,7 @@ def _only(found: Sequence[Found], none: str, several: str, name: Callable[[Found
 
 
 def regions_named(release: Release, text: str) -> list[Region]:
-    """By id, else by name: those called exactly so, or whose name holds every word, or with what they lie in."""
+    """Return regions by id, else by name: called exactly so, or holding every word, alone or with what they lie in."""
     text = text.strip()
     index = index_of(release)
     kind, _, number = text.partition("/")
@@ -80,7 +80,7 @@ class Index:
 
 @lru_cache(maxsize=2)
 def index_of(release: Release) -> Index:
-    """The index of a release's regions; under a second for the nation's 120,000."""
+    """Return the index of a release's regions; under a second for the nation's 120,000."""
 
     @cache
     def above(region: Region | None) -> str:
@@ -100,12 +100,12 @@ def index_of(release: Release) -> Index:
 
 
 def _size(region: Region) -> int:
-    """How early a type of region is listed: nation, state, county, place, area, tract."""
+    """Return how early a type of region is listed: nation, state, county, place, area, tract."""
     return ("USA", "STATE", "COUNTY", "PLACE", "AIANNH", "TRACT").index(region.type.removeprefix("PR-"))
 
 
 def iterations_named(release: Release, text: str) -> list[str]:
-    """By code, else by name: those called exactly so, else those whose name holds every word."""
+    """Return iterations by code, else by name: those called exactly so, else those whose name holds every word."""
     text = text.strip()
     if text in release.iterations:
         return [text]
@@ -117,7 +117,7 @@ def iterations_named(release: Release, text: str) -> list[str]:
 
 
 def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
-    """The groups that a text means by a region and an iteration side by side, in either order."""
+    """Return the groups that a text means by a region and an iteration side by side, in either order."""
     wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
     for cut in range(1, len(wanted)):
         for of_region, of_iteration in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):
@@ -129,7 +129,7 @@ def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
 
 
 def words_of(text: str) -> list[str]:
-    """Lower-case words without accents."""
+    """Return lower-case words without accents."""
     return _folded(text).split()
 
 
@@ -140,7 +140,7 @@ def _folded(text: str) -> str:
 
 
 def matches(wanted: Sequence[str], text: str) -> bool:
-    """Whether each wanted word begins a word of a text."""
+    """Return whether each wanted word begins a word of a text."""
     if not wanted:
         return True
     words = words_of(text)

@@ -126,12 +126,12 @@ class Region:
 
 
 def title(region_type: str, *, several: bool = False) -> str:
-    """What a region of a type is called, in a sentence."""
+    """Return what a region of a type is called, in a sentence."""
     return TITLES[region_type.removeprefix(PUERTO_RICO)][several]
 
 
 def plain_name(region: Region) -> str:
-    """What a region is called where no file of names tells."""
+    """Return what a region is called where no file of names tells."""
     if region.type == "USA":
         return "United States"
     if region.type in ("STATE", "PR-STATE"):

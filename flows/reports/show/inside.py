@@ -19,7 +19,7 @@ FEW = 8  # rows beside others
 def groups_inside(
     release: Release, within: Region, iteration: Iteration, region_type: str, parent: Published | None
 ) -> Inside | None:
-    """The same iteration in the regions of one type in a region; None where none of them tabulates it."""
+    """Return the same iteration in the regions of one type in a region; None where none of them tabulates it."""
     level = Level(region_type, iteration.level)
     regions = release.regions_in(region_type, within.child_prefix)
     if not release.scope.complete_in(within):
@@ -76,7 +76,7 @@ def _sums(
 def _noise_in(
     parent: Published, rows: Sequence[Published], facts: LevelFacts, missing: int
 ) -> Iterator[tuple[Law | None, int]]:
-    """The cells whose noise is in a parent less all of its children, the suppressed ones' totals among them."""
+    """Return the cells whose noise is in a parent less all of its children, the suppressed ones' totals among them."""
     shared = {row.noise.source for row in rows} & {parent.noise.source}
     yield from ((group.noise.law, group.noise.cells) for group in (parent, *rows) if group.noise.source not in shared)
     yield facts.laws["total"], missing

@@ -41,12 +41,12 @@ class Iteration:
     total_only: bool | None = None
 
     def tabulated(self, *, nation_or_state: bool) -> bool | None:
-        """Whether a level of that granularity tabulates it; None where nothing tells."""
+        """Return whether a level of that granularity tabulates it; None where nothing tells."""
         return self.nation_state if nation_or_state else self.sub_state
 
 
 def read_tabulated(path: Path) -> dict[str, Iteration]:
-    """The iterations of a release's own table."""
+    """Return the iterations of a release's own table."""
     table, faults = read_table(str(path), path.name, ITERATION_COLUMNS)
     if table is None or faults:
         raise Refused(f"{path}: {faults[0].rule}")
@@ -58,7 +58,7 @@ def read_tabulated(path: Path) -> dict[str, Iteration]:
 
 
 def read_parameters(folder: Path, digests: Mapping[str, str]) -> dict[str, Iteration]:
-    """The iterations of a parameters directory. Raises Refused where its files are not those of the release."""
+    """Return the iterations of a parameters directory. Raises Refused where its files are not those of the release."""
     iterations = {}
     for file, columns in ((RACE_FILE, RACE_COLUMNS), (ETHNICITY_FILE, ETHNICITY_COLUMNS)):
         path = folder / file
@@ -85,7 +85,7 @@ def read_parameters(folder: Path, digests: Mapping[str, str]) -> dict[str, Itera
 def from_tables(
     seen: Mapping[tuple[int, bool], Set[str]], complete: Mapping[tuple[int, bool], bool], total_only: Set[str]
 ) -> dict[str, Iteration]:
-    """The iterations that the published rows tell of, without names.
+    """Return the iterations that the published rows tell of, without names.
 
     Parameters
     ----------

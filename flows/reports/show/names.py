@@ -90,7 +90,7 @@ def write_names(release: Path, names: Names) -> Path:
 
 
 def _printable(name: str) -> str:
-    """A name without what would steer a terminal."""
+    """Return a name without what would steer a terminal."""
     return "".join(letter for letter in name if letter.isprintable())
 
 

@@ -34,14 +34,14 @@ class Noise:
 
 
 def read_law(told: Mapping[str, Any]) -> Law:
-    """The law of a query, from the manifest's words for it."""
+    """Return the law of a query, from the manifest's words for it."""
     if told["law"] == "discrete Gaussian":
         return DiscreteGaussian(told_number(told["sigma_squared"]))
     return TwoSidedGeometric(told_number(told["scale"]))
 
 
 def margin_of_difference(one: Noise, *others: Noise) -> int:
-    """The 95% margin of a count less the sum of others.
+    """Return the 95% margin of a count less the sum of others.
 
     What one source gave to both sides falls out; the rest is independent and adds up in law.
     """
@@ -54,7 +54,7 @@ def margin_of_difference(one: Noise, *others: Noise) -> int:
 
 
 def margin_of_cells(cells: Iterable[tuple[Law | None, int]]) -> int:
-    """The 95% margin of a sum or difference of so many independent cells of each law."""
+    """Return the 95% margin of a sum or difference of so many independent cells of each law."""
     together: defaultdict[Law, int] = defaultdict(int)
     for law, number in cells:
         if law is not None:

@@ -41,7 +41,7 @@ Table = tuple[list[str], list[list[Any]]]
 
 
 def view_of(release: Release, asked: Mapping[str, str]) -> View:
-    """The view that an address names. Raises NotThere where it names none."""
+    """Return the view that an address names. Raises NotThere where it names none."""
     asked = {name: value[:LONGEST] for name, value in asked.items()}
     match asked.get("view", "overview").split("/"):
         case ["overview"] | [""]:
@@ -75,13 +75,13 @@ def view_of(release: Release, asked: Mapping[str, str]) -> View:
 
 
 def address_of(asked: Mapping[str, str]) -> str:
-    """The address of a view without its page and format, as the links of its page begin."""
+    """Return the address of a view without its page and format, as the links of its page begin."""
     kept = {name: value for name, value in asked.items() if name not in ("page", "format") and value}
     return "?" + urlencode({"view": "overview", **kept}, safe="/")
 
 
 def _page(asked: Mapping[str, str]) -> int:
-    """The page that is asked for; 0, for all rows, where a file of them is."""
+    """Return the page that is asked for; 0, for all rows, where a file of them is."""
     if asked.get("format") == "csv":
         return 0
     number = asked.get("page", "1")
@@ -106,17 +106,17 @@ def _group(text: str) -> tuple[Region, str]:
 
 @lru_cache(maxsize=1)
 def templates() -> Environment:
-    """The templates; they keep to what Jinja and Nunjucks have in common, for the static copy renders them too."""
+    """Return the templates, which keep to what Jinja and Nunjucks share, for the static copy renders them too."""
     return environment("flows.reports.show", "templates")
 
 
 def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str) -> str:
-    """The page of a view, given as a dictionary."""
+    """Return the page of a view, given as a dictionary."""
     return templates().get_template("base.html").render(view=view, about=about, address=address)
 
 
 def table(view: View) -> Table:
-    """The main table of a view: columns and rows."""
+    """Return the main table of a view: columns and rows."""
     match view:
         case told.Overview():
             columns = ["LEVEL", "REGIONS", "ITERATIONS", "GROUPS", "PUBLISHED", "SUPPRESSED_UP_TO"]
@@ -151,7 +151,7 @@ def _group_row(group: GroupTold) -> list[Any]:
 
 
 def _group_table(view: told.GroupView) -> Table:
-    """A group's total and cells, then the groups around it."""
+    """Return a group's total and cells, then the groups around it."""
     columns = ["OF", *GROUP_COLUMNS[:5], "AGE", "SEX", "STATUS", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
 
     def total(of: str, group: GroupTold) -> list[Any]:

@@ -14,6 +14,8 @@ READING = {
     "small counts that remain lie too high on average.",
     "group": MARGIN + "whether or not they would have published this group, and it covers the noise alone, not what "
     "the census itself missed.",
+    "missing": "No count is not a count of 0: why there is none follows from a noisy total, or from what the run was "
+    "asked for, and the group may be empty or not.",
     "same": "These two are one and the same count: their regions are made of the same blocks and share one noisy "
     "answer, so their difference is exactly 0 and says nothing about the noise.",
     "compare": "The noises of the two groups are independent, whether or not one lies in the other, so the margin of "
@@ -29,8 +31,11 @@ EXACT = "These are exact counts without any noise, and never to be published."
 
 
 def reading(release: Release, view: str) -> str:
-    """How to read a view of this release."""
+    """Return how to read a view of this release, a sentence or two."""
     if "NOT_PRIVATE" in release.manifest:
         return EXACT
-    clipped = release.manifest["configuration"].get("allow_negative_counts") is False and view != "find"
+    clipped = release.manifest["configuration"].get("allow_negative_counts") is False and view not in (
+        "find",
+        "missing",
+    )
     return READING[view] + CLIPPED * clipped

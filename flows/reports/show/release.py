@@ -54,7 +54,7 @@ class LevelFacts:
     step_1: Law | None
 
     def margin(self, detail: str) -> int:
-        """The 95% margin of a total of that detail."""
+        """Return the 95% margin of a total of that detail."""
         law = self.laws[detail]
         return margin_of_error(law, CELLS[detail]) if law else 0
 
@@ -149,12 +149,12 @@ class Release:
     # -- one group ----------------------------------------------------------------------------------------------------
 
     def group(self, region: Region, code: str) -> Published | None:
-        """The published total of a group; None where there is none."""
+        """Return the published total of a group; None where there is none."""
         found = self.totals(region_type=region.type, region_id=region.id, code=code)
         return found[0] if found else None
 
     def cells(self, region: Region, code: str) -> list[Cell]:
-        """The rows of a group's T2 table, in the order of the release; none for a group with a total alone."""
+        """Return the rows of a group's T2 table, in the order of the release; none for a group with a total alone."""
         level = self.level_of(region, code)
         if level is None:
             return []
@@ -163,7 +163,7 @@ class Release:
         return [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
 
     def all_cells(self, level: Level) -> dict[tuple[Region, str], list[Cell]]:
-        """The T2 tables of a whole level, as far as the scope holds its regions."""
+        """Return the T2 tables of a whole level, as far as the scope holds its regions."""
         found: dict[tuple[Region, str], list[Cell]] = {}
         query, _ = self._beside("t2", level, CELL_COLUMNS, "true")
         for region_id, code, *cell in self._database.ask(query):
@@ -178,7 +178,7 @@ class Release:
         return "estimates" in self.manifest
 
     def _beside(self, table: str, level: Level, columns: str, where: str, order: str = "") -> tuple[str, int]:
-        """The query for rows of a level with their estimates beside them; how often it takes what `where` is given.
+        """Return the query for rows of a level beside their estimates, and how often it takes what `where` is given.
 
         Columns: region, iteration, `columns`, COUNT, MOE, and where the release has them ESTIMATE and its MOE.
         """
@@ -204,7 +204,7 @@ class Release:
         level: Level | None = None,
         order: str = "",
     ) -> list[Published]:
-        """The published totals of a type: of a region or of those whose id begins so, of an iteration or of all.
+        """Return the published totals of a type: of a region or of those whose id begins so, of an iteration or of all.
 
         `order` ends the query, with how many are wanted; for one iteration alone.
         """
@@ -215,7 +215,7 @@ class Release:
         return found
 
     def number(self, *, region_type: str, prefix: str, code: str) -> int:
-        """How many regions of a type, of those whose id begins so, have a published total of an iteration."""
+        """Return how many regions of a type, of those whose id begins so, have a published total of an iteration."""
         queries = [
             (f"SELECT count(*) FROM {self._table('t1', one)} WHERE {where}", given)
             for one, where, given in self._selections(region_type, None, prefix, code, None)
@@ -225,7 +225,7 @@ class Release:
     def _selections(
         self, region_type: str, region_id: str | None, prefix: str, code: str | None, level: Level | None
     ) -> Iterator[tuple[Level, str, list[Any]]]:
-        """The levels that rows are in, with the condition for them and the values in it."""
+        """Return the levels that rows are in, with the condition for them and the values in it."""
         if region_id is None and region_type != "USA" and not self.scope.complete_in(Region("USA", NATION)):
             if region_type == "AIANNH":
                 return
@@ -244,7 +244,7 @@ class Release:
                 yield one, " AND ".join(["true", *conditions]), list(conditions.values())
 
     def _published(self, level: Level, rows: list[Any], condition: str, given: list[Any]) -> list[Published]:
-        """Rows of T1 with the shape of their tables: from the margin where it tells, else by counting T2's rows."""
+        """Return rows of T1 with their tables' shapes: from the margin where it tells, else by counting T2's rows."""
         told = self._shapes(level)
         counted: dict[tuple[str, str], int] = {}
         if any(told.get(margin) is None for _, _, _, margin, *_ in rows):
@@ -265,7 +265,7 @@ class Release:
         return found
 
     def _shapes(self, level: Level) -> dict[int, str | None]:
-        """The shape that a margin tells at a level; None where it fits two. A coterminous donor's may be another."""
+        """Return the shape that each margin tells at a level; None where it fits two, of coterminous donors too."""
         shapes: dict[int, set[str]] = {}
         for facts in self.facts.values():
             if facts.level == level or (self._set_of and facts.level.iteration_level == level.iteration_level):
@@ -274,7 +274,7 @@ class Release:
         return {margin: next(iter(fits)) if len(fits) == 1 else None for margin, fits in shapes.items()}
 
     def _noise(self, level: Level, region: Region, code: str, margin: int, shape: str) -> Noise:
-        """The noise of a published total: its level's, or that of the coterminous region whose count it is.
+        """Return the noise of a published total: its level's, or that of the coterminous region whose count it is.
 
         Which member of a set gave the count is not in the release; its margin is. Where two laws have that margin the
         wider is taken.
@@ -285,7 +285,7 @@ class Release:
         return Noise(source, self._widest(types, level.iteration_level, margin, shape), CELLS[shape])
 
     def _find_widest(self, region_types: tuple[str, ...], iteration_level: int, margin: int, shape: str) -> Law | None:
-        """The widest law of a cell, among the levels of these types, with which a total has this margin."""
+        """Return the widest law of a cell, among the levels of these types, with which a total has this margin."""
         details = ("total", "total_only") if shape == "total" else (shape,)
         laws = [
             law
@@ -299,26 +299,26 @@ class Release:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def level_of(self, region: Region, code: str) -> Level | None:
-        """The level that a region and an iteration belong to; None where the run measured none such."""
+        """Return the level that a region and an iteration belong to; None where the run measured none such."""
         iteration = self.iterations.get(code)
         level = iteration and Level(region.type, iteration.level)
         return level if level in self.levels else None
 
     def coterminous(self, region: Region) -> tuple[Region, ...]:
-        """The other regions made of the same blocks, whose counts are this one's."""
+        """Return the other regions made of the same blocks, whose counts are this one's."""
         _, members = self._set_of.get(region, (None, ()))
         return tuple(member for member in members if member != region and self.scope.holds(member))
 
     def set_order(self, region: Region) -> int:
-        """The place of a region in its set of coterminous regions."""
+        """Return the place of a region in its set of coterminous regions."""
         return self._set_of[region][1].index(region)
 
     def name(self, region: Region) -> str:
-        """What a region is called."""
+        """Return what a region is called."""
         return self.names.get(region) or plain_name(region)
 
     def regions_in(self, region_type: str, prefix: str = "") -> list[Region]:
-        """The regions of a type, of those with a published count, whose ids begin so; sorted."""
+        """Return the regions of a type, of those with a published count, whose ids begin so; sorted."""
         return [region for region in self._by_type.get(region_type, ()) if region.id.startswith(prefix)]
 
     @cached_property
@@ -329,11 +329,11 @@ class Release:
         return by_type
 
     def all_regions_told(self, region_type: str) -> bool:
-        """Whether the release tells every region of a type."""
+        """Return whether the release tells every region of a type."""
         return self.all_told.get(region_type, False)
 
     def _regions(self) -> Iterator[Region]:
-        """The regions that the release's own table names; where it has none, those with a published count."""
+        """Return the regions that the release's own table names; where it has none, those with a published count."""
         if REGIONS_FILE in self.manifest["files"]:
             with self._database.path(REGIONS_FILE).open(newline="") as file:
                 for row in csv.DictReader(file, delimiter="|"):
@@ -387,7 +387,7 @@ def _cell(start: str, end: str, sex: str, count: int, margin: int, *beside: int 
 
 
 def _estimate(beside: Sequence[int | None]) -> tuple[int, int] | None:
-    """ESTIMATE and its MOE, where a row has them."""
+    """Return ESTIMATE and its MOE, where a row has them."""
     match beside:
         case [int() as estimate, int() as margin]:
             return estimate, margin
@@ -403,7 +403,7 @@ def _file(table: str, level: Level) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a release of any kind. Raises Refused where the folder is none."""
+    """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
     path = folder / MANIFEST
     inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
     if inside:

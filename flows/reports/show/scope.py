@@ -23,7 +23,7 @@ class Scope:
 
     @classmethod
     def named(cls, text: str) -> Scope:
-        """The scope that a user names: `44`, `Rhode Island` or `county-2`."""
+        """Return the scope that a user names: `44`, `Rhode Island` or `county-2`."""
         if text in SLUGS:
             return cls(level=SLUGS[text])
         for code, name in STATES.items():
@@ -32,18 +32,18 @@ class Scope:
         raise Refused(f"{text!r} is neither a state (44, Rhode Island) nor a level ({', '.join(SLUGS)})")
 
     def holds(self, region: Region) -> bool:
-        """Whether a region is in it."""
+        """Return whether a region is in it."""
         if self.level is not None:
             return region.type == self.level.region_type
         bare = region.type.removeprefix(PUERTO_RICO)
         return self.state is None or bare == "USA" or (bare != "AIANNH" and region.id.startswith(self.state))
 
     def has_level(self, level: Level) -> bool:
-        """Whether groups of a level are in it."""
+        """Return whether groups of a level are in it."""
         return self.level in (None, level)
 
     def complete_in(self, region: Region) -> bool:
-        """Whether everything in a region is in it, once the region is."""
+        """Return whether everything in a region is in it, once the region is."""
         return self.level is None and (self.state is None or region.type != "USA")
 
     @property

@@ -28,14 +28,14 @@ class NotThere(Exception):
 
 
 def known_iteration(release: Release, code: str) -> Iteration:
-    """The iteration of a code. Raises NotThere where the release has none such."""
+    """Return the iteration of a code. Raises NotThere where the release has none such."""
     if code not in release.iterations:
         raise NotThere(f"{code!r} is not an iteration of this release")
     return release.iterations[code]
 
 
 def no_region(release: Release, region: Region) -> str:
-    """Why nothing is to be seen of a region."""
+    """Return why nothing is to be seen of a region."""
     if release.all_regions_told(region.type):
         return f"{region.key} is not a region of this release"
     return (
@@ -45,7 +45,7 @@ def no_region(release: Release, region: Region) -> str:
 
 
 def regions_above(release: Release, region: Region) -> list[Region]:
-    """What a region lies in, the nearest first."""
+    """Return what a region lies in, the nearest first."""
     above = []
     while (parent := region.parent) is not None:
         if parent in release.regions:
@@ -55,22 +55,22 @@ def regions_above(release: Release, region: Region) -> list[Region]:
 
 
 def within_words(release: Release, region: Region) -> str:
-    """What a region lies in, by name, the nation left out."""
+    """Return what a region lies in, by name, the nation left out."""
     return ", ".join(release.name(above) for above in regions_above(release, region) if above.type != "USA")
 
 
 def region_told(release: Release, region: Region) -> RegionTold:
-    """A region in the words of a view."""
+    """Return a region in the words of a view."""
     return RegionTold(region.key, release.name(region), title(region.type), region.id, within_words(release, region))
 
 
 def iteration_told(iteration: Iteration) -> IterationTold:
-    """An iteration in the words of a view."""
+    """Return an iteration in the words of a view."""
     return IterationTold(iteration.code, iteration.name, LEVEL_WORDS[iteration.level])
 
 
 def group_told(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupTold:
-    """A group and what the release says of it."""
+    """Return a group and what the release says of it."""
     key, told_region, told_iteration = (
         f"{region.key}/{iteration.code}",
         region_told(release, region),
@@ -96,7 +96,7 @@ def group_told(release: Release, region: Region, iteration: Iteration, published
 
 
 def estimate_told(pooled: tuple[int, int] | None) -> EstimateTold:
-    """An estimate in the words of a view."""
+    """Return an estimate in the words of a view."""
     if pooled is None:
         return EstimateTold(None, None, None, None)
     estimate, margin = pooled
@@ -104,7 +104,7 @@ def estimate_told(pooled: tuple[int, int] | None) -> EstimateTold:
 
 
 def unpublished(release: Release, region: Region, iteration: Iteration) -> tuple[Status, str]:
-    """Why a group has no count, as far as the release tells: its status, and the words for it."""
+    """Return why a group has no count, as far as the release tells: its status, and the words for it."""
     level = Level(region.type, iteration.level)
     facts = release.levels.get(level)
     kinds = title(region.type, several=True)
@@ -124,19 +124,19 @@ def unpublished(release: Release, region: Region, iteration: Iteration) -> tuple
 
 
 def page_of(total: int, asked: int) -> tuple[int, int, slice]:
-    """The page that is shown of so many rows, how many pages there are, and its rows; all of them for page 0."""
+    """Return the page that is shown of so many rows, how many pages there are, and its rows; all of them for page 0."""
     pages = max(1, -(-total // ROWS))
     number = min(max(1, asked), pages)
     return number, pages, slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)
 
 
 def rows_told(release: Release, rows: Sequence[Published]) -> list[GroupTold]:
-    """Published rows in the words of a view."""
+    """Return published rows in the words of a view."""
     return [group_told(release, row.region, release.iterations[row.code], row) for row in rows]
 
 
 def law_words(release: Release, published: Published | None) -> str:
-    """The noise of a published total in words."""
+    """Return the noise of a published total in words."""
     if published is None or published.noise.law is None:
         return ""
     law, cells = published.noise.law, published.noise.cells
@@ -148,7 +148,7 @@ def law_words(release: Release, published: Published | None) -> str:
 
 
 def level_row(facts: LevelFacts) -> LevelRow:
-    """A level of the release, as the overview has it."""
+    """Return a level of the release, as the overview has it."""
     law = facts.laws["total"]
     published = facts.published
     by_shape = {shape: published[shape] + (published["total_only"] if shape == "total" else 0) for shape in SHAPES}

@@ -15,7 +15,7 @@ ESTIMATE = ("estimate", "its margin")  # columns that most releases lack
 
 
 def tables(view: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> list[TextTable]:
-    """The tables of a view, its notes under the last; `columns` and `rows` are its table as CSV has it."""
+    """Return the tables of a view, its notes under the last; `columns` and `rows` are its table as CSV has it."""
     match view:
         case GroupView():
             return [*_group(view), TextTable("Around it", AROUND, _around(view), notes).without_empty(ESTIMATE)]
@@ -33,14 +33,14 @@ def tables(view: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], not
 
 
 def text(value: Any) -> str:
-    """A value of a table as text."""
+    """Return a value of a table as text."""
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
-    """The tables of a TopDown geounit, with its name over the first."""
+    """Return the tables of a TopDown geounit, with its name over the first."""
     named = [f"{view.title} ({view.geounit.kind}): {table.title.lower()}" for table in view.tables[:1]]
     named += [table.title for table in view.tables[1:]]
     margins = [

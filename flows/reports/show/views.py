@@ -37,7 +37,7 @@ FOUND = 40  # regions, and iterations, that a search lists
 
 
 def overview(release: Release) -> Overview:
-    """What a release is: its levels, their noise, what was published."""
+    """Return what a release is: its levels, their noise, what was published."""
     manifest = release.manifest
     area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
     first = next(iter(release.levels)).region_type
@@ -56,7 +56,7 @@ def overview(release: Release) -> Overview:
 
 
 def region(release: Release, of: Region, query: str = "", level: str = "", sort: str = "", page: int = 1) -> RegionView:
-    """All groups published for a region, the largest first, or by code; those whose iteration's name holds a text."""
+    """Return the groups published for a region, the largest first or by code; those whose iteration holds a text."""
     if of not in release.regions:
         raise NotThere(no_region(release, of))
     rows = release.totals(region_type=of.type, region_id=of.id)
@@ -96,7 +96,7 @@ def region(release: Release, of: Region, query: str = "", level: str = "", sort:
 def iteration(
     release: Release, code: str, region_type: str = "", within: Region | None = None, sort: str = "", page: int = 1
 ) -> IterationView:
-    """Where an iteration was published: by region type, and the regions of one type, the largest first."""
+    """Return where an iteration was published: by region type, and the regions of one type, the largest first."""
     told = known_iteration(release, code)
     sort = "code" if sort == "code" else ""
     prefix = within.child_prefix if within else ""
@@ -145,7 +145,7 @@ def iteration(
 
 
 def group(release: Release, of: Region, code: str) -> GroupView:
-    """One group: its count, its table, and the same iteration in the regions around it."""
+    """Return one group: its count, its table, and the same iteration in the regions around it."""
     told = known_iteration(release, code)
     published = release.group(of, code)
     if published is None and of not in release.regions and of not in release.names:
@@ -153,7 +153,7 @@ def group(release: Release, of: Region, code: str) -> GroupView:
     parent = of.parent if of.parent in release.regions else None
     return GroupView(
         title=f"{told.name}, {release.name(of)}",
-        reading=reading(release, "group"),
+        reading=reading(release, "group" if published else "missing"),
         group=group_told(release, of, told, published),
         estimate=estimate_told(published.estimate) if published and release.estimated else None,
         law=law_words(release, published),
@@ -176,7 +176,7 @@ def compare(
     region_query: str = "",
     iteration_query: str = "",
 ) -> Comparison:
-    """Two groups side by side, with the margins of their differences; without the second, what may be meant by it."""
+    """Return two groups side by side, with the margins of their differences; without the second, what it may be."""
     regions, iterations = [a[0]], [a[1]]
     if b is None:
         regions = regions_named(release, region_query) if region_query else regions
@@ -218,7 +218,7 @@ def compare(
 
 
 def find(release: Release, query: str) -> Found:
-    """The regions and iterations whose name or code answers to a text."""
+    """Return the regions and iterations whose name or code answers to a text."""
     regions, iterations = regions_named(release, query), iterations_named(release, query)
     groups = [] if regions or iterations else groups_named(release, query)
     return Found(

@@ -51,6 +51,15 @@ def test_a_run_of_rows_is_the_same_noise(start, stop):
     np.testing.assert_array_equal(run, noise().draw(np.arange(start, stop))[:, 0])
 
 
+@pytest.mark.parametrize(("start", "stop"), [(0, 0), (7, 8), (5, 2 * CHUNK + 4)])
+@pytest.mark.parametrize("share", [0, 0.001, 0.3, 0.99, 1])
+def test_of_a_run_only_what_is_asked_is_drawn(start, stop, share):
+    asked = np.random.default_rng(2).random(stop - start) < share
+    run = noise().draw_run(start, stop, asked)
+    assert run.dtype == np.int64
+    np.testing.assert_array_equal(run, np.where(asked, noise().draw_run(start, stop), 0))
+
+
 def test_no_rows():
     assert noise().draw(np.empty(0, np.int64), 46).shape == (0, 46)
 
@@ -103,3 +112,6 @@ def test_every_ambiguous_word_has_further_words_of_its_own(law, monkeypatch):
     expected = [settle(law, 0, lambda round, i=i: int(Keystream(key, i).words(round, 1)[0])) for i in (4, 5)]
     np.testing.assert_array_equal(noise(law=law).draw_run(4, 6), expected)
     np.testing.assert_array_equal(noise(law=law).draw(np.array([5, 4]))[:, 0], expected[::-1])
+    asked = np.array([False, True, False, True])
+    np.testing.assert_array_equal(noise(law=law).draw_run(3, 7, asked & [1, 1, 1, 0]), [0, expected[0], 0, 0])
+    np.testing.assert_array_equal(noise(law=law).draw_run(2, 6, asked)[3], expected[1])

@@ -32,6 +32,8 @@ from privacy.accounting.stability import record_reach
 from tasks.detailed_dhca import population_groups
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, load_domain
 from tasks.detailed_dhca.population_groups import (
+    Entries,
+    ExactCounts,
     _count_compiled,
     _count_plainly,
     count_population_groups,
@@ -317,6 +319,7 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
     found = []
     for fewest in (0, 1 << 30):
         monkeypatch.setattr(population_groups, "FEWEST_PERSONS", fewest)
+        monkeypatch.setattr(population_groups, "FEWEST_ENTRIES", fewest)
         run = new_run(tmp_path, f"fewest-{fewest}")
         assert validate_here(run, params, data)[0] is not None
         count_population_groups(run, cast(Workers, Here()), "us", blocks_each=3)
@@ -329,3 +332,39 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
         )
     assert found[0] == found[1]
     assert sum(found[0][0][0]) > 0
+
+
+@given(
+    matrices=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 2), st.integers(0, 2**32), st.integers(0, 40)),
+        min_size=1,
+        max_size=3,
+    ),
+    chosen=st.lists(st.integers(0, 11), unique=True),
+    position=st.permutations([0, 1, 2, -1, -1]),
+)
+@PROPERTY
+def test_kernels_add_entries_up_as_numpy_does(
+    matrices: list[tuple[int, int, int, int]], chosen: list[int], position: list[int]
+) -> None:
+    """Partitions that share regions, parts of a longer matrix, iterations of another level, groups in any order."""
+    dense, parts = np.zeros((4, 3, 46), np.int64), []
+    for first, regions, seed, many in matrices:
+        random = np.random.default_rng(seed)
+        lengths = random.multinomial(many, np.full(regions * 46, 1 / (regions * 46)))
+        iteration, count = random.integers(0, 5, many).astype(np.uint16), random.integers(1, 9, many).astype(np.int32)
+        ends = np.append(0, np.cumsum(lengths)) + random.integers(0, 9)
+        parts.append(Entries(slice(first, first + regions), ends, iteration, count))
+        for row, column, persons in zip(np.repeat(np.arange(regions * 46), lengths), iteration, count, strict=True):
+            if position[column] >= 0:
+                dense[first + row // 46, position[column], row % 46] += persons
+    exact = ExactCounts(4, 3, np.array(position), parts)
+    with pytest.MonkeyPatch.context() as patch:
+        for fewest in (0, 1 << 30):
+            patch.setattr(population_groups, "FEWEST_ENTRIES", fewest)
+            np.testing.assert_array_equal(exact.totals(), dense.sum(axis=2).reshape(-1))
+            cells = exact.cells(np.array(chosen, np.int64))
+            np.testing.assert_array_equal(cells, dense.reshape(12, 46)[np.array(chosen, np.int64)])
+            in_four = exact.tables(np.array(chosen, np.int64), AGE4)
+            starts = [0, 4, 12, 17, 23, 27, 35, 40]  # of ages 0, 18, 45 and 65 among the 46 cells
+            np.testing.assert_array_equal(in_four, np.add.reduceat(cells, starts, axis=1))

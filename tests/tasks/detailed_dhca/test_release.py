@@ -452,9 +452,10 @@ def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
             self.asked.update(rows.tolist())
             return super().draw(rows, width)
 
-        def draw_run(self, start: int, stop: int) -> NDArray[np.int64]:
-            self.asked.update(range(start, stop))
-            return super().draw_run(start, stop)
+        def draw_run(self, start: int, stop: int, asked: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+            assert asked is not None
+            self.asked.update((start + np.flatnonzero(asked)).tolist())
+            return super().draw_run(start, stop, asked)
 
     monkeypatch.setattr(noise, "QueryNoise", Watched)
     inputs = Inputs()

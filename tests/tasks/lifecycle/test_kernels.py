@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,13 @@ def test_too_late_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="before the import"):
         kernels.keep_kernels(tmp_path)
+
+
+def test_kernels_stay_where_a_process_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "spine.top_down.compiled", raising=False)
+    monkeypatch.setenv(kernels.WHERE, "elsewhere")
+    kernels.use_kernels(tmp_path / "first")
+    first = os.environ[kernels.WHERE]
+    assert Path(first).is_relative_to(tmp_path / "first")
+    kernels.use_kernels(tmp_path / "second")
+    assert os.environ[kernels.WHERE] == first

@@ -212,6 +212,8 @@ def test_parquet_holds_the_same_persons(tmp_path: Path, small_chunks: None) -> N
     stored = pq.ParquetFile(parquet.data / "person-records.parquet")
     assert stored.num_row_groups > 1
     assert all(str(kind) == "string" for kind in stored.schema_arrow.types)
+    encodings = {stored.metadata.row_group(0).column(place).encodings for place in range(stored.metadata.num_columns)}
+    assert all("RLE_DICTIONARY" in each for each in encodings)
     assert stored.read().to_pandas().astype(str).equals(table(text.data / "person-records.txt").astype(str))
     mark = read_mark(parquet.data)
     assert mark is not None

@@ -67,9 +67,9 @@ def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
 def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Path) -> None:
     """Both estimators' errors on one state's real blocks, and that standard errors and margins are what they claim.
 
-    One noise, the same always. With others the bounds would fail once in some hundred: ratios may lie 0.1 from the
-    means of three noises (docs/top-down.md), four of their standard deviations or more, those of block groups and
-    blocks seven; mean squares five; coverage three (totals of tracts: 250 counts) or more.
+    One noise, the same always. With others a bound would fail once in a hundred: tracts' ratios may lie 0.1 from the
+    means of six noises (docs/top-down.md), three of their standard deviations, those of block groups and blocks more;
+    mean squares five; coverage three (totals of tracts: 250 counts) or more.
     """
     blocks = das_data / "ri_blocks_2020.csv.gz"
     data = synthesize(str(blocks), tmp_path / "data", seed=1).data

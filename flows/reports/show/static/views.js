@@ -99,7 +99,7 @@ async function group(release, of, code) {
   return {
     view: "group",
     title: `${told.name}, ${release.name(of)}`,
-    reading: release.told.reading.group,
+    reading: release.told.reading[published ? "group" : "missing"],
     group: groupTold(release, of, told, published),
     estimate: published && release.told.estimated ? estimateTold(published) : null,
     law: lawWords(release, published),

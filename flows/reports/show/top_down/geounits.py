@@ -72,12 +72,12 @@ class Geounit:
 
 
 def title_of(level: str, *, several: bool = False) -> str:
-    """What a geounit of a level is called in a sentence."""
+    """Return what a geounit of a level is called in a sentence."""
     return TITLES.get(level, (level.replace("_", " ").lower(),) * 2)[several]
 
 
 def plain_title(geounit: Geounit) -> str:
-    """What a geounit is called where no file of names tells."""
+    """Return what a geounit is called where no file of names tells."""
     if geounit.nation:
         return "United States"
     state = STATES.get(geounit.state, f"State {geounit.state}")
@@ -92,7 +92,7 @@ def plain_title(geounit: Geounit) -> str:
 
 
 def tabulation_above(geounit: Geounit) -> list[Geounit]:
-    """The tabulation geounits that a tabulation geounit or off-spine entity lies in, the smallest first.
+    """Return the tabulation geounits that a tabulation geounit or off-spine entity lies in, the smallest first.
 
     A place may lie in several counties, and of an AIAN area the release has its part in the state.
     """

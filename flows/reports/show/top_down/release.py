@@ -92,7 +92,7 @@ class TopDownRelease:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def levels(self, kind: str) -> list[str]:
-        """The levels of a kind of geounit, the largest first; the nation is none of them."""
+        """Return the levels of a kind of geounit, the largest first; the nation is none of them."""
         if kind == "tabulation":
             return list(TABULATION)
         if kind == "entities":
@@ -107,20 +107,20 @@ class TopDownRelease:
         return ["tabulation", *(["entities"] if self.levels("entities") else []), *spines]
 
     def is_listed(self, kind: str, level: str, state: str) -> bool:
-        """Whether a level, or a family of entities, has geounits in a state."""
+        """Return whether a level, or a family of entities, has geounits in a state."""
         return state in self.states and any(self._is_there(kind, one, level, state) for one in self.products_of(kind))
 
     def width(self, geounit: Geounit) -> int:
-        """The digits of the codes of a geounit's level."""
+        """Return the digits of the codes of a geounit's level."""
         own = {**TABULATION, **OFF_SPINE} if geounit.kind in ("tabulation", "entities") else {}
         return own.get(geounit.level) or self._width(geounit.kind, geounit.level, geounit.state)
 
     def products_of(self, kind: str) -> tuple[str, ...]:
-        """The products that are counted for a kind of geounit."""
+        """Return the products that are counted for a kind of geounit."""
         return (kind.removeprefix("spine_"),) if kind.startswith("spine") else self.products
 
     def exists(self, geounit: Geounit) -> bool:
-        """Whether the release has a geounit, with persons or without."""
+        """Return whether the release has a geounit, with persons or without."""
         if geounit.nation:
             return self.nation and geounit == self.top
         if geounit.kind not in self.kinds or geounit.state not in self.states:
@@ -137,14 +137,14 @@ class TopDownRelease:
         return Geounit("tabulation", US, US, US)
 
     def name(self, geounit: Geounit) -> str:
-        """What a geounit is called."""
+        """Return what a geounit is called."""
         region = geounit.region
         return (region and self.names.get(region)) or plain_title(geounit)
 
     # -- counts -------------------------------------------------------------------------------------------------------
 
     def cells(self, geounit: Geounit, product: str) -> dict[int, int]:
-        """The cells of a geounit's histogram that are not 0."""
+        """Return the cells of a geounit's histogram that are not 0."""
         path, code = self._source(geounit.kind, product, geounit.level, geounit.state)
         where, given = ("true", []) if geounit.nation else (f"{code} = ?", [geounit.code])
         return dict(
@@ -152,7 +152,7 @@ class TopDownRelease:
         )
 
     def declared(self, geounit: Geounit) -> list[int] | None:
-        """Housing units and facilities by type, which are published as they are; None of off-spine entities."""
+        """Return housing units and facilities by type, which are published as they are; None of off-spine entities."""
         if geounit.kind == "entities":
             return None
         product = self.products_of(geounit.kind)[0]
@@ -178,7 +178,7 @@ class TopDownRelease:
         order: str = "code",
         part: str = "",
     ) -> list[Totals]:
-        """The geounits of a level in a state with their sums, those without anybody too."""
+        """Return the geounits of a level in a state with their sums, those without anybody too."""
         codes = self._codes(kind, level, state)
         sums = {
             "persons": "sum(count)::BIGINT AS persons, (sum(count) FILTER ((cell // 126) % 2 = 1))::BIGINT AS adults, "
@@ -210,19 +210,19 @@ class TopDownRelease:
         ]
 
     def totals(self, of: Geounit) -> Totals:
-        """The sums of one geounit."""
+        """Return the sums of one geounit."""
         if not of.nation:
             return self.rows(of.kind, of.level, of.state, "{code} = ?", [of.code])[0]
         return Totals(of, *self.all_sums(of)[of.code])
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
-        """How many geounits of a level a state has, of those whose codes begin so."""
+        """Return how many geounits of a level a state has, of those whose codes begin so."""
         query = f"SELECT count(*) FROM ({self._codes(kind, level, state)}) WHERE starts_with(code, ?)"
         ((number,),) = self._database.ask(query, [prefix])
         return int(number)
 
     def answers(self, geounit: Geounit) -> list[Answer]:
-        """The noisy answers of a spine geounit, where the release has its measurements."""
+        """Return the noisy answers of a spine geounit, where the release has its measurements."""
         name = self._measured(geounit.kind, geounit.level, geounit.state)
         if name is None:
             return []
@@ -233,7 +233,7 @@ class TopDownRelease:
         return list(map(self._answer, rows))
 
     def margins(self, geounit: Geounit) -> list[Margin]:
-        """The margins of a geounit's counts, of a release that has them."""
+        """Return the margins of a geounit's counts, of a release that has them."""
         found = []
         for product in self.products_of(geounit.kind):
             if name := self._margins_of(geounit.kind, product, geounit.level, geounit.state):
@@ -247,18 +247,18 @@ class TopDownRelease:
         return any(name.startswith("margins/") for name in self.manifest["files"])
 
     def has_margins_of(self, kind: str, level: str, state: str) -> bool:
-        """Whether it has margins of the persons of a level."""
+        """Return whether the release has margins of the persons of a level."""
         return self._margins_of(kind, "persons", level, state) is not None
 
     def _margins_of(self, kind: str, product: str, level: str, state: str) -> str | None:
-        """The file of the margins of a level; None where the release has none."""
+        """Return the file of the margins of a level; None where the release has none."""
         if product not in self.products_of(kind):
             return None
         name = f"margins/{product}/{'' if kind.startswith('spine') else kind + '/'}{level}/{state}.parquet"
         return name if name in self.manifest["files"] else None
 
     def _measured(self, kind: str, level: str, state: str) -> str | None:
-        """The file of a spine level's noisy answers; None where the release has none."""
+        """Return the file of a spine level's noisy answers; None where the release has none."""
         name = f"measurements/{kind.removeprefix('spine_')}/{level}/{state}.parquet"
         return name if name in self.manifest["files"] else None
 
@@ -270,7 +270,7 @@ class TopDownRelease:
     # -- of a whole level, for a static copy --------------------------------------------------------------------------
 
     def all_sums(self, like: Geounit) -> dict[str, list[int | None]]:
-        """Persons, adults, Hispanic persons, units and occupied units of every geounit of a level, by code."""
+        """Return persons, adults, Hispanic persons, units and occupied units of every geounit of a level, by code."""
         if not like.nation:
             rows = self.rows(like.kind, like.level, like.state)
             return {row.geounit.code: [row.persons, row.adults, row.hispanic, row.units, row.occupied] for row in rows}
@@ -285,7 +285,7 @@ class TopDownRelease:
         return {like.code: found}
 
     def all_cells(self, like: Geounit) -> dict[str, list[tuple[int, int]]]:
-        """The cells of persons of every geounit of a level, by code."""
+        """Return the cells of persons of every geounit of a level, by code."""
         found: dict[str, list[tuple[int, int]]] = {}
         if "persons" not in self.products_of(like.kind) or not self._is_there(
             like.kind, "persons", like.level, like.state
@@ -300,7 +300,7 @@ class TopDownRelease:
         return found
 
     def all_declared(self, like: Geounit) -> dict[str, list[int]]:
-        """What is declared of every geounit of a level, by code."""
+        """Return what is declared of every geounit of a level, by code."""
         if like.kind == "entities":
             return {}
         product, level, code = self.products_of(like.kind)[0], like.level, "geounit"
@@ -315,7 +315,7 @@ class TopDownRelease:
         return {geounit: numbers for geounit, *numbers in rows}
 
     def all_answers(self, like: Geounit) -> dict[str, tuple[str, int | None]]:
-        """The share of every measured geounit of a spine level by code, with its only answer in total."""
+        """Return the share of every measured geounit of a spine level by code, with its only answer in total."""
         name = self._measured(like.kind, like.level, like.state)
         if name is None:
             return {}
@@ -326,7 +326,7 @@ class TopDownRelease:
         return {geounit: (share, answer) for geounit, share, answer in rows}
 
     def all_margins(self, like: Geounit) -> dict[str, list[Margin]]:
-        """The margins of every geounit of a level, by code."""
+        """Return the margins of every geounit of a level, by code."""
         found: dict[str, list[Margin]] = {}
         for product in self.products_of(like.kind):
             if name := self._margins_of(like.kind, product, like.level, like.state):
@@ -335,7 +335,7 @@ class TopDownRelease:
         return found
 
     def all_noise(self, kind: str, level: str) -> list[Answer]:
-        """The query groups of every share of a spine level."""
+        """Return the query groups of every share of a spine level."""
         found: dict[tuple[str, str], Answer] = {}
         for state in self.states:
             if name := self._measured(kind, level, state):
@@ -348,7 +348,7 @@ class TopDownRelease:
     # -- around -------------------------------------------------------------------------------------------------------
 
     def above(self, geounit: Geounit) -> list[Geounit]:
-        """What a geounit lies in, the nearest first."""
+        """Return what a geounit lies in, the nearest first."""
         top = [self.top] if self.nation and not geounit.nation else []
         if not geounit.kind.startswith("spine"):
             return [*tabulation_above(geounit), *top]
@@ -361,14 +361,14 @@ class TopDownRelease:
         return [*found, *top]
 
     def levels_inside(self, geounit: Geounit) -> list[str]:
-        """The levels whose geounits lie in a geounit, the next one first."""
+        """Return the levels whose geounits lie in a geounit, the next one first."""
         if geounit.nation or geounit.kind == "entities":
             return []
         levels = self.levels(geounit.kind)
         return levels[levels.index(geounit.level) + 1 :]
 
     def on_spine(self, geounit: Geounit) -> list[Geounit]:
-        """The other addresses of a block: on each product's spine, or as a tabulation block."""
+        """Return the other addresses of a block: on each product's spine, or as a tabulation block."""
         if geounit.level != "Block":
             return []
         public = geounit.code if geounit.kind == "tabulation" else geounit.code[-16:-5] + geounit.code[-4:]
@@ -380,7 +380,7 @@ class TopDownRelease:
         return [one for one in found if one != geounit]
 
     def _find_width(self, kind: str, level: str, state: str) -> int:
-        """The digits of a spine level's geocodes, which begin with those of the level above."""
+        """Return the digits of a spine level's geocodes, which begin with those of the level above."""
         path = self._invariants(self.products_of(kind)[0], level, state)
         ((code,),) = self._database.ask(f"SELECT geounit FROM {path} LIMIT 1")
         return len(code)
@@ -388,7 +388,7 @@ class TopDownRelease:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def _codes(self, kind: str, level: str, state: str) -> str:
-        """The query for the codes of a level: of every geounit that has blocks."""
+        """Return the query for the codes of a level: of every geounit that has blocks."""
         if kind == "tabulation":
             path = self._invariants(self.products[0], "Block", state)
             return f"SELECT DISTINCT {PUBLIC_BLOCK}[:{TABULATION[level]}] AS code FROM {path}"
@@ -399,7 +399,7 @@ class TopDownRelease:
         return f"SELECT geounit AS code FROM {self._invariants(self.products_of(kind)[0], level, state)}"
 
     def _source(self, kind: str, product: str, level: str, state: str) -> tuple[str, str]:
-        """The file that holds the histograms of a level, and the code that its rows have there."""
+        """Return the file that holds the histograms of a level, and the code that its rows have there."""
         code = {"State": f"'{state}'", "Block": PUBLIC_BLOCK}.get(level, "geounit")
         return self._database.source(
             self._path(kind, product, level, state)

@@ -60,7 +60,7 @@ class CountTable:
 
 
 def tables_of(product: str, cells: Mapping[int, int], declared: Sequence[int] | None) -> list[CountTable]:
-    """The tables of a product's histogram, given as its cells; `declared`: housing units, and facilities by type."""
+    """Return the tables of a product's histogram, given as cells; `declared`: housing units, and facilities by type."""
     if product == "units":
         vacant, occupied = cells.get(0, 0), cells.get(1, 0)
         rows: list[tuple[str, list[int | None]]] = [
@@ -88,7 +88,7 @@ def tables_of(product: str, cells: Mapping[int, int], declared: Sequence[int] | 
 
 
 def _race_columns(counts: Counts) -> Counts:
-    """(4, 63) counts: all, Hispanic, adult, adult and Hispanic; of (voting age, Hispanic, race)."""
+    """Return (4, 63) counts, all, Hispanic, adult, adult and Hispanic, of counts by (voting age, Hispanic, race)."""
     return np.stack([counts.sum((0, 1)), counts[:, 1].sum(0), counts[1].sum(0), counts[1, 1]])
 
 

@@ -49,7 +49,7 @@ SORTS = {"": "coalesce(persons, units) DESC, code", "code": "code"}
 
 
 def overview(release: TopDownRelease) -> Redistricting:
-    """What the release is: its states, its spine with the noise of each level, what was spent."""
+    """Return what the release is: its states, its spine with the noise of each level, what was spent."""
     manifest = release.manifest
     area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
     spent = manifest["spent"]
@@ -91,7 +91,7 @@ def _levels(release: TopDownRelease) -> Iterator[LevelTold]:
 
 
 def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitView:
-    """A geounit: its tables, or one of them; what it lies in and what lies in it; a spine geounit's noisy answers."""
+    """Return a geounit: its tables or one of them, what it lies in, what lies in it, its noisy answers on a spine."""
     if not release.exists(of):
         raise NotThere(f"{of.key} is no geounit of this release")
     declared = release.declared(of)
@@ -123,7 +123,7 @@ def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitVie
 
 
 def _inside(release: TopDownRelease, of: Geounit) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
-    """The lists of what lies in a geounit under their headings; of a state also its entities and both spines."""
+    """Return the lists of what lies in a geounit under their headings; of a state also its entities and both spines."""
 
     def told(kind: str, level: str, within: str = "") -> tuple[str, int, str]:
         address = f"listing/{kind}/{level}/{of.state}" + (f"&in={within}" if within else "")
@@ -144,7 +144,7 @@ def _inside(release: TopDownRelease, of: Geounit) -> Iterator[tuple[str, list[tu
 def listing(
     release: TopDownRelease, kind: str, level: str, state: str, within: str = "", sort: str = "", page: int = 1
 ) -> Listing:
-    """The geounits of a level in a state, or in one of its geounits; the largest first, or by code."""
+    """Return the geounits of a level in a state, or in one of its geounits; the largest first, or by code."""
     if kind not in release.kinds or level not in release.levels(kind) or not release.is_listed(kind, level, state):
         raise NotThere(f"{kind}/{level}/{state} is no list of this release")
     sort = "code" if sort == "code" else ""
@@ -174,7 +174,7 @@ def listing(
 
 
 def _within(release: TopDownRelease, kind: str, state: str, code: str) -> Geounit | None:
-    """The geounit of a kind that a code names."""
+    """Return the geounit of a kind that a code names."""
     if not code:
         return Geounit("tabulation", "State", state, state)
     for level in release.levels(kind):
@@ -185,7 +185,7 @@ def _within(release: TopDownRelease, kind: str, state: str, code: str) -> Geouni
 
 
 def find(release: TopDownRelease, query: str) -> FoundGeounits:
-    """The geounits whose name or code answers to a text."""
+    """Return the geounits whose name or code answers to a text."""
     found = geounits_named(release, query)
     return FoundGeounits(
         title=f"“{query}”" if query else "Find",
@@ -198,7 +198,7 @@ def find(release: TopDownRelease, query: str) -> FoundGeounits:
 
 
 def geounits_named(release: TopDownRelease, text: str) -> list[Geounit]:
-    """By code or address, else by name: those called exactly so, else those whose name holds every word."""
+    """Return geounits by code or address, else by name: called exactly so, else whose name holds every word."""
     text = text.strip()
     if text.count("/") == 3 and release.exists(one := Geounit(*text.split("/"))):
         return [one]
@@ -231,7 +231,7 @@ def _of_code(release: TopDownRelease, code: str) -> Iterator[Geounit]:
 
 
 def _named(release: TopDownRelease) -> Iterator[Geounit]:
-    """The geounits that files of names may mean; whether they are in the release is asked of those that match."""
+    """Return the geounits that files of names may mean; whether the release has them is asked of those that match."""
     levels = {"COUNTY": ("tabulation", "County"), "TRACT": ("tabulation", "Tract"), "PLACE": ("entities", "place")}
     levels |= {"COUSUB": ("entities", "mcd"), "AIANNH": ("entities", "aian")}
     for region in release.names:
@@ -253,12 +253,12 @@ def _totals(release: TopDownRelease, row: Totals) -> TotalsTold:
 
 
 def reading(release: TopDownRelease, view: str) -> str:
-    """How to read a view, in a sentence."""
+    """Return how to read a view, in a sentence."""
     return EXACT if "NOT_PRIVATE" in release.manifest else READING[view]
 
 
 def margin_words(release: TopDownRelease, *, given: bool = False) -> str:
-    """What a view says of margins; `given`: whether counts in it may have one."""
+    """Return what a view says of margins; `given`: whether counts in it may have one."""
     if "NOT_PRIVATE" in release.manifest:
         return ""
     return WITH_MARGINS if given else NO_MARGIN
