@@ -18,8 +18,8 @@ from tasks.top_down.run import TopDownRun
 # Core-seconds a million on a quiet core, in the ratios that benchmarks/stages.py measures on the nation. What is left
 # is told from these ratios alone, at the pace of the run so far.
 TEXT, PARQUET = 0.13, 0.1  # persons, from text or Parquet
-COUNTED = 0.046  # persons, counted by population group
-MEASURED = {"totals": 0.015, "sex by age": 0.025, "suppression": 0.008}  # population groups
+COUNTED = 0.048  # persons, counted by population group
+MEASURED = {"totals": 0.018, "sex by age": 0.024, "suppression": 0.008}  # population groups
 ESTIMATED = 0.01  # population groups, of which the published ones are estimated
 TABLES = 2.0  # levels, at four estimators each
 RELEASED = 0.01  # population groups, of which a part is written
