@@ -111,14 +111,21 @@ def settle(stages: Sequence[Stage]) -> None:
         while (behind := list(_behind(client, flow_run, stages))) and time.monotonic() < until:
             time.sleep(0.1)
         for task, future, known in behind:
-            name, ended = str(task.task_run_name), future.state
-            told: State[Any] = State(type=ended.type, name=ended.name, message=ended.message)
-            if known:
-                client.set_task_run_name(future.task_run_id, name)
-                client.set_task_run_state(future.task_run_id, told, force=True)
-            else:
-                own = future.task_run_id
-                client.create_task_run(task, flow_run, dynamic_key=str(own), id=own, name=name, state=told)
+            with telling():  # of each by itself: the queue may get there at this very moment
+                _enter(client, flow_run, task, future, known)
+
+
+def _enter(
+    client: SyncPrefectClient, flow_run: UUID, task: Task[..., Any], stage: PrefectFuture[Any], known: bool
+) -> None:
+    """Tell the server how a stage ended; known: whether it knows of the stage."""
+    own, name, ended = stage.task_run_id, str(task.task_run_name), stage.state
+    told: State[Any] = State(type=ended.type, name=ended.name, message=ended.message)
+    if known:
+        client.set_task_run_name(own, name)
+        client.set_task_run_state(own, told, force=True)
+    else:
+        client.create_task_run(task, flow_run, dynamic_key=str(own), id=own, name=name, state=told)
 
 
 def _behind(client: SyncPrefectClient, flow_run: UUID, stages: Sequence[Stage]) -> Iterator[tuple[*Stage, bool]]:
@@ -147,6 +154,8 @@ def begin(settings: RunSettings) -> list[FlowRun]:
                 told = f"its process ended; the run goes on as {runtime.flow_run.name}"
                 client.set_flow_run_state(flow_run.id, Crashed(message=told), force=True)
                 close_tasks(client, flow_run.id)
+        if runtime.flow_run.run_count > 1:  # nobody closed them if the worker died with the earlier try
+            close_tasks(client, own)
         resumed = ["resumed"] if earlier or runtime.flow_run.run_count > 1 else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
     return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
