@@ -199,7 +199,7 @@ def test_text_in_chunks_of_any_size(
     real_data(example, tmp_path)
 
     def truth(name: str) -> str:
-        run = DetailedRun(tmp_path / name / "truth-us")
+        run = DetailedRun(tmp_path / name / "runs/truth-us")
         run.create()
         inputs, out, ledger = (
             (str(tmp_path / "params"), str(tmp_path / "data")),
