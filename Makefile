@@ -15,8 +15,9 @@ setup: .venv/.installed
 run: setup
 	$(BIN)/das demo
 
-# Files go to processes in their own order: the end-to-end ones come first, so that none is left over at the end.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One process more than there are cores, for end-to-end tests wait much. Files go to processes in their own order: the
+# end-to-end ones come first, so that none is left over at the end.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 test: setup
 	$(PYTEST) -m "not slow and not long"

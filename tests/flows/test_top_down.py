@@ -73,6 +73,7 @@ def real(folder: Path, data: Path, total: int = 10) -> tuple[TopDownSettings, Le
     return settings_for(folder, data, account=ACCOUNT), ledger
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server", "here")
 def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
