@@ -48,6 +48,7 @@ AT_ONCE = 100_000  # groups, as a release is written
 def make(model: Path, out: Path, seed: int = 1) -> None:
     """Write a release of a nation's size."""
     manifest = json.loads((model / "manifest.json").read_text())
+    manifest.pop("estimates", None)  # the nation made here has counts alone
     draw = np.random.default_rng(seed)
     for name, told in manifest["levels"].items():
         level = LEVELS[name]
