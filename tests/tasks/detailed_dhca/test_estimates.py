@@ -181,7 +181,7 @@ def of_one_size(tmp_path: Path, definition: str, regions: int, levels: dict[str,
     return run
 
 
-@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+@pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("threshold", [0, -100_000], ids=["at a threshold", "far from one"])
 def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> None:
     """20,000 groups and more of size 0: bias, error and coverage given the detail are those of the exact sums.
