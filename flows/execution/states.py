@@ -50,6 +50,11 @@ def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
     return Failed(message=f"{error}; {how_to_go_on(settings)}", data=error)
 
 
+def released(place: Path, spent: str) -> State[Any]:
+    """Return the last state of a run that was released; its result is the release's path."""
+    return Completed(message=f"released: {place}; {spent}", data=str(place))
+
+
 def skipped(reason: str) -> State[Any]:
     """Return the last state of a run that had nothing to release."""
     return Completed(name="Skipped", message=f"{reason}: skipped, nothing charged")
