@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spine.top_down.compiled import compiled
+from spine.compiled import compiled
 from tasks.detailed_dhca.person_file import CELLS
 
 

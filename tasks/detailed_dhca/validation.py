@@ -29,7 +29,7 @@ from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
 from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
-from tasks.inputs.synthetic_mark import read_data_mark
+from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
@@ -111,7 +111,7 @@ def _validate_data(
         _refuse(run, findings)
     write_findings(run / "findings.json", gather(findings))
     geography_digest = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
-    mark = read_data_mark(data)
+    mark = read_mark(data)
     if mark is not None:
         mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
     return Validated(
