@@ -27,7 +27,7 @@ def inside() -> Iterator[Inside]:
         lacking("root, who alone may build a file system")
     with tempfile.TemporaryDirectory(prefix="das-container-") as folder:
         build = [ROOT / "deploy/container.sh", folder]
-        built = subprocess.run(build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
+        built = subprocess.run(build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
         assert built.returncode == 0, built.stdout[-3000:]
         buildah = ["buildah", "--root", f"{folder}/store", "--runroot", f"{folder}/run", "--storage-driver", "vfs"]
         subprocess.run([*buildah, "from", "--name", "das", "das-flows"], check=True, capture_output=True)
