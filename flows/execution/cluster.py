@@ -158,6 +158,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
 def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     """Start a cluster or connect to one, and stop what was started. Raises Refused, Failed."""
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)  # a commit removes its scratch before it does
     own = {"temporary-directory": str(scratch)}  # the scheduler's folder as well as the workers'
     with dask.config.set(QUIET | FORKED | own | ({} if settings.dashboard else NO_PAGES)):
         try:
