@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
@@ -96,5 +97,5 @@ def stay_interruptible() -> None:
     Prefect takes it when a flow begins: the process would then wait for every stage that is at work in it, and a run
     whose commit was at work would end as released and say that it was interrupted.
     """
-    if _leave:
+    if _leave and threading.current_thread() is threading.main_thread():  # only the main thread hears of signals
         signal.signal(signal.SIGTERM, _leave[-1])
