@@ -138,6 +138,7 @@ def _serve(listening: socket.socket, said: IO[bytes], parent: int) -> NoReturn:
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
         if os.getppid() == parent:
             _keep_only(listening.fileno(), said.fileno())
             gc.disable()  # imports make a million objects, all of which stay
