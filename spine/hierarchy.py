@@ -63,13 +63,6 @@ class Spine:
         """Return the exact share gamma of one geounit."""
         return Fraction(int(self.shares[level][geounit]), self.denominator)
 
-    def path_sums(self) -> IntArray:
-        """Return for every block in spine order, the sum of shares from the top down to it (numerators)."""
-        total = np.zeros(self.blocks, np.int64)
-        for level in range(len(self.levels)):
-            total += self.shares[level][self.geounit_of_block(level)]
-        return total
-
     def without_root(self) -> Spine:
         """Return the forest below the root: a state's own geounits, to stand beside those of other states."""
         return replace(self, levels=self.levels[1:], starts=self.starts[1:], shares=self.shares[1:])

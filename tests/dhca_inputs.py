@@ -27,7 +27,8 @@ from tasks.detailed_dhca.truth import release_truth
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.findings import Finding, read_findings
-from tasks.inputs.synthetic_mark import write_mark
+from tasks.inputs.synthetic_mark import Mark, data_files, write_mark
+from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
@@ -187,6 +188,11 @@ def read_inputs(params: Path, data: Path) -> Inputs:
         blocks=[tuple(row[name] for name in BLOCK_COLUMNS) for row in read_rows(data / "GRF-C.txt")],
         persons=read_rows(data / "person-records.txt"),
     )
+
+
+def check_mark(mark: Mark, data: Path) -> None:
+    """Raise Refused unless the mark covers every data file of the directory as it is now."""
+    mark.check({name: file_digest(data / name) for name in data_files(data)})
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

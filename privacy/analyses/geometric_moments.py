@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import exp, expm1, log, tanh
 
 import numpy as np
-from numpy.typing import NDArray
 
 SMALLEST = 1e-60  # of epsilon over sensitivity: its inverse fourth power is a float
 
@@ -32,23 +31,6 @@ def moments(e: float) -> Moments:
     a, p = exp(-e), -expm1(-e)  # 1 - exp(-e) would lose digits for small e
     fourth = 2 * a * (1 + 10 * a + a * a) / p**4
     return Moments(p, tanh(e / 2), 2 * a / (p * (1 + a)), 2 * a / p**2, fourth)
-
-
-def pmf_of_sum(e: float, cells: int) -> NDArray[np.float64]:
-    """Return P(S = k) for k = -K ... K, where S is the sum of `cells` draws, by Fourier inversion, to ~1e-15.
-
-    Folding at the period 2K + 1 adds P(|S| > K), which K (at least 60 standard deviations and 60/e) makes nothing.
-    """
-    _check(e)
-    if cells < 1:
-        raise ValueError(f"a sum has at least one cell, not {cells}")
-    reach = int(60 * (cells * moments(e).variance) ** 0.5 + 60 / e) + 1
-    period = 2 * reach + 1
-    t = 2 * np.pi * np.arange(period) / period
-    a, p = exp(-e), -expm1(-e)
-    characteristic = p * p / (p * p + 4 * a * np.sin(t / 2) ** 2)
-    folded: NDArray[np.float64] = np.fft.ifft(characteristic**cells).real
-    return np.concatenate([folded[-reach:], folded[: reach + 1]]).clip(min=0.0)
 
 
 def absolute_sum(e: float, cells: int) -> float:

@@ -16,11 +16,9 @@ from spine.geography import IntArray
 from spine.top_down import tree, units
 from spine.top_down.histogram import UNITS
 from spine.top_down.plan import Plan
-from spine.top_down.tree import COMPONENTS, RACES, V_CELLS, Information
+from spine.top_down.tree import Information
 from spine.workload import FloatArray
 
-# The number of dimensions of each component.
-DIMENSIONS = np.array([(RACES - 1 if component % 2 else 1) for component in range(COMPONENTS)], float)
 STATES = -1  # the level of whole states, above a forest of their parts
 
 
@@ -51,12 +49,6 @@ class Blue:
     def totals(self) -> tuple[FloatArray, FloatArray]:
         """(geounits,) totals and their standard errors: 0 where the total is declared."""
         return tree.total_of(self.x), np.sqrt(np.maximum(tree.total_variance(self.variance), 0.0))
-
-    def cell_error(self) -> FloatArray:
-        """(geounits, 8) the standard error of a detailed cell of each type, the same for all 252 of it."""
-        diagonal = np.einsum("urtt,r->ut", self.variance, DIMENSIONS / V_CELLS)
-        error: FloatArray = np.sqrt(np.maximum(diagonal, 0.0))
-        return error
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from spine.compiled import compiled
 from spine.geography import IntArray
-from spine.top_down.compiled import compiled
 
 Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # of 8 to 64 bits: networks are large
 

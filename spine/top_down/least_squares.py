@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
-from spine.top_down.compiled import compiled
 from spine.top_down.projection import Point, Polytope, project, start, towards
 from spine.top_down.queries import QueryGroup, factors
 from spine.workload import FloatArray

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
-from spine.top_down.compiled import compiled
 from spine.workload import FloatArray
 
 ARMIJO = 1e-4

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
-from spine.top_down.compiled import compiled
 from spine.top_down.flow import Network, cheapest_flow
 from spine.workload import FloatArray
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
-from spine.top_down.compiled import compiled
 from spine.workload import FloatArray
 
 ENOUGH = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation

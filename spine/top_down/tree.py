@@ -24,8 +24,8 @@ from itertools import product as each
 
 import numpy as np
 
+from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
-from spine.top_down.compiled import compiled
 from spine.top_down.histogram import TYPES, Product
 from spine.top_down.least_squares import Ladder, signed
 from spine.workload import FloatArray

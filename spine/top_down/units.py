@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spine.compiled import compiled
 from spine.geography import IntArray
-from spine.top_down.compiled import compiled
 from spine.workload import FloatArray
 
 

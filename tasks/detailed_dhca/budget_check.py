@@ -11,7 +11,7 @@ from tasks.detailed_dhca.person_file import missing_data
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.inputs.configuration import Configuration, Jurisdiction
 from tasks.inputs.parameters import Parameters, configuration_digest, read_parameters
-from tasks.inputs.synthetic_mark import read_data_mark
+from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize, foresee
@@ -45,7 +45,7 @@ def foresee_budget(run: DetailedRun, params: str, data: str, region: Jurisdictio
     parameters, _ = read_parameters(params)
     if parameters is None or region not in parameters.configuration.regions:
         return
-    if read_data_mark(data) is not None or missing_data(data):
+    if read_mark(data) is not None or missing_data(data):
         return
     request = _request(run, region, charging, parameters, configuration="")
     foresee(run, charging, request)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spine.top_down.compiled import compiled
+from spine.compiled import compiled
 
 AGE, SEX, HOUSEHOLDER, DIGITS, CODE, CODE_OR_NULL = range(6)  # kinds of fields
 OLDEST, MOST_AGE_DIGITS = 115, 9

@@ -148,11 +148,14 @@ def all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
 def _read_row_group(file: PersonFile, number: int) -> Chunk:
     place = lambda row: row + 1  # noqa: E731
     with open_file(file.path) as stream:
-        rows = pq.ParquetFile(stream).metadata.row_group(number).num_rows
-        states, findings = read_row_group(stream, number, file.name, ["TABBLKST"])
+        metadata = pq.read_metadata(stream)
+        rows = metadata.row_group(number).num_rows
+        states, findings = read_row_group(stream, number, file.name, ["TABBLKST"], metadata)
         if states is not None and all_outside(file, states["TABBLKST"]):
             return Chunk(rows, "", place, None, lambda: (None, []), outside=rows)
-        table, findings = read_row_group(stream, number, file.name, COLUMNS) if states is not None else (None, findings)
+        table = None
+        if states is not None:
+            table, findings = read_row_group(stream, number, file.name, COLUMNS, metadata)
         return Chunk(rows, "", place, None, lambda: (table, findings))
 
 

@@ -7,13 +7,14 @@ is mapped once and no person becomes a row. Everything here is confidential but 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -21,14 +22,17 @@ from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
 from tasks.detailed_dhca.person_file import CELLS
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction, Level
 from tasks.inputs.geography import NOWHERE, Geography
+from tasks.inputs.iterations import KINDS, Granularity
 from tasks.lifecycle.files import load_object, once, open_array, read_part, save_arrays, save_object, stamp
 from tasks.lifecycle.kernels import use_kernels
 from tasks.lifecycle.workers import Workers
 
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
 PARTITIONS_PER_WORKER = 4
+Persons: TypeAlias = dict[str, NDArray[Any]]
+LivesIn: TypeAlias = tuple[NDArray[np.int32], int]  # the region of each block of a partition or NOWHERE; how many
 FEWEST_PERSONS = FEWEST_ENTRIES = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves
 
 
@@ -80,64 +84,81 @@ def count_partition(run: DetailedRun, number: int) -> None:
     use_kernels(run.state_folder)
     persons, combinations = read_persons(run, partition.blocks)
     geography, iterations = run.geography, run.parameters.iterations
-    flatmap = {
-        nation_or_state: granularity.flatmap(combinations)
-        for nation_or_state, granularity in ((True, iterations.nation_state), (False, iterations.sub_state))
-    }
-    count = _count_compiled if len(persons["block"]) >= FEWEST_PERSONS else _count_plainly
-    counted: list[tuple[bool, NDArray[np.int32], dict[str, NDArray[Any]]]] = []
+    lives_in: dict[str, LivesIn] = {}
     for name in todo:
-        first, last = partition.regions[name]
-        regions = geography.region_of[name][partition.blocks]
-        lives_in = np.where(regions == NOWHERE, NOWHERE, regions - first)
-        nation_or_state = Level(name, 1).nation_or_state
-        same = [
-            counts for kind, those, counts in counted if kind == nation_or_state and np.array_equal(those, lives_in)
-        ]
-        counts = same[0] if same else count(persons, lives_in, last - first, flatmap[nation_or_state])
-        counted.append((nation_or_state, lives_in, counts))  # a state is all of the nation that most partitions have
-        save_arrays(run.counts_folder(name, number), counts)
+        (first, last), regions = partition.regions[name], geography.region_of[name][partition.blocks]
+        lives_in[name] = np.where(regions == NOWHERE, NOWHERE, regions - first), last - first
+    count = _count_compiled if len(persons["block"]) >= FEWEST_PERSONS else _count_plainly
+    for granularity in (iterations.nation_state, iterations.sub_state):
+        mine = {name: each for name, each in lives_in.items() if iterations.granularity(Level(name, 1)) is granularity}
+        for name, counts in count(persons, combinations, granularity, mine) if mine else ():
+            save_arrays(run.counts_folder(name, number), counts)
 
 
 def _count_plainly(
-    persons: dict[str, NDArray[Any]], lives_in: NDArray[np.int32], regions: int, flatmap: sparse.csr_array
-) -> dict[str, NDArray[Any]]:
-    """Return the matrix of `count_partition` as the product A @ G, given the region of each block of the partition."""
-    region = lives_in[persons["block"]]
-    inside = region != NOWHERE
-    row = region[inside] * CELLS + persons["cell"][inside]
-    counts = _count_pairs(row, persons["combination"][inside], (regions * CELLS, flatmap.shape[0])) @ flatmap
-    return {"indptr": counts.indptr, "indices": counts.indices.astype(np.uint16), "data": counts.data}
+    persons: Persons, combinations: NDArray[np.uint16], granularity: Granularity, lives_in: dict[str, LivesIn]
+) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
+    """Yield the matrix of `count_partition` of each region type of a granularity, as the product A @ G."""
+    flatmap = granularity.flatmap(combinations)
+    for name, (region_of_block, regions) in lives_in.items():
+        region = region_of_block[persons["block"]]
+        inside = region != NOWHERE
+        row = region[inside] * CELLS + persons["cell"][inside]
+        counts = _count_pairs(row, persons["combination"][inside], (regions * CELLS, flatmap.shape[0])) @ flatmap
+        yield name, {"indptr": counts.indptr, "indices": counts.indices.astype(np.uint16), "data": counts.data}
 
 
 def _count_compiled(
-    persons: dict[str, NDArray[Any]], lives_in: NDArray[np.int32], regions: int, flatmap: sparse.csr_array
-) -> dict[str, NDArray[Any]]:
-    """Return what `_count_plainly` does, the entries of a row perhaps in another order, region by region."""
-    from tasks.detailed_dhca.compiled_counts import count_regions
+    persons: Persons, combinations: NDArray[np.uint16], granularity: Granularity, lives_in: dict[str, LivesIn]
+) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
+    """Yield what `_count_plainly` does, the entries of a row perhaps in another order.
 
-    starts = np.searchsorted(persons["block"], np.arange(len(lives_in) + 1, dtype=np.int32))  # of one type, so no copy
-    inside = np.flatnonzero(lives_in != NOWHERE)
-    order = inside[np.argsort(lives_in[inside], kind="stable")]
-    shape = (CELLS, flatmap.shape[1])
-    most = int(np.diff(flatmap.indptr)[persons["combination"]].sum())
-    indptr = np.zeros(regions * CELLS + 1, np.int64)
+    Persons are counted once: by units, which are the blocks that lie in the same region of every type. Regions of any
+    type are made of units, whose entries are far fewer than persons.
+    """
+    from tasks.detailed_dhca.compiled_counts import add_units, count_units
+
+    unit: NDArray[np.int64] = np.zeros(1, np.int64)
+    for region_of_block, regions in lives_in.values():
+        unit, _ = pd.factorize(unit * (regions + 1) + (region_of_block - NOWHERE))
+    order = np.argsort(unit, kind="stable")
+    a_block = order[np.searchsorted(unit[order], np.arange(unit.max(initial=-1) + 1))]  # of each unit
+    pointers, iterations = _flatmap_compiled(granularity, combinations)
+    room = np.zeros((CELLS, len(granularity.codes)), np.int32), np.empty((CELLS, len(granularity.codes)), np.int32)
+    starts = np.searchsorted(persons["block"], np.arange(len(unit) + 1, dtype=np.int32))  # of one type, so no copy
+    most = int(np.diff(pointers)[persons["combination"]].sum())
+    counting = starts, persons["cell"], persons["combination"], order, unit[order], pointers, iterations
+    of_units = _filled(partial(count_units, *counting, *room), len(a_block), most)
+    for name, (region_of_block, regions) in lives_in.items():
+        region = region_of_block[a_block]
+        inside = np.flatnonzero(region != NOWHERE)
+        units = inside[np.argsort(region[inside], kind="stable")]
+        of_unit = of_units["indptr"], of_units["indices"], of_units["data"]
+        adding = partial(add_units, *of_unit, units, region[units], *room)
+        yield name, _filled(adding, regions, len(of_units["data"]))
+
+
+def _filled(count: Callable[..., int], rows: int, most: int) -> dict[str, NDArray[Any]]:
+    """Return the matrix that a kernel makes of so many units or regions, with at most so many entries."""
+    indptr = np.zeros(rows * CELLS + 1, np.int64)
     indices, data = np.empty(most, np.uint16), np.empty(most, np.int32)
-    entries = count_regions(
-        starts,
-        persons["cell"],
-        persons["combination"],
-        order,
-        lives_in[order],
-        flatmap.indptr,
-        flatmap.indices,
-        np.zeros(shape, np.int32),
-        np.empty(shape, np.int32),
-        indptr[1:],
-        indices,
-        data,
-    )
+    entries = count(indptr[1:], indices, data)
     return {"indptr": indptr, "indices": indices[:entries], "data": data[:entries]}
+
+
+def _flatmap_compiled(
+    granularity: Granularity, combinations: NDArray[np.uint16]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return `Granularity.flatmap`: where the iterations of each combination start, and the iterations."""
+    from tasks.detailed_dhca.compiled_counts import map_combinations
+
+    alone, combination, ethnicity = (
+        np.stack([granularity.maps[kind, level] for level in ITERATION_LEVELS]) for kind in KINDS
+    )
+    pointers = np.empty(len(combinations) + 1, np.int32)
+    room = np.empty(len(ITERATION_LEVELS) * (int(np.count_nonzero(combinations)) + len(combinations)), np.int32)
+    pairs = map_combinations(combinations, alone, combination, ethnicity, pointers, room)
+    return pointers, room[:pairs]
 
 
 def _count_pairs(

@@ -23,6 +23,7 @@ from tasks.detailed_dhca.domain import (
     load_domain,
 )
 from tasks.detailed_dhca.manifest import describe_release
+from tasks.detailed_dhca.published import Published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.detailed_dhca.tabulated import write_tabulated
@@ -30,6 +31,8 @@ from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafted, drafts, staging
 from tasks.lifecycle.workers import Workers
+
+TABLES = {"t1": t1_tables, "t2": t2_tables}
 
 
 def stage_release(
@@ -46,39 +49,44 @@ def stage_release(
     if is_truth(run):  # exact counts: their owner's only, as the release will be that the folder becomes
         for folder in (staged, drafts(staged)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    published = workers.map("release", run, write_level, [(level, staged) for level in levels])
+    each = [(level, table, staged) for level in levels for table in TABLES]
+    workers.map("release", run, write_table, each)
+    published = workers.map("release", run, published_details, [(level,) for level in levels])
     write_tabulated(run, region, staged)
     estimated = None
     if options.get("estimates"):
-        dropped = workers.map("release of estimates", run, write_estimates, [(level, staged) for level in levels])
+        workers.map("release of estimates", run, write_estimates, each)
+        dropped = workers.map("release of estimates", run, dropped_estimates, [(level,) for level in levels])
         estimated = dict(zip(levels, dropped, strict=True))
     describe_release(run, region, staged, dict(zip(levels, published, strict=True)), options, spine, estimated)
 
 
-def write_level(run: DetailedRun, level: Level, out: Path) -> dict[str, int]:
-    """Write t1 and t2 of a level, as text and Parquet, into OUT.
+def write_table(run: DetailedRun, level: Level, table: str, out: Path) -> None:
+    """Write t1 or t2 of a level, as text and Parquet, into OUT."""
+    _write(out, table, level, _batches(run, level, table, load_final(run, level), of="COUNT"))
 
-    Returns the number of groups published at each detail, a function of the release.
-    """
-    domain = load_domain(run, level)
-    margins = load_margins(run, level)
+
+def write_estimates(run: DetailedRun, level: Level, table: str, out: Path) -> None:
+    """Write t1 or t2 of a level's estimates, as text and Parquet, into OUT."""
+    kept = (piece.take(np.flatnonzero(~piece.dropped)) for piece in load_final_estimates(run, level))
+    _write(out, f"estimates/{table}", level, _batches(run, level, table, kept, of="ESTIMATE"))
+
+
+def _batches(run: DetailedRun, level: Level, table: str, pieces: Iterator[Published], *, of: str) -> Iterator[pa.Table]:
     clip = not run.parameters.configuration.allow_negative_counts
-    _write(out, "t1", level, t1_tables(domain, load_final(run, level), margins, clip=clip))
-    _write(out, "t2", level, t2_tables(domain, load_final(run, level), margins, clip=clip))
+    return TABLES[table](load_domain(run, level), pieces, load_margins(run, level), clip=clip, of=of)
+
+
+def published_details(run: DetailedRun, level: Level) -> dict[str, int]:
+    """Return the number of groups of a level published at each detail, a function of the release."""
     details = np.zeros(len(WIDTHS), np.int64)
     for piece in load_final(run, level):
         details += np.bincount(piece.detail, minlength=len(WIDTHS))
     return dict(zip(DETAILS, details.tolist(), strict=True))
 
 
-def write_estimates(run: DetailedRun, level: Level, out: Path) -> int:
-    """Write the estimates of a level, as text and Parquet, into OUT; returns how many the ancestor test left out."""
-    domain = load_domain(run, level)
-    margins = load_margins(run, level)
-    clip = not run.parameters.configuration.allow_negative_counts
-    for table, tables in (("t1", t1_tables), ("t2", t2_tables)):
-        kept = (piece.take(np.flatnonzero(~piece.dropped)) for piece in load_final_estimates(run, level))
-        _write(out, f"estimates/{table}", level, tables(domain, kept, margins, clip=clip, of="ESTIMATE"))
+def dropped_estimates(run: DetailedRun, level: Level) -> int:
+    """Return how many estimates of a level the ancestor test left out."""
     return sum(int(piece.dropped.sum()) for piece in load_final_estimates(run, level))
 
 

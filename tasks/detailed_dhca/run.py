@@ -99,10 +99,6 @@ class DetailedRun(RunDirectory):
         """Where the partitions of the blocks lie."""
         return self / "prepared/partitions"
 
-    def persons_folder(self, number: int) -> Path:
-        """Where the encoded persons of a chunk lie; their report lies beside it, with the suffix .json."""
-        return self / f"persons/{number:05d}"
-
     def counts_folder(self, region_type: str, number: int) -> Path:
         """Where the exact counts of a partition lie."""
         return self / f"counts/{region_type}/{number:05d}"

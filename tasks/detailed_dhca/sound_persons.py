@@ -16,13 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.detailed_dhca.person_file import AGE23_BINS, CELLS, COLUMNS, PATTERNS, RACE_COLUMNS, PersonFile
-from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS
+from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, STATE_UNIT
 from tasks.inputs.tables import Column
 
 FEWEST_BYTES, FEWEST_ROWS = 1 << 22, 1 << 16  # of text, of Parquet: for fewer, numba would take longer than it saves
 SHORTEST_LINE = 76  # bytes, its end included
 CODES = (*RACE_COLUMNS, "QSPAN")
-STATE_PLACE = 10 ** sum(BLOCK_WIDTHS[1:])
 PLACES = {name: 10 ** sum(BLOCK_WIDTHS[number + 1 :]) for number, name in enumerate(BLOCK_COLUMNS)}
 AGES = range(116)
 AGE_BINS = (np.searchsorted(AGE23_BINS, AGES, "right") - 1).astype(np.uint8)
@@ -142,7 +141,7 @@ def encode_sound(
     if not file.blocks_known:
         return None
     counted = np.array([f"{state:02d}" in file.states for state in range(100)])
-    inside = counted[persons.block // STATE_PLACE]
+    inside = counted[persons.block // STATE_UNIT]
     left_out = len(inside) - int(np.count_nonzero(inside))
     if left_out:
         persons = SoundPersons(persons.block[inside], persons.cell[inside], persons.codes[:, inside])

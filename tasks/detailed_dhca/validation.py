@@ -29,7 +29,8 @@ from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
 from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
-from tasks.inputs.synthetic_mark import read_data_mark
+from tasks.inputs.sound_blocks import SoundBlocks, read_sound_blocks
+from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
@@ -87,8 +88,9 @@ def _validate_data(
 
     `findings` are those in the parameters; `known` are those in the geography, where another run has prepared it.
     """
+    sound = read_sound_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if known is None else None
     if known is None:
-        geography, faults = read_geography(data, region, parameters.configuration.states(region))
+        geography, faults = _read_geography(data, region, parameters, sound)
     else:
         geography, faults = run.geography, known
     findings = findings + faults
@@ -102,7 +104,9 @@ def _validate_data(
     if known is None:
         _save(run, parameters, geography, person_file)
     chunks = chunk_count(person_file)
-    others = (later.run,) if later and _prepare(later, parameters, data) else ()
+    others = (later.run,) if later and _prepare(later, parameters, data, sound) else ()
+    geography_digest = sound.digest if sound else None
+    del sound  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
     person_digest, faults = _collect(run, workers, person_file, chunks, region)
     findings += faults
@@ -110,8 +114,8 @@ def _validate_data(
         remove(run / "persons")
         _refuse(run, findings)
     write_findings(run / "findings.json", gather(findings))
-    geography_digest = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
-    mark = read_data_mark(data)
+    geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
+    mark = read_mark(data)
     if mark is not None:
         mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
     return Validated(
@@ -123,12 +127,18 @@ def _validate_data(
     )
 
 
-def _prepare(later: Later, parameters: Parameters, data: str) -> bool:
+def _read_geography(
+    data: str, region: Jurisdiction, parameters: Parameters, sound: SoundBlocks | None
+) -> tuple[Geography | None, list[Finding]]:
+    return read_geography(data, region, parameters.configuration.states(region), sound.codes if sound else None)
+
+
+def _prepare(later: Later, parameters: Parameters, data: str, sound: SoundBlocks | None) -> bool:
     """Prepare a later run for its persons; False where there is nothing to encode, or something to refuse it for."""
     run, region = later.run, later.region
     if region not in parameters.configuration.regions:
         return False
-    geography, findings = read_geography(data, region, parameters.configuration.states(region))
+    geography, findings = _read_geography(data, region, parameters, sound)
     person_file, _ = _person_file(data, region, parameters)
     if geography is None or person_file is None or not len(geography.blocks):
         return False

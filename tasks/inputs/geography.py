@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ from tasks.lifecycle.files import load_object, open_array, save_arrays, save_obj
 GRF_FILE = "GRF-C.txt"
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 BLOCK_WIDTHS = (2, 3, 6, 4)
+STATE_UNIT, COUNTY_UNIT, TRACT_UNIT = 10**13, 10**10, 10**4  # what a block's number is divided by to give theirs
 COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
 WIDTHS = (*BLOCK_WIDTHS, 5, 4)
 NO_PLACE, NO_AREA = 99999, 9999
@@ -60,6 +63,28 @@ class Geography:
         return (int(regions.min()), int(regions.max()) + 1) if len(regions) else (0, 0)
 
 
+@dataclass(frozen=True)
+class BlockCodes:
+    """Blocks as a file lists them, one entry each, in its order.
+
+    block: int64, the number of 15 digits. place, area: the codes that it gives, NO_PLACE and NO_AREA for none.
+    """
+
+    block: NDArray[np.int64]
+    place: NDArray[np.int32]
+    area: NDArray[np.int32]
+
+    def take(self, rows: NDArray[Any]) -> BlockCodes:
+        """Return these rows; `rows` are numbers or a mask."""
+        return BlockCodes(self.block[rows], self.place[rows], self.area[rows])
+
+    def within(self, states: Sequence[str]) -> BlockCodes:
+        """Return the blocks of these states."""
+        listed = np.array([f"{state:02d}" in states for state in range(100)])
+        inside = listed[self.block // STATE_UNIT]
+        return self if inside.all() else self.take(inside)
+
+
 def block_numbers(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """Join the four block columns, as numbers, to numbers of 15 digits."""
     number = np.zeros(1, np.int64)
@@ -69,12 +94,47 @@ def block_numbers(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def read_geography(
-    data: str, jurisdiction: Jurisdiction, states: tuple[str, ...]
+    data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], sound: BlockCodes | None = None
 ) -> tuple[Geography | None, list[Finding]]:
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
-    A region without a block gives a geography without blocks.
+    A region without a block gives a geography without blocks. `sound` are the blocks of the file where it is read
+    already and each value by itself is right (`sound_blocks`).
     """
+    findings: list[Finding] = []
+    codes = _in_order(sound.within(states)) if sound else None
+    if codes is None:
+        read, findings = _read_plainly(data, states)
+        codes = None if read is None else _in_order(read)
+    if codes is None:
+        return None, findings
+    begin, end = (np.searchsorted(codes.block, [(int(state) + k) * STATE_UNIT for state in states]) for k in (0, 1))
+    absent = sorted(state for state, none in zip(states, begin == end, strict=True) if none)
+    if absent and len(codes.block):
+        rule = f"states without a block; a run is charged to them all the same: {absent}"
+        findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
+    tracts = _Numbered.ranges(codes.block // TRACT_UNIT)
+    encoded = {region_type: _regions(region_type, codes, tracts) for region_type in REGION_TYPES[jurisdiction]}
+    return (
+        Geography(
+            blocks=codes.block,
+            region_ids={region_type: names for region_type, (names, _) in encoded.items()},
+            region_of={region_type: regions for region_type, (_, regions) in encoded.items()},
+        ),
+        findings,
+    )
+
+
+def _in_order(codes: BlockCodes) -> BlockCodes | None:
+    """Return blocks by their numbers; None where one appears twice."""
+    if (codes.block[1:] > codes.block[:-1]).all():
+        return codes
+    codes = codes.take(np.argsort(codes.block, kind="stable"))
+    return codes if (codes.block[1:] > codes.block[:-1]).all() else None
+
+
+def _read_plainly(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | None, list[Finding]]:
+    """Read and check the blocks of the states; every fault is a finding with its line."""
     table, findings = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
     if table is None:
         return None, findings
@@ -84,28 +144,13 @@ def read_geography(
         findings += _malformed(table, column, width)
     if has_errors(findings):
         return None, findings
-    columns = {name: Column(table[name]) for name in COLUMNS}
-    numbers = {name: column.where(_integer, np.int64) for name, column in columns.items()}
+    numbers = {name: Column(table[name]).where(_integer, np.int64) for name in COLUMNS}
     blocks = block_numbers(numbers)[: len(table)]
     order = np.argsort(blocks, kind="stable")
     repeated = np.zeros(len(blocks), bool)
     repeated[order[1:]] = np.diff(blocks[order]) == 0
     findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
-    if has_errors(findings):
-        return None, findings
-    present = set(np.array(columns["TABBLKST"].values)[np.unique(columns["TABBLKST"].numbers)].tolist())
-    if present and (absent := sorted(set(states) - present)):
-        rule = f"states without a block; a run is charged to them all the same: {absent}"
-        findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
-    encoded = {region_type: _regions(region_type, numbers, order) for region_type in REGION_TYPES[jurisdiction]}
-    return (
-        Geography(
-            blocks=blocks[order],
-            region_ids={region_type: names for region_type, (names, _) in encoded.items()},
-            region_of={region_type: regions for region_type, (_, regions) in encoded.items()},
-        ),
-        findings,
-    )
+    return BlockCodes(blocks, numbers["PLACEFP"].astype(np.int32), numbers["AIANNHCE"].astype(np.int32)), findings
 
 
 def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
@@ -120,36 +165,57 @@ def _integer(text: str) -> int:
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else 0
 
 
-def _regions(
-    region_type: str, numbers: dict[str, NDArray[np.int64]], order: NDArray[np.int64]
-) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Return the sorted ids of a type's regions, as a release spells them, and each block's region in `order`."""
-    code, width = _region_code(region_type, numbers)
-    code = code[order]
-    distinct = np.unique(code[code != NOWHERE])
-    regions = np.searchsorted(distinct, code).astype(np.int32)
-    regions[code == NOWHERE] = NOWHERE
-    return tuple(f"{number:0{width}d}" for number in distinct.tolist()), regions
+@dataclass(frozen=True)
+class _Numbered:
+    """The distinct codes of regions, sorted, and which of them, or NOWHERE, each block has."""
+
+    codes: NDArray[np.int64]
+    of_block: NDArray[np.int32]
+
+    @classmethod
+    def ranges(cls, code: NDArray[np.int64]) -> _Numbered:
+        """Number the codes of regions that are ranges of the blocks: codes that never fall."""
+        begins = np.ones(len(code), bool)
+        np.not_equal(code[1:], code[:-1], out=begins[1:])
+        return cls(code[begins], np.cumsum(begins, dtype=np.int32) - np.int32(1))
+
+    def grouped(self, code: NDArray[np.int64]) -> _Numbered:
+        """Number groups of these regions by the code of each region's group, codes that never fall."""
+        groups = _Numbered.ranges(code)
+        return _Numbered(groups.codes, groups.of_block[self.of_block])
+
+    @classmethod
+    def anywhere(cls, code: NDArray[np.int64]) -> _Numbered:
+        """Number the codes of regions, or NOWHERE, in any order; they are small enough for a table."""
+        somewhere = code != NOWHERE
+        listed = np.zeros(int(code.max(initial=0)) + 1, bool)
+        listed[code[somewhere]] = True
+        of_block = (np.cumsum(listed, dtype=np.int32) - np.int32(1))[code]
+        of_block[~somewhere] = NOWHERE
+        return cls(np.flatnonzero(listed), of_block)
 
 
-def _region_code(region_type: str, numbers: dict[str, NDArray[np.int64]]) -> tuple[NDArray[np.int64], int]:
-    """Return the region id of each block as a number, -1 for none, and the digits it is written with."""
-    state, county, tract = (numbers[name] for name in BLOCK_COLUMNS[:3])
-    place, area = numbers["PLACEFP"], numbers["AIANNHCE"]
+def _regions(region_type: str, codes: BlockCodes, tracts: _Numbered) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Return the sorted ids of a type's regions, as a release spells them, and the region of each of ordered blocks."""
+    tract = tracts.codes
     match region_type.removeprefix("PR-"):
         case "USA":
-            return np.ones_like(state), 1
+            width, regions = 1, tracts.grouped(np.ones_like(tract))
         case "STATE":
-            return state, 2
+            width, regions = 2, tracts.grouped(tract // 10**9)
         case "COUNTY":
-            return state * 10**3 + county, 5
+            width, regions = 5, tracts.grouped(tract // 10**6)
         case "TRACT":
-            return (state * 10**3 + county) * 10**6 + tract, 11
+            width, regions = 11, tracts
         case "PLACE":
-            return np.where(place == NO_PLACE, NOWHERE, state * 10**5 + place), 7
+            code = codes.block // STATE_UNIT * 10**5 + codes.place
+            width, regions = 7, _Numbered.anywhere(np.where(codes.place == NO_PLACE, NOWHERE, code))
         case "AIANNH":
-            return np.where(area == NO_AREA, NOWHERE, area), 4
-    raise ValueError(f"{region_type} is not a region type")
+            area = codes.area.astype(np.int64)
+            width, regions = 4, _Numbered.anywhere(np.where(area == NO_AREA, NOWHERE, area))
+        case _:
+            raise ValueError(f"{region_type} is not a region type")
+    return tuple(f"{number:0{width}d}" for number in regions.codes.tolist()), regions.of_block
 
 
 def save_geography(folder: Path, geography: Geography) -> None:

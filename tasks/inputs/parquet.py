@@ -14,18 +14,20 @@ NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
 def read_row_group(
-    stream: IO[bytes], number: int, name: str, columns: Sequence[str]
+    stream: IO[bytes], number: int, name: str, columns: Sequence[str], metadata: pq.FileMetaData | None = None
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or is no text.
 
     The decoder makes the dictionaries, from those in the file where it has them: a row never becomes a text. A row
-    group that cannot be read so, or holds other than text, is read value by value.
+    group that cannot be read so, or holds other than text, is read value by value. `metadata` are the file's where they
+    are read already: those of a large file take milliseconds.
     """
-    table = _read_dictionaries(stream, number, columns)
+    metadata = metadata or pq.read_metadata(stream)
+    table = _read_dictionaries(stream, number, columns, metadata)
     if table is not None:
         return table, []
-    file = pq.ParquetFile(stream)
-    rows = file.metadata.row_group(number).num_rows
+    file = pq.ParquetFile(stream, metadata=metadata)
+    rows = metadata.row_group(number).num_rows
     try:
         table = file.read_row_group(number, columns=list(columns))
     except (pa.ArrowException, OSError, MemoryError) as error:
@@ -38,20 +40,26 @@ def read_row_group(
         return None, [Finding(name, "a column holds neither text nor numbers", rows=rows)]
 
 
-def _read_dictionaries(stream: IO[bytes], number: int, columns: Sequence[str]) -> pa.Table | None:
+def _read_dictionaries(
+    stream: IO[bytes], number: int, columns: Sequence[str], metadata: pq.FileMetaData
+) -> pa.Table | None:
     """Read columns of text as dictionaries; None where one holds something else, lacks a value or is damaged."""
     try:
-        types = pq.read_schema(stream)
+        types = metadata.schema.to_arrow_schema()
         if not all(_holds_text(types.field(column).type) for column in columns):
             return None
-        file = pq.ParquetFile(stream, read_dictionary=list(columns))
+        file = pq.ParquetFile(stream, metadata=metadata, read_dictionary=list(columns))
         table = file.read_row_group(number, columns=list(columns)).unify_dictionaries()
-        table.validate(full=True)  # the decoder checks neither that an index has a value, nor that a value is UTF-8
+        if any(column.null_count or not pa.types.is_dictionary(column.type) for column in table.columns):
+            return None
+        for chunk in (chunk for column in table.columns for chunk in column.chunks):
+            chunk.dictionary.validate(full=True)  # the decoder does not check that a value is UTF-8
+            numbers = chunk.indices.to_numpy()
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(chunk.dictionary):  # nor this
+                return None
     except (pa.ArrowException, OSError, MemoryError) as error:
         if getattr(error, "errno", None):
             raise
-        return None
-    if any(column.null_count or not pa.types.is_dictionary(column.type) for column in table.columns):
         return None
     return table
 

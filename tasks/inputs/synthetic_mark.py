@@ -58,14 +58,9 @@ def parse_mark(text: str) -> Mark:
     raise Refused(f"{MARK_FILE} is damaged: it needs generator, version, seed and digests by file name")
 
 
-def read_mark(data: Path) -> Mark | None:
-    """The mark of a data directory; None where there is none. Raises Refused when it is damaged."""
-    return read_data_mark(str(data))
-
-
-def read_data_mark(data: str) -> Mark | None:
+def read_mark(data: str | Path) -> Mark | None:
     """The mark of a data directory by path or URL, None where there is none. Raises Refused when it is damaged."""
-    return read_mark_file(f"{data.rstrip('/')}/{MARK_FILE}")
+    return read_mark_file(f"{str(data).rstrip('/')}/{MARK_FILE}")
 
 
 def read_mark_file(path: str) -> Mark | None:
@@ -76,11 +71,6 @@ def read_mark_file(path: str) -> Mark | None:
         return None
     except OSError as error:
         raise Refused(f"{path} cannot be read: {why(error)}") from None
-
-
-def verify(mark: Mark, data: Path) -> None:
-    """Raise Refused unless the mark covers all data files of the directory `data` as they are now. Reads all bytes."""
-    mark.check({name: file_digest(data / name) for name in data_files(data)})
 
 
 def write_mark(

@@ -142,7 +142,7 @@ def plan_of(run: TopDownRun, product: ProductName, state: str) -> Plan:
 
 @lru_cache(maxsize=4)
 def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
-    if "spine.top_down.compiled" not in sys.modules:
+    if "spine.compiled" not in sys.modules:
         keep_kernels(run.state_folder)
     from spine.top_down import Plan
 

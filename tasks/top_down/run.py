@@ -99,11 +99,6 @@ class TopDownRun(RunDirectory):
         validated: Validated = self._load("prepared/validated")
         return validated
 
-    @property
-    def state_folder(self) -> Path:
-        """The folder of all run directories' parent, where compiled kernels are kept too."""
-        return self.path.parents[1]
-
     def _load(self, name: str) -> Any:
         try:
             return load_object(self / name)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from sums_of_draws import pmf_of_sum
 
 from privacy.accounting.bottom_up import BottomUp
 from privacy.accounting.conversions import secrecy_of_the_sample
 from privacy.analyses.accuracy_curve import Errors, Simulation, errors, expected, fresh_noise, operating_system_words
-from privacy.analyses.geometric_moments import absolute_sum, moments, pmf_of_sum
+from privacy.analyses.geometric_moments import absolute_sum, moments
 from privacy.analyses.slides_sampler import difference, one_sided, two_tailed
 from privacy.estimation.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative, ratio
 from privacy.estimation.histogram import Factor, Histogram

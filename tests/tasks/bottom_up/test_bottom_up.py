@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from sums_of_draws import pmf_of_sum
 
 from privacy.accounting.ledger import Account, Ledger
-from privacy.analyses.geometric_moments import moments, pmf_of_sum
+from privacy.analyses.geometric_moments import moments
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret

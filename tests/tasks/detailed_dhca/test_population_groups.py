@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -36,13 +36,14 @@ from tasks.detailed_dhca.population_groups import (
     ExactCounts,
     _count_compiled,
     _count_plainly,
+    _flatmap_compiled,
     count_population_groups,
     load_partitions,
     read_exact_counts,
 )
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
-from tasks.inputs.iterations import Granularity, Iterations, read_iterations
+from tasks.inputs.iterations import KINDS, Granularity, Iterations, read_iterations
 from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.workers import Workers
 
@@ -283,32 +284,66 @@ def test_levels_without_budget_are_not_counted(tmp_path: Path) -> None:
 
 
 @st.composite
-def partitions(draw: st.DrawFn) -> tuple[dict[str, np.ndarray], np.ndarray, int, sparse.csr_array]:
-    """Persons by block, the region of each block or none, in any order, how many regions, and a flatmap."""
-    blocks, regions, combinations = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(1, 5))
-    random = np.random.default_rng(draw(st.integers(0, 2**32)))
-    count = draw(st.integers(0, 60))
+def granularities(draw: st.DrawFn) -> Granularity:
+    """Maps of five codes to iterations, each iteration of one kind and level."""
+    random, maps, known = np.random.default_rng(draw(st.integers(0, 2**32))), {}, 0
+    for kind, level in product(KINDS, ITERATION_LEVELS):
+        maps[kind, level] = np.append(-1, random.integers(-1, 3, 5)).astype(np.int32)
+        maps[kind, level][maps[kind, level] >= 0] += known
+        known += 3
+    codes = tuple(str(number) for number in range(known))
+    return Granularity(codes, np.zeros(known, np.uint8), np.zeros(known, bool), maps)
+
+
+combinations = st.lists(
+    st.tuples(*[st.integers(1, 5), *[st.sampled_from([0, 0, 1, 2, 3, 4, 5])] * 7, st.integers(1, 5)]),
+    min_size=1,
+    max_size=8,
+).map(lambda rows: np.array(rows, np.uint16))
+
+
+@given(granularities(), combinations)
+@PROPERTY
+def test_the_kernel_maps_as_the_matrix_does(granularity: Granularity, combinations: np.ndarray) -> None:
+    pointers, found = _flatmap_compiled(granularity, combinations)
+    dense = np.zeros((len(combinations), len(granularity.codes)), np.int64)
+    np.add.at(dense, (np.repeat(np.arange(len(combinations)), np.diff(pointers)), found), 1)
+    np.testing.assert_array_equal(dense, granularity.flatmap(combinations).toarray())
+
+
+@given(granularities(), combinations, st.data())
+@PROPERTY
+def test_the_kernels_count_what_the_product_does(
+    granularity: Granularity, combinations: np.ndarray, data: st.DataObject
+) -> None:
+    """Regions of several types, each block in one or in none, in any order."""
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    blocks, count = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 60))
     persons = {
         "block": np.sort(random.integers(0, blocks, count)).astype(np.int32),
-        "cell": random.integers(0, draw(st.sampled_from([1, 46])), count).astype(np.uint8),
-        "combination": random.integers(0, combinations, count).astype(np.int32),
+        "cell": random.integers(0, data.draw(st.sampled_from([1, 46])), count).astype(np.uint8),
+        "combination": random.integers(0, len(combinations), count).astype(np.int32),
     }
-    flatmap = sparse.csr_array(random.integers(0, 2, (combinations, draw(st.integers(1, 7)))).astype(np.int32))
-    return persons, random.integers(-1, regions, blocks).astype(np.int32), regions, flatmap
-
-
-@given(partitions())
-@PROPERTY
-def test_the_kernel_counts_what_the_product_does(partition: Any) -> None:
-    persons, _, regions, flatmap = partition
-    rows, columns = regions * 46, flatmap.shape[1]
+    regions = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    lives_in = {
+        str(place): (random.integers(-1, many, blocks).astype(np.int32), many) for place, many in enumerate(regions)
+    }
     compiled, plain = (
-        sparse.csr_array((made["data"], made["indices"].astype(np.int32), made["indptr"]), shape=(rows, columns))
-        for made in (count(*partition) for count in (_count_compiled, _count_plainly))
+        {
+            name: sparse.csr_array(
+                (made["data"], made["indices"].astype(np.int32), made["indptr"]),
+                shape=(lives_in[name][1] * 46, len(granularity.codes)),
+            )
+            for name, made in count(persons, combinations, granularity, lives_in)
+        }
+        for count in (_count_compiled, _count_plainly)
     )
-    np.testing.assert_array_equal(compiled.toarray(), plain.toarray())
-    assert compiled.nnz == np.count_nonzero(plain.toarray())  # an entry each
-    assert compiled.sum() == np.diff(flatmap.indptr)[persons["combination"][partition[1][persons["block"]] >= 0]].sum()
+    assert compiled.keys() == plain.keys() == lives_in.keys()
+    in_groups = np.diff(granularity.flatmap(combinations).indptr)[persons["combination"]]
+    for name, (region_of_block, _) in lives_in.items():
+        np.testing.assert_array_equal(compiled[name].toarray(), plain[name].toarray())
+        assert compiled[name].nnz == np.count_nonzero(plain[name].toarray())  # an entry each
+        assert compiled[name].sum() == in_groups[region_of_block[persons["block"]] >= 0].sum()
 
 
 def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

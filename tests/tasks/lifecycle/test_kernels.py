@@ -39,14 +39,14 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
 
 def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
-    monkeypatch.delitem(sys.modules, "spine.top_down.compiled", raising=False)
+    monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
     first = kernels.keep_kernels(tmp_path)
-    monkeypatch.setattr(kernels, "COMPILED", tmp_path)
+    monkeypatch.setattr(kernels, "TASKS", tmp_path)
     assert kernels.keep_kernels(tmp_path) != first
 
 
 def test_too_late_is_said(tmp_path: Path) -> None:
-    import spine.top_down.compiled  # noqa: F401
+    import spine.compiled  # noqa: F401
 
     with pytest.raises(RuntimeError, match="before the import"):
         kernels.keep_kernels(tmp_path)
@@ -54,7 +54,7 @@ def test_too_late_is_said(tmp_path: Path) -> None:
 
 def test_kernels_stay_where_a_process_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
-    monkeypatch.delitem(sys.modules, "spine.top_down.compiled", raising=False)
+    monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
     monkeypatch.setenv(kernels.WHERE, "elsewhere")
     kernels.use_kernels(tmp_path / "first")
     first = os.environ[kernels.WHERE]

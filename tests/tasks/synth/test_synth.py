@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from dhca_inputs import check_mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.inputs.synthetic_mark import read_mark, verify
+from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.synth import files as synth_files
 from tasks.synth import folder as synth_folder
@@ -88,7 +89,7 @@ def test_the_example_is_valid_and_marked(example: Path) -> None:
     mark = read_mark(example / "data")
     assert mark is not None
     assert (mark.generator, mark.seed) == ("das synth (example)", 0)
-    verify(mark, example / "data")
+    check_mark(mark, example / "data")
 
 
 def test_the_example_has_every_case(example: Path) -> None:
@@ -217,7 +218,7 @@ def test_parquet_holds_the_same_persons(tmp_path: Path, small_chunks: None) -> N
     assert stored.read().to_pandas().astype(str).equals(table(text.data / "person-records.txt").astype(str))
     mark = read_mark(parquet.data)
     assert mark is not None
-    verify(mark, parquet.data)
+    check_mark(mark, parquet.data)
 
 
 # --- the output directory ------------------------------------------------------------------------------------------
