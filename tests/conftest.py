@@ -66,9 +66,11 @@ def client() -> Iterator[object]:
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
     """A real Prefect server on a database of its own, shared by the session."""
+    from prefect.settings import temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
 
-    with prefect_test_harness(server_startup_timeout=120):
+    without_heartbeats = {"flows.heartbeat_frequency": None}  # a flow waits up to a second for their end
+    with prefect_test_harness(server_startup_timeout=120), temporary_settings(without_heartbeats):
         yield

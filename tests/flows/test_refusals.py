@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -485,7 +485,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
     taken: list[Any] = []
     monkeypatch.setattr("flows.commands.run._flow", lambda: taken.append)
     monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
-    monkeypatch.setattr("flows.commands.runner.use_server", lambda: None)
+    monkeypatch.setattr("flows.commands.runner.served", nullcontext)
     return keep
 
 
