@@ -6,15 +6,15 @@ own workers and the process that these are forked from. Run as a program, this f
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
-PATIENCE = 300  # seconds after which a command is killed; nothing depends on it
+PATIENCE = 600  # seconds after which a command says where each of its threads is, and is killed
 
 
 class Ended(NamedTuple):
@@ -67,10 +67,10 @@ def main() -> None:
         words, first, output = json.loads(line)
         if not (process := os.fork()):
             os.setsid()
-            signal.alarm(PATIENCE)
             told = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for number, to in ((os.open(os.devnull, os.O_RDONLY), 0), (told, 1), (told, 2)):
                 os.dup2(number, to)
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
             sys.argv = ["das", *words]
             exec(first, {})
             flows.cli.main()

@@ -109,6 +109,7 @@ def copied(released, tmp_path_factory):
         yield address
 
 
+@pytest.mark.slow
 def test_the_static_copy_shows_what_the_page_shows(page, copied, sized):
     browser = sized(1300)
     for view in (*VIEWS[1:], *MORE):
@@ -135,6 +136,7 @@ def test_estimates_are_in_the_page_and_the_copy(released, tmp_path, sized):
                 assert csv_of_copy(browser, view) == answer.read().decode(), view
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_bottom_up_release_shows_the_same(histogram, tmp_path, sized):
     browser = sized(1300)
     with serving(histogram) as page, files_served(copied_to(histogram, tmp_path / "copy")) as copied:

@@ -226,6 +226,7 @@ def addresses(release: TopDownRelease) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_pages_are_accessible_and_the_copy_shows_the_same(release, page, copied, sized):
     browser = sized(1300)
     spine = next(f"geounit/{one.key}" for one in every(release) if one.kind == "spine_persons")
@@ -240,6 +241,7 @@ def test_pages_are_accessible_and_the_copy_shows_the_same(release, page, copied,
         assert (view, problems(browser), too_wide(browser)) == (view, [], False)
 
 
+@pytest.mark.slow
 def test_the_copy_gives_the_same_csv(release, page, copied, sized):
     browser = sized(1300)
     browser.get(copied)

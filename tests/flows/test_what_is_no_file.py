@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from top_down_inputs import damage
+from top_down_inputs import country, damage
 
 from tasks.bottom_up.example import make_example
 from tests.flows.conftest import Das
@@ -44,8 +44,16 @@ INPUTS = {
     "blocks": ("synth EX/x EX/params EX/out", "x"),
     "shares": ("synth EX/blocks.csv EX/params EX/out --shares EX/x", "x"),
     "files to mark": ("synth --mark EX/data --yes", "data/GRF-C.txt"),
+    "TopDown geography": ("tda validate EX/tda --geography EX/x", "x"),
+    "quarters": ("tda validate EX/tda --quarters EX/x", "x"),
+    "state totals": ("tda validate EX/tda --totals EX/x", "x"),
+    "TopDown allocation": ("tda run EX/tda EX/out --persons-allocation EX/x", "x"),
+    "names": ("show EX/released --names EX/x --region 44 --iteration 1", "x"),
+    "release": ("check EX/released", "released/manifest.json"),
     "ledger": ("ledger show --ledger EX/x", "x"),
 }
+
+SLOW = {"TopDown geography", "quarters", "state totals", "TopDown allocation", "names", "release"}
 
 
 @pytest.fixture
@@ -53,6 +61,9 @@ def inputs(example: Path, tmp_path: Path) -> Path:
     for name in ("params", "data"):
         shutil.copytree(example / name, tmp_path / name)
     make_example(tmp_path, 200, states=2, counties=1)
+    country(tmp_path / "country", ("46",)).rename(tmp_path / "tda")
+    (tmp_path / "released").mkdir()
+    (tmp_path / "released/manifest.json").write_text("{}")
     (tmp_path / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
     return tmp_path
 
@@ -65,7 +76,9 @@ def one_cluster(shared_cluster: None, client: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in INPUTS]
+)
 def test_an_input_that_is_no_file(inputs: Path, das: Das, name: str, kind: str) -> None:
     words, hostile = INPUTS[name]
     path = inputs / hostile
