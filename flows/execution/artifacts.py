@@ -122,6 +122,8 @@ class _Progress:
     def _tell(self, client: SyncPrefectClient, name: str, percent: float) -> None:
         percent = float(int(percent))
         if name not in self._artifacts:
+            if percent == 100.0:
+                return  # over between two looks: nothing of it could have been watched
             told = _artifact(self._settings, f"progress {name}", "progress", percent, name, self._flow_run)
             self._artifacts[name] = client.create_artifact(told).id, percent
         elif self._artifacts[name][1] != percent:

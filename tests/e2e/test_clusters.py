@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import lacking
 from e2e_runs import digest, directory, prepared
 from slurm_node import missing, slurm_node
 
@@ -35,7 +34,7 @@ def told(name: str, **places: Path) -> Any:
 @pytest.fixture
 def slurm(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if reason := missing():
-        lacking(reason)
+        pytest.skip(reason)
     pytest.importorskip("dask_jobqueue", reason="no dask-jobqueue: pip install dask-jobqueue")
     with slurm_node(tmp_path_factory.mktemp("slurm")) as environment:
         for name, value in environment.items():
