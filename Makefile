@@ -37,10 +37,12 @@ lint: setup
 docs: setup
 	$(BIN)/python docs/commands.py
 
-# Needs uv; the lock names versions and hashes, never a host.
+# Needs uv; the locks name versions and hashes, never a host. The second is a part of the first: what a container needs.
+LOCK := uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+  pyproject.toml build-requirements.txt
 lock:
-	uv pip compile --quiet --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-annotate \
-	  --no-header pyproject.toml build-requirements.txt --output-file requirements.lock
+	$(LOCK) --extra dev --output-file requirements.lock
+	$(LOCK) --extra solvers --constraint requirements.lock --output-file deploy/requirements.lock
 
 # The browser libraries that are shipped (hyparquet, nunjucks) and the one that tests use (axe-core), at the versions and
 # hashes of package-lock.json. Needs npm.

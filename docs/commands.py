@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def leaves(command: Any, name: str = "das") -> Iterator[tuple[str, Any]]:
             yield from leaves(below, f"{name} {word}")
 
 
+@cache
 def das_commands() -> dict[str, Any]:
     """Return the commands of `das` by their full names."""
     from flows.cli import app

@@ -28,7 +28,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 
-ESTIMATES = "core-seconds expected"
+SPEND, ESTIMATES = "a run would spend", "core-seconds expected"
 
 
 @flow(name="dry-run", **flow_options(1))
@@ -42,8 +42,10 @@ def dry_run(settings: DetailedDhcaSettings) -> Any:
         told = _try(settings)
     except Refused as error:
         return states.refused(error)
-    create_table_artifact([told], key="dry-run", description="What a run would spend and take")
-    return states.tried("; ".join(f"{name}: {value}" for name, value in told.items()))
+    create_table_artifact(
+        [told], key=f"dry-run-{settings.folder}", description="What a run would spend and take; this one spent nothing"
+    )
+    return states.tried(f"a run of {told['region']} would spend {told[SPEND]}")
 
 
 def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
@@ -57,7 +59,7 @@ def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
             inputs = {"params": settings.params, "data": settings.data, "region": region}
             validating: Any = partial(validate, workers=Workers(client, report), **inputs)  # type: ignore[arg-type]
             validated: Validated | None = named("validate")("validate", run, validating, lambda: None)
-        told = {"region": region.upper(), "would release": "nothing: it has no block, or config.json switches it off"}
+        told = {"region": region.upper(), SPEND: "nothing: it has no block, or config.json switches it off"}
         if validated is not None:
             spend = region_spend(run.parameters.configuration, region)
             unit = "rho" if spend.definition == "zcdp" else "epsilon"
@@ -65,7 +67,7 @@ def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
                 "nothing, the data is marked as synthetic" if validated.synthetic else f"account {settings.account}"
             )
             expected = coarsely(expected_work(run, region, settings.spine, settings.estimates) or {})
-            told["would release"] = f"{unit} {shown(spend.unbounded)}, charged to {charged}"
+            told[SPEND] = f"{unit} {shown(spend.unbounded)}, charged to {charged}"
             told[ESTIMATES] = f"{sum(seconds for seconds, _ in expected.values()):.1f}"
         end_run(run)
     return told

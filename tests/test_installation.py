@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +61,14 @@ def test_prefect_is_told_when_it_loads_a_flow(tmp_path: Path) -> None:
     ended = start([sys.executable, "-c", load], place, place)
     assert ended.returncode != 0
     assert "Python finds another package named tasks before das-flows' own" in ended.stderr
+
+
+def test_a_container_installs_a_part_of_what_is_tested() -> None:
+    """Every version and hash of deploy/requirements.lock is in requirements.lock, and no tool of the tests is there."""
+    tested, installed = (
+        {entry.partition("==")[0]: entry for entry in re.split(r"\n(?=\S)", (ROOT / name).read_text().strip())}
+        for name in ("requirements.lock", "deploy/requirements.lock")
+    )
+    assert installed.items() < tested.items()
+    assert {"pytest", "mypy", "ruff", "moto"} & installed.keys() == set()
+    assert {"prefect", "distributed", "numpy", "setuptools"} <= installed.keys()

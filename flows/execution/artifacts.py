@@ -36,8 +36,9 @@ def tell_reserved(settings: RunSettings) -> None:
     with telling():
         rows = _account_lines(settings)
         tag("charged" if rows else "synthetic")
-        said = "Reserved" if rows else "Reserved: nothing, for the data is marked as synthetic"
-        _create(settings, "budget", "table", json.dumps(rows or [{"charged": "nothing"}]), said)
+        said = "charges once, however it ends and is gone on with" if rows else "charges nothing: its data is synthetic"
+        told = json.dumps(rows or [{"charged": "nothing"}])
+        _create(settings, "budget", "table", told, f"Run {settings.run_id} {said}")
 
 
 def tell_earlier(settings: RunSettings, earlier: list[FlowRun]) -> None:
@@ -59,7 +60,7 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
     """Return the page of a release, in Markdown; all but the account is in the manifest."""
     lines = [f"# {manifest['release']}", "", *(f"**{manifest[key]}**" for key in ("SYNTHETIC",) if key in manifest), ""]
     spent = manifest["spent"]
-    lines += ["| neighbours | spent | epsilon |", "|---|---|---|"]
+    lines += ["| neighbours | spent | epsilon |", "|---|---:|---:|"]
     for relation, said in NEIGHBOURS.items():
         if amount := spent.get(relation):
             epsilon = amount.get("epsilon_at_delta", amount["decimal"])
@@ -68,7 +69,7 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
     for row in account:
         lines += ["", *(f"* {name}: {value}" for name, value in row.items())]
     if "levels" in manifest and all("groups_published" in level for level in manifest["levels"].values()):
-        lines += ["", "| population group level | groups published | of |", "|---|---|---|"]
+        lines += ["", "| population group level | groups published | of |", "|---|---:|---:|"]
         for name, level in manifest["levels"].items():
             lines.append(f"| {name} | {sum(level['groups_published'].values()):,} | {level['groups']:,} |")
     report = [f"* report: `{place / 'report.html'}`"] if (place / "report.html").exists() else []
@@ -116,7 +117,7 @@ class _Progress:
     def _tell(self, client: SyncPrefectClient, name: str, percent: float) -> None:
         percent = float(int(percent))
         if name not in self._artifacts:
-            told = _artifact(self._settings, name, "progress", percent, name, self._flow_run)
+            told = _artifact(self._settings, f"progress {name}", "progress", percent, name, self._flow_run)
             self._artifacts[name] = client.create_artifact(told).id, percent
         elif self._artifacts[name][1] != percent:
             artifact = self._artifacts[name][0]
@@ -141,7 +142,7 @@ def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
         {
             "account": account.name,
             "charged to each state": f"{unit} {shown(row.amount)}",
-            "left in its state charged most": f"{unit} {shown(account.total - most)} of {shown(account.total)}",
+            "least left in a state": f"{unit} {shown(account.total - most)} of {shown(account.total)}",
             "states": " ".join(row.states),
         }
     ]

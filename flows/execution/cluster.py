@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.execution.certificate import own_security
 from flows.execution.fork_server import ENVIRONMENT, METHOD, start_fork_server
 from tasks.lifecycle.code import code_digest
 from tasks.lifecycle.errors import Failed, Refused
@@ -157,6 +158,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
 def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     """Start a cluster or connect to one, and stop what was started. Raises Refused, Failed."""
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)  # a commit removes its scratch before it does
     own = {"temporary-directory": str(scratch)}  # the scheduler's folder as well as the workers'
     with dask.config.set(QUIET | FORKED | own | ({} if settings.dashboard else NO_PAGES)):
         try:
@@ -170,10 +172,17 @@ def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
             _check_code(client)
             yield client
         finally:
-            cluster = client.cluster
-            client.close(timeout=5)
-            if cluster is not None:
-                cluster.close(timeout=10)
+            _close(client)
+
+
+def _close(client: Client) -> None:
+    """Stop what was started; what does not stop in time ends with this process, and the run is as it was."""
+    cluster = client.cluster
+    with suppress(TimeoutError):
+        client.close(timeout=5)
+    if cluster is not None:
+        with suppress(TimeoutError):
+            cluster.close(timeout=10)
 
 
 @contextmanager
@@ -260,7 +269,7 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         threads_per_worker=settings.threads_per_worker,
         memory_limit=bytes_each,
         local_directory=str(scratch),
-        security=True,  # certificates for this cluster alone: a scheduler obeys whoever reaches its port
+        security=own_security(),  # a scheduler obeys whoever reaches its port
         dashboard_address="127.0.0.1:0",
         scheduler_kwargs={"dashboard": settings.dashboard},
         silence_logs=logging.CRITICAL,

@@ -171,11 +171,11 @@ def start_workers(settings: RunSettings) -> None:
 
 def carry_out(
     settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool], nothing: str = ""
-) -> str | State[Any]:
-    """Begin the run that the settings name, or resume it where it stopped; return the path of its release.
+) -> State[Any]:
+    """Begin the run that the settings name, or resume it where it stopped; return the state that it ends in.
 
-    Where there is none, return the state that the run ends in: Failed where it stopped or was refused, which Prefect
-    raises for whoever called the flow; Skipped where the stages find nothing to release, `nothing` being the reason.
+    Prefect gives whoever called the flow the path of the release, or raises why there is none: the run stopped or was
+    refused. It gives None for a Skipped one, whose stages found nothing to release; `nothing` is the reason.
     Started again under the same run id, a flow takes up its own run: the same noise, one charge, one release. Call it
     in a flow.
 
@@ -193,7 +193,7 @@ def carry_out(
         return states.skipped(nothing)
     artifacts.tell_released(settings, place)
     get_run_logger().info("released: %s", place)
-    return str(place)
+    return states.released(place)
 
 
 def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool]) -> Path | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from flows.execution.settings import RunSettings
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import read_manifest
 
 if TYPE_CHECKING:
     from prefect import Flow, Task
@@ -48,6 +50,16 @@ def refused(error: Refused) -> State[Any]:
 def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
     """Return the last state of a run that stopped and can go on."""
     return Failed(message=f"{error}; {how_to_go_on(settings)}", data=error)
+
+
+def released(place: Path) -> State[Any]:
+    """Return the last state of a run that was released; its result is the release's path."""
+    manifest = read_manifest(place)
+    spent = manifest["spent"]
+    amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
+    synthetic = ", not charged: the data is synthetic" if "SYNTHETIC" in manifest else ""
+    message = f"spent {spent['unit']} {amount['decimal']:g}{synthetic}; released: {place}"
+    return Completed(message=message, data=str(place))
 
 
 def skipped(reason: str) -> State[Any]:

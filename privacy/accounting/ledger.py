@@ -26,6 +26,7 @@ RAN_AS_SYNTHETIC = (
     "this data was run as synthetic before, when nothing was charged, so it cannot now be run as confidential; "
     "put its mark back"
 )
+LONGEST_NAME = 100  # of an account: tables and messages show it
 Status = Literal["reserved", "sealed", "released", "abandoned"]
 # An amount as a Fraction writes it, `5` or `1/3`: digits that begin with no 0, perhaps a slash and such digits again.
 _POSITIVE = "{0} GLOB '[1-9]*' AND {0} NOT GLOB '*[^0-9/]*' AND {0} NOT GLOB '*/[0/]*' AND {0} NOT GLOB '*/*/*' AND "
@@ -172,7 +173,10 @@ class Ledger:
         self.path = path
 
     def open_account(self, account: Account) -> None:
-        """Open an account. Raises LedgerError where the name is taken or the total is not positive."""
+        """Open an account. Raises LedgerError where the name is taken or cannot be shown, or the total not positive."""
+        name = account.name
+        if not (name.isprintable() and name == name.strip() and 0 < len(name) <= LONGEST_NAME):
+            raise LedgerError(f"{name[:50]!r} is not an account's name: use 1 to {LONGEST_NAME} printable characters")
         if account.total <= 0:
             raise LedgerError(f"the total of an account must be positive, not {shown(account.total)}")
         with self._transaction(create=True) as database:

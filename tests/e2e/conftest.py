@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 
 import pytest
+from forked_commands import ForkedCommands
 
 from flows.commands.run import STAGES
 from flows.execution.fork_server import start_fork_server
@@ -28,3 +30,11 @@ def fork_server() -> None:
     start_fork_server(
         "pytest", "hypothesis.strategies", "flows.execution.settings", "tasks.detailed_dhca.coterminous", *STAGES
     )
+
+
+@pytest.fixture(scope="session")
+def forked_commands(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Iterator[ForkedCommands]:
+    """`das` commands in processes of their own."""
+    commands = ForkedCommands(tmp_path_factory.mktemp("forked") / "told.txt")
+    yield commands
+    commands.close()

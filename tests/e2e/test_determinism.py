@@ -107,7 +107,10 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
+SLOW = ("one thread", "threads")  # what they hold, the other two do as well
+
+
+@pytest.mark.parametrize("cluster", [pytest.param(c, marks=[pytest.mark.slow] * (c in SLOW)) for c in CLUSTERS])
 def test_threads_and_processes(
     prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path, cluster: str
 ) -> None:
@@ -115,7 +118,7 @@ def test_threads_and_processes(
         assert digest(released(prepare("threads", blocks_each=7), Workers(client))) == expected
 
 
-@pytest.mark.parametrize("blocks_each", [1, 17, 10_000])
+@pytest.mark.parametrize("blocks_each", [1, pytest.param(17, marks=pytest.mark.slow), 10_000])
 def test_partitions_of_any_size(prepare: Callable[..., DetailedDhcaSettings], expected: str, blocks_each: int) -> None:
     assert digest(released(prepare("parts", blocks_each=blocks_each), HERE)) == expected
 

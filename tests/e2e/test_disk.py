@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from flows.execution import run as execution
 from privacy.accounting.ledger import Account, Ledger
 
 pytestmark = pytest.mark.e2e
+slow = partial(pytest.param, marks=pytest.mark.slow)
 TWO_LEVELS = dict.fromkeys(BUDGETS, 0) | {BUDGETS[0]: 1, BUDGETS[5]: 1}
 
 
@@ -89,12 +91,14 @@ def disks(tmp_path: Path, client: Any, prefect_server: None, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("name", "stage", "trouble", "says"),
     [
-        ("state", "validate", Disks.full, "validate: the disk is full"),
+        slow("state", "validate", Disks.full, "validate: the disk is full"),
         ("state", "measure_totals", Disks.full, "totals (USA, 1): the disk is full"),
-        ("out", "stage_release", Disks.full, "release: the disk is full"),
-        ("out", "commit", Disks.read_only, "commit: Read-only file system"),
-        ("ledger", "check_budget", Disks.full, "budget check: the ledger {} cannot be used: database or disk is full"),
-        ("ledger", "commit", Disks.full, "commit: the ledger {} cannot be used: database or disk is full"),
+        slow("out", "stage_release", Disks.full, "release: the disk is full"),
+        slow("out", "commit", Disks.read_only, "commit: Read-only file system"),
+        slow(
+            "ledger", "check_budget", Disks.full, "budget check: the ledger {} cannot be used: database or disk is full"
+        ),
+        slow("ledger", "commit", Disks.full, "commit: the ledger {} cannot be used: database or disk is full"),
     ],
     ids=lambda value: getattr(value, "__name__", value if isinstance(value, str) and ":" not in value else ""),
 )

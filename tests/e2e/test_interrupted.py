@@ -11,19 +11,23 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from e2e_runs import ACCOUNT, das_process, digest, open_account, real_data, reconfigure
+from e2e_runs import ACCOUNT, digest, open_account, real_data, reconfigure
+from forked_commands import Ended, ForkedCommands
 from top_down_inputs import country
 
+from flows.execution.run import CHECK
 from tasks.inputs.synthetic_mark import MARK_FILE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 KERNELS = Path(os.environ["NUMBA_CACHE_DIR"]).parent  # tests/conftest.py
-PATIENCE = 600  # seconds until a test gives up; nothing depends on it
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+MOMENTS = ("before", "within", "after")  # within: when the first piece is done; a stage without pieces: after it
 SECRET = """
 from privacy.noise.randomness import RunSecret
 RunSecret.generate = classmethod(lambda kind: kind(bytes(range(32))))
@@ -31,18 +35,26 @@ RunSecret.generate = classmethod(lambda kind: kind(bytes(range(32))))
 STOP = (
     SECRET
     + """
-import os, signal, time
-import flows.execution.run as execution
+import os, threading, time
+import flows.execution.run as execution, tasks.lifecycle.workers as workers
+here = threading.local()
+def stop():
+    os.kill(os.getpid(), {number}); time.sleep(600)  # until that ends this process
 def guard(stage, *arguments, guard=execution.guard):
-    hit = stage.partition(" (")[0] == {stage!r}
-    if hit and not {after}:
-        os.kill(os.getpid(), {number}); time.sleep(30)
+    here.hit = stage.partition(" (")[0] == {stage!r}
+    if here.hit and {moment!r} == "before":
+        stop()
     try:
         return guard(stage, *arguments)
     finally:
-        if hit:
-            os.kill(os.getpid(), {number}); time.sleep(30)
-execution.guard = guard
+        if here.hit:
+            stop()
+def ended(*arguments, ended=workers.ended):
+    for one in ended(*arguments):
+        if here.hit and {moment!r} == "within":
+            stop()
+        yield one
+execution.guard, workers.ended = guard, ended
 """
 )
 
@@ -69,11 +81,12 @@ def bottom_up(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     return words, "run", "bottom-up"
 
 
+# What makes a run, and its stages after the first, the same for all, in the order in which they begin.
 SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, ...]]] = {
     "detailed": (
         detailed,
         (
-            *("account", "validate", "population groups", "coterminous sets", "estimate tables", "budget check"),
+            *("validate", "population groups", "coterminous sets", "estimate tables", "budget check"),
             *("spine", "totals", "sex by age", "suppression", "estimates", "coterminous", "release", "commit"),
         ),
     ),
@@ -88,12 +101,10 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
 class Runs:
     """A folder, always at the same path, with inputs, an account and a run; and what the run gives undisturbed."""
 
-    def __init__(self, system: str, example: Path, folder: Path) -> None:
-        self.make, self.example, self.folder = SYSTEMS[system][0], example, folder
-        self.expected = ""
-        words = self.prepare()
-        code, told, _ = self.das(words, SECRET)
-        assert code == 0, told
+    def __init__(self, system: str, example: Path, folder: Path, das: Callable[..., Ended]) -> None:
+        self.make, self.example, self.folder, self.das = SYSTEMS[system][0], example, folder, das
+        ended = das(*self.prepare(), first=SECRET)
+        assert ended.code == 0, ended.told
         self.expected = digest(folder / "out" / self.region)
 
     def prepare(self) -> list[Any]:
@@ -106,16 +117,6 @@ class Runs:
         self.ledger = open_account(self.folder)
         where = ("--ledger", self.ledger.path, "--state", self.folder / "state", "--run-id", "run", "--workers", "1")
         return [*words, "--account", ACCOUNT, *where]
-
-    def das(self, words: list[Any], first: str) -> tuple[int, str, int]:
-        """A command in a session of its own: its exit code, its output, the session."""
-        process = das_process(*words, first=first)
-        try:
-            told, _ = process.communicate(timeout=PATIENCE)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode, told, process.pid
 
 
 def left_of(session: int) -> list[psutil.Process]:
@@ -130,41 +131,50 @@ def left_of(session: int) -> list[psutil.Process]:
     return found
 
 
-@pytest.fixture(scope="module", params=SYSTEMS)
+@pytest.fixture(scope="module")
 def runs(
-    request: pytest.FixtureRequest, example: Path, tmp_path_factory: pytest.TempPathFactory, prefect_server: None
-) -> tuple[str, Runs]:
-    return request.param, Runs(request.param, example, tmp_path_factory.mktemp("interrupted") / "work")
+    example: Path, tmp_path_factory: pytest.TempPathFactory, forked_commands: ForkedCommands
+) -> Callable[[str], Runs]:
+    """A system's runs, made when they are first asked for."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    return lru_cache(lambda system: Runs(system, example, folder / system, forked_commands.das))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_run_that_is_stopped_in_any_stage_goes_on(runs: tuple[str, Runs], number: signal.Signals) -> None:
-    system, home = runs
-    for at, stage in enumerate(SYSTEMS[system][1]):
-        words = home.prepare()
-        stop = STOP.format(stage=stage, after=bool(at % 2), number=int(number))
-        code, told, session = home.das(words, stop)
-        assert code == (-number if number == signal.SIGKILL else 3), (stage, told)
-        assert "Traceback" not in told, stage
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_run_that_is_stopped_in_every_stage_goes_on_each_time(
+    runs: Callable[[str], Runs], system: str, number: signal.Signals
+) -> None:
+    home = runs(system)
+    words = home.prepare()
+    command = words[: 1 if words[0] == "run" else 2]
+    resume = [*command, "--resume", home.run_id, "--state", home.folder / "state", "--ledger", home.ledger.path]
+    for at, stage in enumerate([CHECK, *SYSTEMS[system][1]], start=SIGNALS.index(number)):
+        moment = MOMENTS[at % len(MOMENTS)]
+        ended = home.das(*words, first=STOP.format(stage=stage, moment=moment, number=int(number)))
+        assert ended.code == (-number if number == signal.SIGKILL else 3), (stage, moment, ended.told)
+        assert "Traceback" not in ended.told, (stage, moment)
         until = time.monotonic() + 60
-        while left := left_of(session):
-            assert time.monotonic() < until, (stage, left)
-            time.sleep(0.2)
+        while left := left_of(ended.process):
+            assert time.monotonic() < until, (stage, moment, left)
+            time.sleep(0.05)
         seen = [path.name for path in (home.folder / "out").glob("[!.]*")]
-        assert seen == [home.region] * (stage == "commit" and at % 2 == 1), "a release is whole or absent"
-        assert len(home.ledger.rows(ACCOUNT)) <= 1
-        resume = [*words[: 1 if words[0] == "run" else 2], "--resume", home.run_id, "--state", home.folder / "state"]
-        resume += ["--ledger", home.ledger.path]
-        code, told, _ = home.das(resume, SECRET)
-        assert code == 0, (stage, told)
-        assert digest(home.folder / "out" / home.region) == home.expected, stage
-        assert [row.status for row in home.ledger.rows(ACCOUNT)] == ["released"], stage
-        assert [path.name for path in (home.folder / "out").iterdir()] == [home.region], stage
-        assert not (home.folder / "state/runs" / home.run_id).exists(), stage
+        assert seen == [home.region] * (stage == "commit" and moment != "before"), "a release is whole or absent"
+        assert len(home.ledger.rows(ACCOUNT)) <= 1, (stage, moment)
+        words = resume
+    ended = home.das(*resume, first=SECRET)
+    assert ended.code == 0, ended.told
+    assert digest(home.folder / "out" / home.region) == home.expected
+    assert [row.status for row in home.ledger.rows(ACCOUNT)] == ["released"]
+    assert [path.name for path in (home.folder / "out").iterdir()] == [home.region]
+    assert not (home.folder / "state/runs" / home.run_id).exists()
 
 
-def test_a_run_whose_out_lies_on_another_file_system_is_whole_or_absent(runs: tuple[str, Runs], tmp_path: Path) -> None:
-    _, home = runs
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_run_whose_out_lies_on_another_file_system_is_whole_or_absent(
+    runs: Callable[[str], Runs], system: str, tmp_path: Path
+) -> None:
+    home = runs(system)
     words = home.prepare()
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -172,8 +182,10 @@ def test_a_run_whose_out_lies_on_another_file_system_is_whole_or_absent(runs: tu
     if mounted.returncode:
         pytest.skip("no file system can be mounted here")
     try:
-        code, told, _ = home.das([disk / "out" if word == home.folder / "out" else word for word in words], SECRET)
-        assert code == 0, told
+        words = [disk / "out" if word == home.folder / "out" else word for word in words]
+        ended = home.das(*words, first=SECRET)
+        assert ended.code == 0, ended.told
+        assert digest(disk / "out" / home.region) == home.expected
         assert [path.name for path in (disk / "out").iterdir()] == [home.region]
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)

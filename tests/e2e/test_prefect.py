@@ -39,7 +39,7 @@ from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.workers import Workers
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240  # seconds until a test gives up; nothing depends on it
@@ -325,7 +325,6 @@ def test_the_server_says_how_a_run_ended(
         assert re.fullmatch(rf"{region.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
 
 
-@pytest.mark.slow
 def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
     data, words = office.folder / "data", ("--state", office.folder, "--workers", 1)
     nowhere = office.folder / "out-none"
@@ -340,7 +339,6 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
         assert [task["name"] for task in tasks] == ["parameters and account"]
 
 
-@pytest.mark.slow
 def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_path: Path) -> None:
     """Nobody but the operating system ends it, and only a `das run --resume` hears of it."""
     hang = (
@@ -393,7 +391,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.slow
 def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:
@@ -412,7 +409,6 @@ def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     assert bytes(range(32)).hex() not in cluster.log.read_text()
 
 
-@pytest.mark.slow
 def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import lacking
+from distributed import LocalCluster
 from distributed.security import Security
 from distributed.utils import get_ip
 
+from flows.execution.certificate import own_security
 from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster
 from tasks.lifecycle.errors import Refused
 
@@ -84,3 +91,32 @@ def test_a_cluster_class_gets_the_certificates(tmp_path: Path, network: str) -> 
     with open_cluster(of_a_class(network, **tls), tmp_path) as client:
         assert client.scheduler.address.startswith(f"tls://{network}:")
         assert client.submit(sum, (1, 2)).result() == 3
+
+
+class SlowToStop(LocalCluster):
+    """A cluster that does not stop in time."""
+
+    def close(self, timeout: float | None = None) -> Any:
+        if timeout is None:  # its own way out
+            return super().close()
+        super().close()
+        raise TimeoutError("timed out after 10 s.")
+
+
+@pytest.mark.e2e
+def test_a_cluster_that_does_not_stop_in_time_changes_nothing_of_what_was_done(tmp_path: Path) -> None:
+    here = {"n_workers": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    settings = ClusterSettings(cluster_class=f"{__name__}:SlowToStop", cluster_options=here)
+    with open_cluster(settings, tmp_path) as client:
+        assert client.submit(sum, (1, 2)).result() == 3
+
+
+@pytest.mark.parametrize("days", [-1, 0, 400])
+def test_the_certificate_of_a_cluster_holds_whatever_the_clock_says(tmp_path: Path, days: int) -> None:
+    if not shutil.which("openssl"):
+        lacking("openssl")
+    file = tmp_path / "cert.pem"
+    file.write_text(own_security().tls_worker_cert)
+    at = int(time.time()) + days * 86_400
+    words = ["openssl", "verify", "-attime", str(at), "-CAfile", file, file]
+    assert subprocess.run(words, capture_output=True).returncode == 0

@@ -142,6 +142,7 @@ def test_a_changed_rho_changes_the_margins(tmp_path):
     assert_same(book, openpyxl.load_workbook(io.BytesIO(workbook(plan)), data_only=True))
 
 
+@pytest.mark.slow
 def test_the_other_definition_and_a_target_in_counts(tmp_path):
     budgets = {"usa-2": "8.319", "county-2": "2.598", "usa-1": ".5932", "place-1": ".05"}
     levels = [f"{name}={budget}" for name, budget in budgets.items()]

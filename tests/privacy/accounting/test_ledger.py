@@ -54,6 +54,13 @@ def never() -> str:
 # Accounts
 
 
+@pytest.mark.parametrize("name", ["", " ", " census", "two\nlines", "\x1b[31mred", "\udcff", "x" * 101])
+def test_an_account_has_a_name_that_can_be_shown(ledger: Ledger, name: str) -> None:
+    with pytest.raises(LedgerError, match="is not an account's name"):
+        ledger.open_account(Account(name, "zcdp", Fraction(1)))
+    assert [account.name for account in ledger.accounts()] == ["census"]
+
+
 def test_the_file_is_its_owners_alone(ledger: Ledger) -> None:
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(ledger.path.parent.stat().st_mode) == 0o700

@@ -191,6 +191,7 @@ def test_errors_are_those_of_the_released_files(repeated: tuple[Report, Path], e
     hold_against_files(repeated[0], example, tmp_path)
 
 
+@pytest.mark.slow
 def test_errors_of_clipped_counts_piece_by_piece(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,7 +181,7 @@ def of_one_size(tmp_path: Path, definition: str, regions: int, levels: dict[str,
     return run
 
 
-@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+@pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("threshold", [0, -100_000], ids=["at a threshold", "far from one"])
 def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> None:
     """20,000 groups and more of size 0: bias, error and coverage given the detail are those of the exact sums.
@@ -333,10 +333,10 @@ def test_the_option_shapes_a_release_only_where_it_is_taken(tmp_path: Path) -> N
     "changes",
     [
         {"thresholds_p": thresholds([0, 1, 2])},
-        {"thresholds_p": thresholds([5, 5, 5])},
+        pytest.param({"thresholds_p": thresholds([5, 5, 5])}, marks=pytest.mark.slow),
         {"thresholds_p": thresholds([float("inf")] * 3)},
         {"privacy_defn": "puredp", "privacy_budget_p_stage_1_fraction": 0.9, **dict.fromkeys(BUDGETS, 20)},
-        {"privacy_budget_p_stage_1_fraction": 0.001},
+        pytest.param({"privacy_budget_p_stage_1_fraction": 0.001}, marks=pytest.mark.slow),
         dict.fromkeys(BUDGETS, 4000),  # next to no noise
         {"privacy_budget_p_level_1_aiannh": 0, "privacy_budget_p_level_2_usa": 0, "privacy_budget_p_level_1_state": 0},
     ],

@@ -23,7 +23,12 @@ from tasks.top_down.run import TopDownRun
 
 CASES = [
     ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls"}),
-    ("pr", ("72",), {"kind": "conventional", "mechanism": "pure", "budget": Fraction(20), "rounding": "l1"}),
+    pytest.param(
+        "pr",
+        ("72",),
+        {"kind": "conventional", "mechanism": "pure", "budget": Fraction(20), "rounding": "l1"},
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
