@@ -10,6 +10,8 @@ setup: .venv/.installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "compiling kernels, by a first run: half a minute"
+	@folder=$$(mktemp -d) && XDG_STATE_HOME=$$folder $(BIN)/das demo $$folder/out > $$folder/said 2>&1 || cat $$folder/said; rm -rf $$folder
 	@touch $@
 
 run: setup

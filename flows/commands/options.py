@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -192,13 +193,14 @@ class RunOptions(ClusterOptions, LedgerOptions):
         return ClusterSettings(**{name: getattr(self, name) for name in CLUSTER})
 
     def start_ahead(self, *stages: str) -> None:
-        """Start what a run would wait for before anything heavy is imported here: Prefect's server, the fork server.
+        """Start what a run would wait for before anything heavy is imported here: the fork server, Prefect's server.
 
         `stages` are the modules of the run's stages, which its workers import.
         """
-        start_server()
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         if not self.scheduler:
             start_fork_server(*stages)
+        start_server()
 
     def settings(self, run_id: str) -> dict[str, Any]:
         """Return the settings that a new run of any system has, except where its release goes."""

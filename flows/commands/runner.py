@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.console import RenderableType
 
 from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
-from flows.execution.prefect_server import use_server
+from flows.execution.prefect_server import served
 from flows.execution.unforeseen import unforeseen
 from flows.reports.terminal import err, interruptible, out, show
 from tasks.lifecycle.errors import Failed, Refused
@@ -82,16 +81,15 @@ class FlowCommand(Generic[S]):
 
     def _outcome(self, settings: S, *, as_json: bool) -> Outcome[S]:
         """Run one run, and keep its failure so that the next one still runs."""
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         from flows.execution.progress import bars
         from flows.execution.run import start_workers
 
         try:
             with bars(f"Run {settings.run_id}"):
-                flow = self.flow()  # imports prefect, while its server starts
+                flow = self.flow()
                 start_workers(settings)
-                use_server()
-                return Outcome(settings, release=flow(settings))
+                with served():
+                    return Outcome(settings, release=flow(settings))
         except Refused as refused:
             return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
         except Failed as failed:

@@ -21,9 +21,10 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.objects import FlowRun
 from prefect.utilities.urls import url_for
 
+from flows.execution.prefect_server import is_temporary
 from flows.execution.progress import WHOLE, Tally, watched
 from flows.execution.settings import RunSettings
-from flows.execution.states import tag, telling
+from flows.execution.states import tag, told
 from privacy.accounting.ledger import Ledger, LedgerError, shown
 from tasks.lifecycle.manifest import read_manifest, release_digest
 
@@ -31,29 +32,29 @@ EACH = 5.0  # seconds between two looks at a run's progress
 NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
 
 
+@told
 def tell_reserved(settings: RunSettings) -> None:
     """Tell what the budget check reserved and what is left of the account, and tag the run as charged or synthetic."""
-    with telling():
-        rows = _account_lines(settings)
-        tag("charged" if rows else "synthetic")
-        said = "charges once, however it ends and is gone on with" if rows else "charges nothing: its data is synthetic"
-        told = json.dumps(rows or [{"charged": "nothing"}])
-        _create(settings, "budget", "table", told, f"Run {settings.run_id} {said}")
+    rows = _account_lines(settings)
+    tag("charged" if rows else "synthetic")
+    said = "charges once, however it ends and is gone on with" if rows else "charges nothing: its data is synthetic"
+    data = json.dumps(rows or [{"charged": "nothing"}])
+    _create(settings, "budget", "table", data, f"Run {settings.run_id} {said}")
 
 
+@told
 def tell_earlier(settings: RunSettings, earlier: list[FlowRun]) -> None:
     """Link the flow runs that a resumed run goes on from."""
     if earlier:
-        with telling():
-            runs = [f"* [{run.name}]({url_for('flow-run', run.id)}): {run.state_name}" for run in earlier]
-            _create(settings, "goes-on-from", "markdown", "\n".join(runs), f"Goes on with run {settings.run_id}")
+        runs = [f"* [{run.name}]({url_for('flow-run', run.id)}): {run.state_name}" for run in earlier]
+        _create(settings, "goes-on-from", "markdown", "\n".join(runs), f"Goes on with run {settings.run_id}")
 
 
+@told
 def tell_released(settings: RunSettings, place: Path) -> None:
     """Tell what was released and spent, on a page."""
-    with telling():
-        text = page(read_manifest(place), place, release_digest(place), _account_lines(settings))
-        _create(settings, "release", "markdown", text, f"Released by run {settings.run_id}")
+    text = page(read_manifest(place), place, release_digest(place), _account_lines(settings))
+    _create(settings, "release", "markdown", text, f"Released by run {settings.run_id}")
 
 
 def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[dict[str, str]]) -> str:
@@ -79,6 +80,9 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
 @contextmanager
 def progress(settings: RunSettings) -> Iterator[None]:
     """Tell how far the whole run and each of its stages are, every EACH seconds, from a thread of its own."""
+    if is_temporary():
+        yield
+        return
     told = _Progress(settings)
     thread = Thread(target=told.tell_on, name="progress", daemon=True)
     with watched(told.tally):
@@ -100,9 +104,10 @@ class _Progress:
         self._flow_run = UUID(str(runtime.flow_run.id))  # unknown in another thread
         self._artifacts: dict[str, tuple[UUID, float]] = {}
 
+    @told
     def tell_on(self) -> None:
         """Tell the server what has changed, until the run is over, and then once more."""
-        with telling(), get_client(sync_client=True) as client:
+        with get_client(sync_client=True) as client:
             last = False
             while not last:
                 last = self.over.wait(EACH)

@@ -6,8 +6,6 @@ import importlib
 import ipaddress
 import logging
 import os
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,7 +20,7 @@ from distributed.system import MEMORY_LIMIT
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.certificate import own_security
-from flows.execution.fork_server import ENVIRONMENT, METHOD, start_fork_server
+from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from tasks.lifecycle.code import code_digest
 from tasks.lifecycle.errors import Failed, Refused
 
@@ -162,7 +160,7 @@ def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     own = {"temporary-directory": str(scratch)}  # the scheduler's folder as well as the workers'
     with dask.config.set(QUIET | FORKED | own | ({} if settings.dashboard else NO_PAGES)):
         try:
-            with _ignoring_interrupts():
+            with ignoring_interrupts():
                 client = _connect(settings, scratch)
         except Refused:
             raise
@@ -216,19 +214,6 @@ def check_memory_limit(limit: str) -> None:
     if not enough:
         least = format_bytes(COORDINATOR + WORKER)
         raise Refused(f"--memory-limit {limit} is too small: a run with one worker needs {least}")
-
-
-@contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C, which a terminal sends to all: the run ends them, without tracebacks."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _security(settings: ClusterSettings) -> Security | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import forkserver, get_context
@@ -32,7 +34,7 @@ def start_fork_server(*modules: str) -> None:
     """
     context = get_context(METHOD)
     context.set_forkserver_preload(["flows.execution.preloaded", *modules])
-    with _environment(ENVIRONMENT):
+    with _environment(ENVIRONMENT), ignoring_interrupts():
         forkserver.ensure_running()
 
 
@@ -49,3 +51,16 @@ def _environment(names: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def ignoring_interrupts() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C, which a terminal sends to all: the run ends them, without tracebacks."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,24 +1,31 @@
-"""A temporary Prefect server for a command that has none: started first of all, awaited when its flow begins.
+"""A temporary Prefect server for a command that has none: forked off as soon as this process has imported prefect.
 
-Prefect starts one too, but only once everything is imported, from the process that then waits for it. Run as a program,
-this file is the server.
+Prefect starts one too, but only when a flow begins, as a program that imports everything once more, and then waits for
+it. A forked server has imported half of what it needs, and imports the rest while this process imports Dask and arrays.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import socket
-import subprocess
 import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from secrets import token_hex
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, NoReturn
+
+from tasks.lifecycle.errors import Failed
 
 PATIENCE = 120.0  # seconds that a server may take to start on a machine that is at work
-# No pages, no automations, no stream of events to watchers, no blocks: nobody but the flow talks to this server.
+# No pages, no automations, no stream of events to watchers, no blocks, no record of tasks: nobody but the flow talks to
+# this server, and that asks for nothing but the states of the flow run.
 NOT_NEEDED = {
     "PREFECT_UI_ENABLED": "false",
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
@@ -26,8 +33,15 @@ NOT_NEEDED = {
     "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
 }
 EPHEMERAL = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}  # as Prefect marks its own
+# The same for what the flow would tell it; it is of this very version, and has no pages that another site could forge.
+NOT_TOLD = {
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
+    "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
+}
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -40,20 +54,15 @@ class TemporaryServer:
             self.url = f"http://127.0.0.1:{self._port}/api"
             self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
             self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(listening.fileno()), str(os.getpid())],
-                pass_fds=[listening.fileno()],
-                env=os.environ | NOT_NEEDED | EPHEMERAL | {"PREFECT_SERVER_API_AUTH_STRING": self.password},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._said,
-            )
+            parent = os.getpid()
+            self.pid = os.fork()
+            if self.pid == 0:
+                os.environ |= NOT_NEEDED | EPHEMERAL | {"PREFECT_SERVER_API_AUTH_STRING": self.password}
+                _serve(listening, self._said, parent)
         atexit.register(self.stop)
 
     def wait(self) -> None:
         """Return when the server answers. Raises Failed where it does not."""
-        from tasks.lifecycle.errors import Failed  # not in the server, which is Prefect's alone
-
         connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         try:
             connection.request("GET", "/api/health")
@@ -68,64 +77,93 @@ class TemporaryServer:
 
     def stop(self) -> None:
         """Tell the server to end; it writes down what it was told and ends by itself."""
-        self._process.terminate()
+        os.kill(self.pid, signal.SIGTERM)
 
 
 _server: TemporaryServer | None = None
+_temporary = False
 
 
 def start_server() -> None:
-    """Start a server unless the environment names one, so that it starts while prefect and Dask are imported here."""
+    """Import prefect, and fork a server off unless one is configured: for a process that has just begun.
+
+    One that has imported prefect already, or has threads, is a test's; flows then start what Prefect does.
+    """
     global _server
-    if _server is None and not os.environ.get("PREFECT_API_URL") and "prefect" not in sys.modules:
+    if os.environ.get("PREFECT_API_URL") or "prefect" in sys.modules or threading.active_count() > 1:
+        return
+    import prefect.main  # noqa: F401  the server needs it as well
+    from prefect.settings import get_current_settings  # of the environment, profiles and files
+
+    configured = get_current_settings()
+    if not configured.api.url and configured.server.ephemeral.enabled:
         _server = TemporaryServer()
 
 
-def use_server() -> None:
-    """Have the flows of this process use the server that is configured, else a temporary one once it answers.
+def is_temporary() -> bool:
+    """Return whether flows use a temporary server, at which nobody looks."""
+    return _temporary
 
-    Only Prefect can tell what its profiles and files configure, once it is imported.
+
+@contextmanager
+def served() -> Iterator[None]:
+    """Have the flows within this use the temporary server where one was started, else what is configured.
 
     Raises
     ------
     Failed
         where the temporary server does not answer.
     """
-    global _server
+    global _temporary
+    if _server is None:
+        yield
+        return
     from prefect.context import refresh_global_settings_context
-    from prefect.settings import get_current_settings
+    from prefect.events.clients import NullEventsClient
+    from prefect.events.worker import EventsWorker
+    from prefect.settings import temporary_settings
 
-    configured = get_current_settings()
-    if _server and configured.api.url == _server.url:
-        return
-    if configured.api.url or not configured.server.ephemeral.enabled:
-        if _server:
-            _server.stop()
-            _server = None
-        return
-    _server = _server or TemporaryServer()
     _server.wait()
-    os.environ |= {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}
+    os.environ |= NOT_TOLD | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}
     refresh_global_settings_context()
+    EventsWorker.set_client_override(NullEventsClient)
+    _temporary = True
+    with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for the end of its heartbeat
+        yield
 
 
-def serve(handle: int, parent: int) -> None:
-    """Answer on a socket until told to end, or until the process that started this one has ended."""
-    import ctypes
-    import gc
+def _serve(listening: socket.socket, said: IO[bytes], parent: int) -> NoReturn:
+    """Be the server, in a forked process: answer until told to end, or until the parent has ended."""
+    try:
+        import ctypes
 
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        return
-    gc.disable()  # imports make a million objects, all of which stay
-    import uvicorn
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
+        if os.getppid() == parent:
+            _keep_only(listening.fileno(), said.fileno())
+            gc.disable()  # imports make a million objects, all of which stay
+            import uvicorn
+            from prefect.context import refresh_global_settings_context
 
-    config = uvicorn.Config("prefect.server.api.server:create_app", factory=True, log_level="error", lifespan="on")
-    config.load()
-    gc.freeze()
-    gc.enable()
-    uvicorn.Server(config).run(sockets=[socket.socket(fileno=handle)])
+            refresh_global_settings_context()
+            create_app = "prefect.server.api.server:create_app"
+            config = uvicorn.Config(create_app, factory=True, log_level="error", lifespan="on")
+            config.load()
+            gc.freeze()
+            gc.enable()
+            uvicorn.Server(config).run(sockets=[listening])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)  # the rest is the parent's: its files, and what it does at its end
 
 
-if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]))
+def _keep_only(listening: int, said: int) -> None:
+    """Close the files that a forked process has from its parent, but for its socket; what it says goes to a file."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for own, file in ((0, null), (1, null), (2, said)):
+        os.dup2(file, own)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in (0, 1, 2, listening):
+            with suppress(OSError):  # the listing's own
+                os.close(int(name))

@@ -6,10 +6,11 @@ A message of a state is public. It says what an operator must know: what was cha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 from uuid import UUID
 
 from prefect import get_run_logger, runtime
@@ -20,6 +21,7 @@ from prefect.exceptions import MissingContextError
 from prefect.futures import PrefectFuture
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
+from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed as RunFailed
@@ -31,8 +33,28 @@ if TYPE_CHECKING:
 
     Stage = tuple[Task[..., Any], PrefectFuture[Any]]
 
+P = ParamSpec("P")
 GONE = "the process of the run ended while this went on"
 ENTERED = 2.0  # seconds within which the server enters what a process told it of tasks
+
+
+def told(tell: Callable[P, None]) -> Callable[P, None]:
+    """Let no run stop at what is only told, and tell a temporary server nothing: a decorator.
+
+    What goes wrong in it is a line of the run's log.
+    """
+
+    @wraps(tell)
+    def tell_if_heard(*arguments: P.args, **named: P.kwargs) -> None:
+        if is_temporary():
+            return
+        try:
+            tell(*arguments, **named)
+        except Exception as error:
+            with suppress(MissingContextError):
+                get_run_logger().warning("the server could not be told: %s", type(error).__name__)
+
+    return tell_if_heard
 
 
 def run_name() -> str:
@@ -111,22 +133,23 @@ def close_tasks(client: SyncPrefectClient, flow_run: UUID) -> None:
             client.set_task_run_state(task.id, Crashed(message=GONE) if ran else not_run(GONE), force=True)
 
 
+@told
 def settle(stages: Sequence[Stage]) -> None:
     """Enter how stages ended where the server does not hear of it: it was away.
 
     It hears of stages by a queue of events, so it is given ENTERED seconds. A state that overtakes the queue is later
     than what that still holds, the stage's name and times, and keeps it out.
     """
-    with telling(), get_client(sync_client=True) as client:
+    with get_client(sync_client=True) as client:
         flow_run = UUID(str(runtime.flow_run.id))
         until = time.monotonic() + ENTERED
         while (behind := list(_behind(client, flow_run, stages))) and time.monotonic() < until:
             time.sleep(0.1)
-        for task, future, known in behind:
-            with telling():  # of each by itself: the queue may get there at this very moment
-                _enter(client, flow_run, task, future, known)
+        for task, future, known in behind:  # each by itself: the queue may get there at this very moment
+            _enter(client, flow_run, task, future, known)
 
 
+@told
 def _enter(
     client: SyncPrefectClient, flow_run: UUID, task: Task[..., Any], stage: PrefectFuture[Any], known: bool
 ) -> None:
@@ -155,9 +178,14 @@ def begin(settings: RunSettings) -> list[FlowRun]:
 
     No other process holds the run, so a flow run of it that the server believes to go on is dead, and is closed.
     """
-    tag = f"run:{settings.run_id}"
     earlier: list[FlowRun] = []
-    with telling(), get_client(sync_client=True) as client:
+    _begin(f"run:{settings.run_id}", earlier)
+    return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
+
+
+@told
+def _begin(tag: str, earlier: list[FlowRun]) -> None:
+    with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         filters = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
         earlier += [flow_run for flow_run in client.read_flow_runs(flow_run_filter=filters) if flow_run.id != own]
@@ -166,27 +194,16 @@ def begin(settings: RunSettings) -> list[FlowRun]:
                 told = f"its process ended; the run goes on as {runtime.flow_run.name}"
                 client.set_flow_run_state(flow_run.id, Crashed(message=told), force=True)
                 close_tasks(client, flow_run.id)
-        if runtime.flow_run.run_count > 1:  # nobody closed them if the worker died with the earlier try
+        again = tag in runtime.flow_run.tags  # Prefect's count of runs leaves out one that was suspended
+        if again:  # nobody closed them if the worker died with the earlier try, or the run was suspended
             close_tasks(client, own)
-        resumed = ["resumed"] if earlier or runtime.flow_run.run_count > 1 else []
+        resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
-    return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
 
 
+@told
 def tag(name: str) -> None:
     """Add a tag to the flow run."""
-    with telling(), get_client(sync_client=True) as client:
+    with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         client.update_flow_run(own, tags={*client.read_flow_run(own).tags, name})
-
-
-@contextmanager
-def telling() -> Iterator[None]:
-    """Let no run stop at what is only told: what goes wrong in it is a line of the run's log."""
-    try:
-        yield
-    except Exception as error:
-        try:
-            get_run_logger().warning("the server could not be told: %s", type(error).__name__)
-        except MissingContextError:
-            return

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from tasks.inputs.files import InputTable, locate, locate_file, open_file, read_bytes, read_lines, why
 from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, GRF_FILE
-from tasks.inputs.parquet import NOT_PARQUET, read_large_row_group
+from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.synthetic_mark import PERSON_FILES
 from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
@@ -150,12 +150,12 @@ def _read_row_group(file: PersonFile, number: int) -> Chunk:
     with open_file(file.path) as stream:
         metadata = pq.read_metadata(stream)
         rows = metadata.row_group(number).num_rows
-        states, findings = read_large_row_group(stream, number, file.name, ["TABBLKST"], metadata)
+        states, findings = read_row_group(stream, number, file.name, ["TABBLKST"], metadata)
         if states is not None and all_outside(file, states["TABBLKST"]):
             return Chunk(rows, "", place, None, lambda: (None, []), outside=rows)
         table = None
         if states is not None:
-            table, findings = read_large_row_group(stream, number, file.name, COLUMNS, metadata)
+            table, findings = read_row_group(stream, number, file.name, COLUMNS, metadata)
         return Chunk(rows, "", place, None, lambda: (table, findings))
 
 

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.findings import Finding
-from tasks.inputs.pages import read_pages
 
-FEWEST_ROWS = 1 << 16  # for kernels: for fewer, numba would take longer than it saves
 NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
@@ -42,28 +40,13 @@ def read_row_group(
         return None, [Finding(name, "a column holds neither text nor numbers", rows=rows)]
 
 
-def read_large_row_group(
-    stream: IO[bytes], number: int, name: str, columns: Sequence[str], metadata: pq.FileMetaData
-) -> tuple[pa.Table | None, list[Finding]]:
-    """Read columns of a row group as `read_row_group` does, with kernels where they are text and its rows many."""
-    if metadata.row_group(number).num_rows >= FEWEST_ROWS and _all_text(metadata, columns):
-        try:
-            read = read_pages(stream, number, columns, metadata)
-        except (pa.ArrowException, OSError, MemoryError) as error:  # of a damaged file Arrow's reader says so
-            if getattr(error, "errno", None):
-                raise
-            read = None
-        if read is not None:
-            return pa.table(read), []
-    return read_row_group(stream, number, name, columns, metadata)
-
-
 def _read_dictionaries(
     stream: IO[bytes], number: int, columns: Sequence[str], metadata: pq.FileMetaData
 ) -> pa.Table | None:
     """Read columns of text as dictionaries; None where one holds something else, lacks a value or is damaged."""
     try:
-        if not _all_text(metadata, columns):
+        types = metadata.schema.to_arrow_schema()
+        if not all(_holds_text(types.field(column).type) for column in columns):
             return None
         file = pq.ParquetFile(stream, metadata=metadata, read_dictionary=list(columns))
         table = file.read_row_group(number, columns=list(columns)).unify_dictionaries()
@@ -79,11 +62,6 @@ def _read_dictionaries(
             raise
         return None
     return table
-
-
-def _all_text(metadata: pq.FileMetaData, columns: Sequence[str]) -> bool:
-    types = metadata.schema.to_arrow_schema()
-    return all(_holds_text(types.field(column).type) for column in columns)
 
 
 def _holds_text(kind: pa.DataType) -> bool:

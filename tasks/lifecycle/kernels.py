@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: in the state directory, a folder for each version of their source.
+"""Where compiled kernels are kept: with the environment, else in the state directory, a folder for each version.
 
 numba caches a kernel beside its own file's time and size, but compiles what it calls into it: after a change in another
 file it would go on with the old code. A folder named by the digest of all of them cannot.
@@ -15,17 +15,20 @@ import spine
 import tasks
 
 SPINE, TASKS = Path(spine.__file__).parent, Path(tasks.__file__).parent
+OF_ENVIRONMENT = "share/das-flows"  # below a virtual environment
 WHERE = "NUMBA_CACHE_DIR"
 
 
 def keep_kernels(state: Path) -> Path:
-    """Make compiled kernels be cached below `state` in this process and those it starts; return the folder.
+    """Make compiled kernels be cached in this process and those it starts; return the folder.
 
+    It lies in the virtual environment, for every run from there, or below `state` where that may not be written.
     Call it before anything imports a kernel: RuntimeError after that, for numba looks once.
     """
     if "spine.compiled" in sys.modules:
         raise RuntimeError("keep_kernels comes before the import of spine.compiled")
-    folder = state / "kernels" / version()
+    virtual = sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK)
+    folder = (Path(sys.prefix) / OF_ENVIRONMENT if virtual else state) / "kernels" / version()
     os.environ[WHERE] = str(folder)
     return folder
 

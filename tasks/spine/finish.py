@@ -49,7 +49,8 @@ def finish(prepared: Prepared, surveyed: Sequence[State], each: Each) -> SpineSu
     summary = _summary(prepared, surveyed, classes, cost)
     (partial / "spine.json").write_text(json.dumps(manifest(summary, plan, prepared.inputs), indent=2) + "\n")
     county = prepared.county or min(state.county for state in surveyed)[-1]
-    write_report(partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
+    page = (partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
+    list(each(write_report, [page]))  # it draws for a second, and imports what draws: on a worker, where there are some
     shutil.rmtree(partial / "scratch")
     if prepared.out.exists():
         prepared.out.rmdir()

@@ -16,7 +16,6 @@ from spine.entities import entities as entities_of
 from spine.entities import in_aian
 from spine.settings import SpineSettings
 from tasks.lifecycle.pages import style
-from tasks.spine import plots
 from tasks.spine.state import SPINES, Plan, build, load_geography
 from tasks.spine.titles import CLASSES, LEVELS, NAMES
 
@@ -34,6 +33,8 @@ def write_report(
     county: int,
 ) -> None:
     """Write the report of a spine: its tables, its charts and the drawing of one county."""
+    from tasks.spine import plots  # and with it matplotlib, which nothing else of a run needs
+
     present = [name for name in DRAWN if name in set(classes["class"])]
     state = next(p for p in state_paths if int(p.stem) == county // 1000)
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -59,6 +60,8 @@ def write_report(
 
 
 def _hierarchy(state: Path, plan: Plan, county: int) -> str:
+    from tasks.spine import plots
+
     geography = load_geography(state)
     family = entities_of(geography, "pme", plan.settings)
     assert family is not None

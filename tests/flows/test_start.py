@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,9 +14,7 @@ import psutil
 import pytest
 
 from flows.commands.run import STAGES
-from flows.execution import prefect_server
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
-from flows.execution.prefect_server import TemporaryServer, start_server, use_server
 
 ONE_WORKER = ClusterSettings(workers=1)
 
@@ -45,7 +44,7 @@ def test_a_temporary_server_ends_with_a_command_that_is_killed() -> None:
         "from flows.execution.prefect_server import TemporaryServer\n"
         "server = TemporaryServer()\n"
         "server.wait()\n"
-        "print(server._process.pid, flush=True)\n"
+        "print(server.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as command:
@@ -63,30 +62,38 @@ def _wait_until_gone(process: psutil.Process) -> None:
         pytest.fail(f"{process} goes on")
 
 
-def test_no_server_is_started_where_the_environment_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefect_server, "_server", None)
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
-    start_server()
-    assert prefect_server._server is None
+@pytest.mark.parametrize("by", ["environment", "profile", "nothing"])
+def test_a_server_is_started_only_where_prefect_is_configured_for_none(by: str, tmp_path: Path) -> None:
+    url = "http://127.0.0.1:1/api"
+    (tmp_path / "profiles.toml").write_text(f'active = "office"\n[profiles.office]\nPREFECT_API_URL = "{url}"\n')
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    environment |= {"environment": {"PREFECT_API_URL": url}, "profile": {"PREFECT_HOME": str(tmp_path)}}.get(by, {})
+    program = (
+        "import threading\n"
+        "from flows.execution import prefect_server\n"
+        "prefect_server.TemporaryServer = threading.active_count\n"
+        "prefect_server.start_server()\n"
+        "print(prefect_server._server)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    ).stdout
+    assert told.strip() == ("1" if by == "nothing" else "None")  # and with one thread: it is to be forked
 
 
-def test_a_server_that_prefect_is_configured_for_is_used(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prefect.settings import get_current_settings
-
-    configured = get_current_settings().api.url
-    started = TemporaryServer()
-    monkeypatch.setattr("flows.execution.prefect_server._server", started)
-    use_server()
-    assert get_current_settings().api.url == configured != started.url
-    assert started._process.wait(60) is not None
-
-
-def test_a_server_that_does_not_start_is_said_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.lifecycle.errors import Failed
-
-    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "nonsense")
-    with pytest.raises(Failed, match=r"Prefect server did not start: .*parse SQLAlchemy URL"):
-        TemporaryServer().wait()
+def test_a_server_that_does_not_start_is_said_with_its_reason() -> None:
+    program = (
+        "import os\n"
+        "import prefect.main\n"
+        "from flows.execution.prefect_server import TemporaryServer\n"
+        "os.environ['PREFECT_API_DATABASE_CONNECTION_URL'] = 'nonsense'\n"
+        "try:\n"
+        "    TemporaryServer().wait()\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert re.match(r"Failed the temporary Prefect server did not start: .*parse SQLAlchemy URL", told)
 
 
 def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:

@@ -23,8 +23,7 @@ from tasks.detailed_dhca.compiled_persons import SCATTER, find_blocks, number_co
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.persons import check_and_encode, encoded_chunks
 from tasks.detailed_dhca.sound_persons import encode_sound, read_sound_columns, read_sound_text
-from tasks.inputs import parquet
-from tasks.inputs.parquet import read_large_row_group, read_row_group
+from tasks.inputs.parquet import read_row_group
 from tasks.inputs.tables import Column, parse_rows
 from tasks.lifecycle.files import open_array
 
@@ -37,7 +36,6 @@ def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the kernels for any number of persons."""
     monkeypatch.setattr(sound_persons, "FEWEST_BYTES", 0)
     monkeypatch.setattr(sound_persons, "FEWEST_ROWS", 0)
-    monkeypatch.setattr(parquet, "FEWEST_ROWS", 0)
 
 
 def person_file(header: tuple[str, ...] = tuple(PERSON_COLUMNS), most: int = 8) -> PersonFile:
@@ -195,12 +193,10 @@ def test_parquet_of_any_form_is_what_its_values_are(
         columns = {name: _with_values(column.dictionary_encode(), unused) for name, column in columns.items()}
     stream = io.BytesIO()
     pq.write_table(pa.table(columns), stream, row_group_size=size, **form)
-    metadata = pq.read_metadata(stream)
     for number, start in enumerate(range(0, len(rows), size)):
         table, findings = read_row_group(stream, number, "", PERSON_COLUMNS)
         assert table is not None
         assert findings == []
-        assert read_large_row_group(stream, number, "", PERSON_COLUMNS, metadata)[0].to_pylist() == table.to_pylist()
         here = rows[start : start + size]
         assert [dict(zip(PERSON_COLUMNS, row.values(), strict=True)) for row in table.to_pylist()] == here
         expected = encoded_plainly(tuple(tuple(row.values()) for row in here))
@@ -268,7 +264,6 @@ def test_a_run_keeps_the_same_persons_either_way(tmp_path: Path, monkeypatch: py
         )
         monkeypatch.setattr(sound_persons, "FEWEST_BYTES", 1 << 30)
         monkeypatch.setattr(sound_persons, "FEWEST_ROWS", 1 << 30)
-        monkeypatch.setattr(parquet, "FEWEST_ROWS", 1 << 30)
     assert kept[0] == kept[1]
     assert sum(kept[0].values()) == 60
 

@@ -1,4 +1,4 @@
-"""Compiled kernels are kept where the state is, one folder a version of their source."""
+"""Compiled kernels are kept with the environment or where the state is, one folder a version of their source."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tasks.lifecycle import kernels
 CODE = """
 import sys
 from pathlib import Path
+sys.prefix = sys.argv[2]  # stands for a virtual environment
 from tasks.lifecycle.kernels import keep_kernels
 folder = keep_kernels(Path(sys.argv[1]))
 import numpy as np
@@ -23,10 +24,13 @@ print(folder)
 """
 
 
-def test_kernels_are_cached_below_the_state(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CODE, str(tmp_path)]
+@pytest.mark.parametrize("virtual", [True, False])
+def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: bool, tmp_path: Path) -> None:
+    state, environment = tmp_path / "state", tmp_path / "environment"
+    environment.mkdir()
+    command = [sys.executable, "-c", CODE, str(state), str(environment) if virtual else sys.base_prefix]
     folder = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
-    assert folder.parent == tmp_path / "kernels"
+    assert folder.parent == (environment / kernels.OF_ENVIRONMENT if virtual else state) / "kernels"
     written = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
     assert written
     subprocess.run(command, check=True, capture_output=True)
@@ -49,6 +53,7 @@ def test_too_late_is_said(tmp_path: Path) -> None:
 
 
 def test_kernels_stay_where_a_process_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
     monkeypatch.setenv(kernels.WHERE, "elsewhere")
     kernels.use_kernels(tmp_path / "first")
