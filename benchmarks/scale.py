@@ -1,13 +1,15 @@
 """The series of whole runs up to the nation, and the cost model that it fits.
 
     python benchmarks/scale.py FOLDER [--params PARAMS] [--persons 1,3,10,30,30all,100,331] [--memory-limit 6GiB]
+                               [--format parquet]
 
-Makes synthetic nations in FOLDER (kept; about 80 bytes a person), runs `das run` over the US part of each, start-up
-included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons, spread thinly over the
-whole geography; but 1 means all of Rhode Island, which has few population groups, so that the model can tell persons
-from groups, and 331 is the whole country. `all` after a size: nothing is suppressed, so that it can tell persons
-from rows; 30all takes 20 GB more for the run.
-The model: seconds = fixed + a * persons + b * population groups + c * released rows, each not negative.
+Makes synthetic nations in FOLDER (kept; about 80 bytes a person, of Parquet 4), runs `das run` over the US part of
+each, start-up included, and writes FOLDER/scale.json and FOLDER/scale.svg. Sizes are in millions of persons, spread
+thinly over the whole geography; but 1 means all of Rhode Island, which has few population groups, so that the model can
+tell persons from groups, and 331 is the whole country. `all` after a size: nothing is suppressed, so that it can tell
+persons from rows; 30all takes 20 GB more for the run.
+The model: seconds = fixed + a * persons + b * population groups + c * released rows, each not negative; and one of
+processor seconds, which depend less on who else uses the machine.
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ SUPPRESSION = "zero_suppression_chance"
 SECONDS = (15, 30, 60, 120, 240)  # ticks of the chart
 
 
-def make(folder: Path, size: str, params: Path) -> Path:
+def make(folder: Path, size: str, params: Path, form: str) -> Path:
     """The synthetic nation of a size, made once."""
     millions = int(size.removesuffix(ALL))
-    out = folder / f"nation-{millions}"
+    out = folder / f"nation-{millions}-{form}"
     if not out.exists():
         part = {1: ["--states", ONE_STATE], 331: []}.get(millions, ["--persons", str(millions * 1_000_000)])
-        command = [_das(), "synth", "nation", str(out), "--params", str(params), *part]
+        command = [_das(), "synth", "nation", str(out), "--params", str(params), "--format", form, *part]
         subprocess.run(command, check=True)
     settings = json.loads((out / "params/config.json").read_text())
     settings["run_pr"] = False  # a run of its own, of little size
@@ -69,30 +71,34 @@ def run(folder: Path, nation: Path, memory_limit: str) -> dict:
         files = (out / "us/parquet").rglob("*.parquet")
         return {
             **result,
-            "persons": _rows(nation / "data/person-records.txt"),
+            "persons": _rows(nation / "data"),
             "groups": sum(level["groups"] for level in manifest["levels"].values()),
             "rows": sum(pq.read_metadata(path).num_rows for path in files),
         }
 
 
-def _rows(path: Path) -> int:
-    """Rows of the person records, whose lines are nearly of one length: their bytes over the mean of a sample."""
+def _rows(data: Path) -> int:
+    """Rows of the person records; of text, whose lines are nearly of one length, their bytes over a sample's mean."""
+    path = data / "person-records.parquet"
+    if path.exists():
+        return int(pq.read_metadata(path).num_rows)
+    path = data / "person-records.txt"
     with open(path, "rb") as stream:
         sample = stream.read(1 << 24)
     return round(path.stat().st_size / (len(sample) / sample.count(b"\n")))
 
 
-def fit(points: list[dict]) -> dict[str, float]:
-    """Coefficients of the cost model, relative errors weighted alike."""
+def fit(points: list[dict], what: str) -> dict[str, float]:
+    """Coefficients of the cost model of seconds or processor seconds, relative errors weighted alike."""
     names = ("persons", "groups", "rows")
     scale = np.array([1.0, 1e6, 1e6, 1e6])
     matrix = np.array([[1.0, *(point[name] for name in names)] for point in points]) / scale
-    seconds = np.array([point["seconds"] for point in points])
+    seconds = np.array([point[what] for point in points])
     weights = 1 / seconds
     coefficients, _ = nnls(matrix * weights[:, None], seconds * weights)
     fitted = matrix @ coefficients
     for point, modelled in zip(points, fitted, strict=True):
-        point["modelled_seconds"] = float(modelled)
+        point[f"modelled_{what}"] = float(modelled)
     return {
         "fixed_seconds": coefficients[0],
         "seconds_per_million_persons": coefficients[1],
@@ -125,7 +131,7 @@ def draw(told: dict) -> Figure:
         axes.set_xticks(persons, [f"{millions:.0f}" for millions in persons])
         axes.xaxis.set_minor_locator(NullLocator())
     left.yaxis.set_minor_locator(NullLocator())
-    figure.suptitle(f"das run from text, {told['machine']}")
+    figure.suptitle(f"das run from {told['form']}, {told['machine']}")
     return figure
 
 
@@ -133,7 +139,8 @@ def line(point: dict) -> str:
     """A point for a reader."""
     volumes = f"{point['persons']:>13,} persons {point['groups']:>13,} groups {point['rows']:>12,} rows"
     memory, scratch = point["peak_bytes"] / 2**30, point["peak_scratch_bytes"] / 1e9
-    return f"{volumes} {point['seconds']:8.1f} s {memory:6.2f} GiB memory {scratch:6.1f} GB scratch"
+    took = f"{point['seconds']:8.1f} s {point['processor_seconds']:8.1f} processor s"
+    return f"{volumes} {took} {memory:6.2f} GiB memory {scratch:6.1f} GB scratch"
 
 
 def _das() -> str:
@@ -150,17 +157,22 @@ def main() -> None:
         help="millions, as 1,3,10,30,30all,100,331; default 1,3,10, too few for the model",
     )
     parser.add_argument("--memory-limit", default="auto")
+    parser.add_argument("--format", choices=["text", "parquet"], default="text", help="of the person records")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     points = []
     for size in chosen.persons.split(","):
-        point = run(chosen.folder, make(chosen.folder, size, chosen.params), chosen.memory_limit)
+        point = run(chosen.folder, make(chosen.folder, size, chosen.params, chosen.format), chosen.memory_limit)
         points.append({"size": size, **point})
         print(line(point), flush=True)
-    told = {"machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.release()}", "points": points}
+    told = {
+        "form": {"text": "text", "parquet": "Parquet"}[chosen.format],
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.release()}",
+        "points": points,
+    }
     if len(points) > 4:  # as many points as coefficients would fit anything
-        told["model"] = fit(points)
-        print(json.dumps(told["model"], indent=1))
+        told["model"], told["processor_model"] = fit(points, "seconds"), fit(points, "processor_seconds")
+        print(json.dumps({name: told[name] for name in ("model", "processor_model")}, indent=1))
     (chosen.folder / "scale.json").write_text(json.dumps(told, indent=1))
     save(lambda: draw(told), chosen.folder / "scale.svg")
 

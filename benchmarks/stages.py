@@ -3,7 +3,8 @@
     python benchmarks/stages.py PARAMS DATA [--workers 2] [--region us] [--scratch DIR] [--estimates] [--json]
 
 PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). A bound is what the same workers need for the
-least that a stage must do: to parse its text with pyarrow alone, to read and write its bytes, to make its keystream.
+least that a stage must do: to parse its text, or decode its Parquet, with pyarrow alone, to read and write its bytes,
+to make its keystream. Processor seconds are those of the workers and of this process, the scheduler's included.
 `tabulation` compares the exact counts of one partition, the one with the most persons, with the plainest correct pandas
 program. The first measurement of an installation compiles kernels, so make another. The machine's costs a million are
 what flows/execution/expected_work.py foretells a run from.
@@ -27,15 +28,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.settings import state_home
 from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.budget_check import check_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous
+from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
+from tasks.detailed_dhca.person_file import COLUMNS, chunk_count
 from tasks.detailed_dhca.population_groups import (
     count_partition,
     count_population_groups,
@@ -79,6 +82,11 @@ def parse_only(run: DetailedRun, path: str, number: int) -> int:
     return len(pa.csv.read_csv(pa.BufferReader(body), read_options=read, parse_options=options)) if body else 0
 
 
+def decode_only(run: DetailedRun, path: str, number: int) -> int:
+    """pyarrow with its own defaults but dictionaries, over a row group."""
+    return len(pq.ParquetFile(path, read_dictionary=list(COLUMNS)).read_row_group(number))
+
+
 def keystream_only(run: DetailedRun, number: int, words: int) -> int:
     return len(Keystream(bytes(32), nonce=number).words(0, words))
 
@@ -103,10 +111,15 @@ def pandas_counts(run: DetailedRun, number: int) -> int:
     for name in partition.regions:
         flatmap = iterations.granularity(Level(name, 1)).flatmap(combinations).tocoo()
         belongs = pd.DataFrame({"combination": flatmap.row, "iteration": flatmap.col})
-        table = pd.DataFrame({**persons, "region": geography.region_of[name][persons["block"]]})
+        table = pd.DataFrame({**persons, "region": geography.region_of[name][partition.blocks][persons["block"]]})
         joined = table[table["region"] != NOWHERE].merge(belongs, on="combination")
         total += int(joined.groupby(["region", "iteration", "cell"]).size().sum())
     return total
+
+
+def processor_seconds(workers: Workers) -> float:
+    """Processor seconds of this process and the workers so far."""
+    return time.process_time() + sum(workers.client.run(time.process_time).values())
 
 
 def volume(folder: Path, pattern: str) -> int:
@@ -117,31 +130,40 @@ def volume(folder: Path, pattern: str) -> int:
 def measure_run(
     run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, out: Path, *, estimates: bool
 ) -> dict:
-    """Seconds of each stage, and the volumes that the bounds need."""
-    seconds = {"validate": timed(lambda: validate(run, workers, params, data, region))}
-    seconds["population groups"] = timed(lambda: count_population_groups(run, workers, region))
+    """Seconds and processor seconds of each stage, and the volumes that the bounds need."""
+    seconds, processor = {}, {}
+
+    def measure(stage: str, function: Callable[[], Any]) -> None:
+        used = processor_seconds(workers)
+        seconds[stage] = timed(function)
+        processor[stage] = processor_seconds(workers) - used
+
+    measure("validate", lambda: validate(run, workers, params, data, region))
+    measure("population groups", lambda: count_population_groups(run, workers, region))
+    measure("coterminous sets", lambda: save_sets(run, region, enabled=True, listed=None))
     levels = run.parameters.configuration.levels(region)
     check_budget(run, region, Charging(None, run.path / "ledger.sqlite"), {})
     totals = partial(measure_totals, estimates=estimates)
     for name, stage in (("totals", totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
-        seconds[name] = timed(lambda stage=stage: [stage(run, workers, level) for level in levels])
+        measure(name, lambda stage=stage: [stage(run, workers, level) for level in levels])
     if estimates:
-        seconds["estimate tables"] = timed(lambda: make_estimators(run, workers, region))
-        seconds["estimates"] = timed(lambda: [estimate(run, workers, level) for level in levels])
+        measure("estimate tables", lambda: make_estimators(run, workers, region))
+        measure("estimates", lambda: [estimate(run, workers, level) for level in levels])
     equating = {"enabled": True, "listed": None, "estimates": estimates}
-    seconds["coterminous"] = timed(lambda: equate_coterminous(run, workers, region, **equating))
+    measure("coterminous", lambda: equate_coterminous(run, workers, region, **equating))
     options = {"estimates": True} if estimates else {}
-    seconds["release"] = timed(lambda: stage_release(run, workers, region, out, options, "not asked for"))
+    measure("release", lambda: stage_release(run, workers, region, out, options, "not asked for"))
     reports = [json.loads(path.read_text()) for path in (run / "persons").glob("*.json")]
     domains = [load_domain(run, level) for level in levels]
     return {
         "seconds": seconds,
+        "processor_seconds": processor,
         "persons": sum(report["rows"] for report in reports),
         "groups": sum(domain.groups for domain in domains),
         "pieces": sum(len(domain.pieces()) for domain in domains),
         "total_only_groups": sum(domain.groups for domain in domains if domain.total_only.any()),
         "bytes": {
-            "text": volume(Path(data), "*.txt"),
+            "input": volume(Path(data), "*.*"),
             "persons": volume(run / "persons", "*/*.npy"),
             "counts": volume(run / "counts", "*/*/*.npy"),
             "details": volume(run / "noisy", "*/totals/*/*.npy"),
@@ -157,9 +179,17 @@ def measure_run(
 def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict) -> dict[str, float]:
     """Seconds of the least that each stage must do, by the same workers."""
     size, groups = measured["bytes"], measured["groups"]
-    files = [run.person_file.path, f"{data}/{GRF_FILE}"]
-    text = [(path, k) for path in files for k in range(-(-Path(path).stat().st_size // CHUNK_BYTES))]
+    persons, geography = run.person_file, f"{data}/{GRF_FILE}"
+    whole = [
+        (path, k) for path in (persons.path, geography) for k in range(-(-Path(path).stat().st_size // CHUNK_BYTES))
+    ]
     table_words = size["tables"] // 8 + measured["total_only_groups"]  # 8 bytes a noisy number, one word each
+
+    def parsed() -> None:
+        if persons.parquet:
+            workers.map("bound", run, decode_only, [(persons.path, k) for k in range(chunk_count(persons))])
+        text = [(path, k) for path, k in whole if path == geography or not persons.parquet]
+        workers.map("bound", run, parse_only, text)
 
     def copied(read: int, write: int) -> float:
         folder, pieces = f"bound-{uuid4().hex}", measured["pieces"]
@@ -172,8 +202,8 @@ def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict
         return timed(lambda: workers.map("bound", run, keystream_only, calls))
 
     return {
-        "read the text": timed(lambda: workers.map("bound", run, read_only, text)),
-        "validate": timed(lambda: workers.map("bound", run, parse_only, text)),
+        "read the files": timed(lambda: workers.map("bound", run, read_only, whole)),
+        "validate": timed(parsed),
         "population groups": copied(size["persons"], size["counts"]),
         "totals": keystream(groups) + copied(size["counts"], size["details"]),
         "sex by age": keystream(table_words) + copied(size["counts"], size["tables"]),
@@ -247,10 +277,10 @@ def table(told: dict) -> str:
     """The stages beside their bounds, for a reader."""
     lines = [
         f"{told['persons']:,} persons, {told['groups']:,} groups, {told['workers']} workers, {told['machine']}",
-        f"{'stage':<20}{'seconds':>9}{'bound':>9}{'ratio':>8}",
+        f"{'stage':<20}{'processor s':>12}{'seconds':>9}{'bound':>9}{'ratio':>8}",
     ]
     lines += [
-        f"{stage:<20}{seconds:9.2f}"
+        f"{stage:<20}{told['processor_seconds'][stage]:12.2f}{seconds:9.2f}"
         + (f"{told['bounds'][stage]:9.2f}{told['ratios'][stage]:8.1f}" if stage in told["bounds"] else "")
         for stage, seconds in told["seconds"].items()
     ]
@@ -258,7 +288,7 @@ def table(told: dict) -> str:
     return "\n".join(
         [
             *lines,
-            f"(reading the text alone: {told['bounds']['read the text']:.2f} s)",
+            f"(reading the files alone: {told['bounds']['read the files']:.2f} s)",
             f"counts of {tabulation['persons']:,} persons, one process: ours {tabulation['ours']:.2f} s, "
             f"pandas {tabulation['pandas']:.2f} s ({tabulation['ratio']:.1f} times)",
         ]

@@ -1,21 +1,27 @@
-"""The pictures of docs/show.md, taken of a release of Rhode Island (README, "A run on real geography").
+"""The pictures of docs/show.md, of a release of Rhode Island (README, "A run on real geography"), and of operations.md.
 
 python docs/screenshots.py /tmp/ri-release/us      # needs chromium and chromedriver; writes docs/show/*.png
+python docs/screenshots.py ui FLOW_RUN ARTIFACT    # of a server at PREFECT_UI_URL; writes docs/operations/*.png
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
 from PIL import Image
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-OUT = Path(__file__).parent / "show"
+DOCS = Path(__file__).parent
+LOADS = 15  # seconds within which Prefect's pages fill themselves
+Shot = tuple[str, int, int, str]
 NAMES = """REGION_TYPE|REGION_ID|NAME
 COUNTY|44001|Bristol County
 COUNTY|44003|Kent County
@@ -23,7 +29,7 @@ COUNTY|44005|Newport County
 COUNTY|44007|Providence County
 COUNTY|44009|Washington County
 """
-SHOTS = {  # file: address or file, width, height, colour scheme
+SHOTS: dict[str, Shot] = {  # file: address or file, width, height, colour scheme
     "overview": ("?view=overview", 1200, 860, "light"),
     "group": ("?view=group/COUNTY/44007/4015", 1200, 1240, "light"),
     "sum": ("?view=group/STATE/44/4015", 1200, 900, "light"),
@@ -36,7 +42,6 @@ SCROLLED = {"sum": "//h2[.='Its counties']", "report": "//h2[contains(., 'Noise 
 
 def main(release: Path) -> None:
     """Serve the release and take every picture."""
-    OUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         names = Path(folder) / "names.csv"
         names.write_text(NAMES)
@@ -46,14 +51,25 @@ def main(release: Path) -> None:
         try:
             assert server.stderr is not None
             address = next(word for word in server.stderr.readline().split() if word.startswith("http"))
-            take(address, Path(folder))
+            take(address, SHOTS, DOCS / "show", Path(folder))
         finally:
             server.terminate()
             server.wait()
 
 
-def take(address: str, folder: Path) -> None:
-    """Take the pictures of the page at an address."""
+def main_ui(flow_run: str, artifact: str) -> None:
+    """Take the pictures of a run and of its release's page in Prefect's UI."""
+    shots: dict[str, Shot] = {
+        "run": (f"/runs/flow-run/{flow_run}", 1200, 900, "dark"),
+        "release": (f"/artifacts/artifact/{artifact}", 1200, 1060, "dark"),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        take(os.environ["PREFECT_UI_URL"], shots, DOCS / "operations", Path(folder), LOADS)
+
+
+def take(address: str, shots: Mapping[str, Shot], out: Path, folder: Path, loads: float = 0.0) -> None:
+    """Take the pictures of the pages below an address, each so many seconds after it was asked for."""
+    out.mkdir(exist_ok=True)
     options = ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for flag in (
@@ -66,19 +82,23 @@ def take(address: str, folder: Path) -> None:
         options.add_argument(flag)
     browser = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
     try:
-        for name, (view, width, height, scheme) in SHOTS.items():
+        for name, (view, width, height, scheme) in shots.items():
             metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
             media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
             browser.get(address + view)
+            time.sleep(loads)
             if name in SCROLLED:
                 browser.execute_script("arguments[0].scrollIntoView()", browser.find_element("xpath", SCROLLED[name]))
             picture = Image.open(BytesIO(browser.get_screenshot_as_png())).convert("RGB")
-            picture.quantize(96).save(OUT / f"{name}.png", optimize=True)
+            picture.quantize(96).save(out / f"{name}.png", optimize=True)
     finally:
         browser.quit()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if sys.argv[1] == "ui":
+        main_ui(*sys.argv[2:])
+    else:
+        main(Path(sys.argv[1]))

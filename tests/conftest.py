@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
@@ -65,12 +66,21 @@ def client() -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
-    """A real Prefect server on a database of its own, shared by the session."""
+    """A real Prefect server on a database of its own, shared by the session; it does what a temporary one does."""
     from prefect.settings import temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
+    from flows.execution.prefect_server import NOT_NEEDED
 
-    without_heartbeats = {"flows.heartbeat_frequency": None}  # a flow waits up to a second for their end
-    with prefect_test_harness(server_startup_timeout=120), temporary_settings(without_heartbeats):
+    flows_tell = {
+        "flows.heartbeat_frequency": None,
+        "logging.to_api.enabled": False,
+    }  # a heartbeat's end takes a second
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as environment:  # of the server alone: tests start others
+            for name, value in NOT_NEEDED.items():
+                environment.setenv(name, value)
+            stack.enter_context(prefect_test_harness(server_startup_timeout=120))
+        stack.enter_context(temporary_settings(flows_tell))
         yield

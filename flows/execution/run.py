@@ -30,6 +30,7 @@ from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.curator import load_findings
+from flows.reports.terminal import stay_interruptible
 from privacy.accounting.ledger import shown
 from privacy.noise.laws import Definition
 from tasks.inputs.findings import has_errors
@@ -181,6 +182,7 @@ def carry_out(
 
     check: refuses a new run for what needs no worker, before a cluster is started; False where nothing is to be done.
     """
+    stay_interruptible()
     settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
     get_run_logger().info("run %s", settings.run_id)
     try:

@@ -194,9 +194,10 @@ def _begin(tag: str, earlier: list[FlowRun]) -> None:
                 told = f"its process ended; the run goes on as {runtime.flow_run.name}"
                 client.set_flow_run_state(flow_run.id, Crashed(message=told), force=True)
                 close_tasks(client, flow_run.id)
-        if runtime.flow_run.run_count > 1:  # nobody closed them if the worker died with the earlier try
+        again = tag in runtime.flow_run.tags  # Prefect's count of runs leaves out one that was suspended
+        if again:  # nobody closed them if the worker died with the earlier try, or the run was suspended
             close_tasks(client, own)
-        resumed = ["resumed"] if earlier or runtime.flow_run.run_count > 1 else []
+        resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
 
 

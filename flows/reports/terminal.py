@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
@@ -57,6 +58,9 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
+_leave: list[Callable[[int, Any], None]] = []  # of the commands that are interruptible now, the innermost last
+
+
 @contextmanager
 def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Iterator[None]:
     """Leave at once with exit code 3 at Ctrl-C or a plain kill; `message` says how to go on, `tidy` removes files.
@@ -78,8 +82,20 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
 
     signals = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, leave) for number in signals]
+    _leave.append(leave)
     try:
         yield
     finally:
+        _leave.pop()
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
+
+
+def stay_interruptible() -> None:
+    """Give a plain kill back to the command that runs a flow, if one does; called in the flow.
+
+    Prefect takes it when a flow begins: the process would then wait for every stage that is at work in it, and a run
+    whose commit was at work would end as released and say that it was interrupted.
+    """
+    if _leave and threading.current_thread() is threading.main_thread():  # only the main thread hears of signals
+        signal.signal(signal.SIGTERM, _leave[-1])

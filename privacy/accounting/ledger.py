@@ -236,9 +236,10 @@ class Ledger:
             database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             database.executemany("INSERT INTO charge VALUES (?, ?)", [(request.run, state) for state in request.states])
             _enter(database, request.run, request.input_digest, request.records_digest, synthetic=False)
-        row = self.row(request.run)
-        assert row is not None
-        return row
+            row = _row(database, request.run)
+            if row is None or row.amount != amount or set(row.states) != set(request.states):
+                raise LedgerError(f"the ledger {self.path} does not keep what it is told: somebody has changed it")
+            return row
 
     def row(self, run: str) -> Row | None:
         """Return the row of a run, None where there is none."""
@@ -351,7 +352,7 @@ class Ledger:
             database.execute("PRAGMA journal_mode = DELETE")
             database.execute("PRAGMA synchronous = EXTRA")
             database.execute("PRAGMA foreign_keys = ON")
-            if create or _is_old(database):
+            if _is_old(database, new=create):
                 database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
             database.execute("BEGIN IMMEDIATE")
             yield database
@@ -386,10 +387,14 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _is_old(database: sqlite3.Connection) -> bool:
-    """True for a ledger that an earlier das-flows made; a file that is no ledger is left as it is."""
+def _is_old(database: sqlite3.Connection, *, new: bool) -> bool:
+    """True for a ledger that an earlier das-flows made, and where one may be `new` for an empty file.
+
+    A file that is no ledger is left as it is. So is a ledger that has lost a table: an empty one in its place would
+    forget what was spent.
+    """
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    return version < _VERSION and _has_runs(database)
+    return version < _VERSION and (new or _has_runs(database))
 
 
 def _has_runs(database: sqlite3.Connection) -> bool:

@@ -106,15 +106,15 @@ def _equal_pairs(
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs of regions of two types that hold the same land blocks.
 
-    A region can only equal the one that holds its first block; it does where the two have as many blocks as both.
+    A region can only equal the one that holds its first block; it does where the two have as many blocks as both. Runs
+    of blocks are few where blocks are many.
     """
-    land = ~is_water(geography.blocks)
-    region_of = {name: geography.region_of[name][land] for name in region_types}
+    region_of, blocks = _runs(geography, region_types)
     sizes, firsts = {}, {}
     for name in region_types:
         inside = np.flatnonzero(region_of[name] != NOWHERE)
         count = len(geography.region_ids[name])
-        sizes[name] = np.bincount(region_of[name][inside], minlength=count)
+        sizes[name] = _added_up(region_of[name][inside], blocks[inside], count)
         firsts[name] = np.full(count, NOWHERE)
         firsts[name][region_of[name][inside][::-1]] = inside[::-1]
     for i, first in enumerate(region_types):
@@ -126,10 +126,29 @@ def _equal_pairs(
             candidate[regions] = region_of[second][firsts[first][regions]]
             inside = region_of[first] != NOWHERE
             shared = inside & (region_of[second] != NOWHERE) & (region_of[second] == candidate[region_of[first]])
-            both = np.bincount(region_of[first][shared], minlength=len(sizes[first]))
+            both = _added_up(region_of[first][shared], blocks[shared], len(sizes[first]))
             regions = regions[candidate[regions] != NOWHERE]
             same = (both[regions] == sizes[first][regions]) & (both[regions] == sizes[second][candidate[regions]])
             yield regions[same] + offsets[i], candidate[regions[same]] + offsets[j]
+
+
+def _runs(
+    geography: Geography, region_types: tuple[str, ...]
+) -> tuple[dict[str, NDArray[np.int32]], NDArray[np.int64]]:
+    """Cut the land blocks into runs that lie in the same region of every type: their regions, and how many blocks."""
+    land = np.flatnonzero(~is_water(geography.blocks))
+    begins = np.zeros(len(land), bool)
+    begins[:1] = True
+    region_of = {name: geography.region_of[name][land] for name in region_types}
+    for regions in region_of.values():
+        begins[1:] |= regions[1:] != regions[:-1]
+    starts = np.flatnonzero(begins)
+    return {name: regions[starts] for name, regions in region_of.items()}, np.diff(starts, append=len(land))
+
+
+def _added_up(region: NDArray[np.int32], blocks: NDArray[np.int64], regions: int) -> NDArray[np.int64]:
+    """Return the number of blocks of each region."""
+    return np.bincount(region, weights=blocks, minlength=regions).astype(np.int64)
 
 
 def _listed_pairs(

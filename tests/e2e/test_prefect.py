@@ -364,6 +364,27 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
     assert [row.status for row in office.ledger.rows(ACCOUNT) if row.run == "killed-pr"] == ["released"]
 
 
+@pytest.mark.slow
+def test_a_suspended_run_goes_on_once_it_is_approved(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
+    deployment = office.deployments()["pr"]
+    settings = httpx.get(f"{office.api}/deployments/{deployment}").raise_for_status().json()["parameters"]["settings"]
+    changed = {"parameters": {"settings": settings | {"approval": True}}, "state": {"type": "SCHEDULED"}}
+    run = office.post(f"deployments/{deployment}/create_flow_run", changed)["id"]
+
+    def state() -> str:
+        return str(httpx.get(f"{office.api}/flow_runs/{run}").raise_for_status().json()["state_name"])
+
+    wait_for(lambda: state() == "Suspended", "the question")
+    assert office.ledger.row(f"{run}-pr") is None
+    office.post(f"flow_runs/{run}/resume", {"run_input": {"approve": True}})
+    wait_for(lambda: state() == "Completed", "the approved run")
+    (ended,) = flow_runs_of(office, f"{run}-pr")
+    assert {"charged", "resumed"} <= set(ended["tags"])
+    row = office.ledger.row(f"{run}-pr")
+    assert row is not None
+    assert row.status == "released"
+
+
 # On a scheduler with TLS. What the workers preload makes them fail or hang once a file says so.
 
 PRELOAD = f"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sqlite3
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from dhca_faults import CANARY, FAULTS, PERSONS, Fault, field, good_inputs, head
 from dhca_inputs import Inputs, configuration, edit
 from e2e_runs import das_process
 
+from flows.reports.terminal import interruptible, stay_interruptible
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Refused
@@ -231,6 +233,17 @@ def test_a_truth_that_is_killed_leaves_no_exact_counts(tmp_path: Path, das: Das,
             assert das("runs", "discard", left)[0] == 0
         assert list(out.iterdir()) == []
         assert [path for path in (state_home / "runs").iterdir() if path.is_dir()] == []
+
+
+def test_a_plain_kill_is_the_commands_in_a_flow_too() -> None:
+    """Prefect takes it when a flow begins; tests/e2e/test_interrupted.py has the whole of it."""
+    others = signal.getsignal(signal.SIGTERM)
+    with interruptible("interrupted"):
+        ours = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        stay_interruptible()
+        assert signal.getsignal(signal.SIGTERM) is ours
+    stay_interruptible()
+    assert signal.getsignal(signal.SIGTERM) is others
 
 
 # das run

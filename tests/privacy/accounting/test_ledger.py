@@ -7,7 +7,7 @@ import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,30 @@ def secret() -> str:
 
 def never() -> str:
     raise AssertionError("a secret was made")
+
+
+# A file that somebody changed
+
+
+@pytest.mark.parametrize("table", ["run", "charge", "data", "account"])
+def test_a_table_that_is_gone_is_not_made_anew(ledger: Ledger, table: str) -> None:
+    ledger.reserve(request(), secret)
+    with closing(sqlite3.connect(ledger.path)) as database:
+        database.execute(f"DROP TABLE {table}")
+        database.commit()
+    with suppress(LedgerUnusable):
+        ledger.open_account(Account("other", "zcdp", Fraction(1)))
+    with pytest.raises(LedgerUnusable, match="no such table"):
+        ledger.reserve(request("run-2"), secret)
+
+
+def test_a_ledger_that_forgets_what_is_entered_authorizes_nothing(ledger: Ledger) -> None:
+    with closing(sqlite3.connect(ledger.path)) as database:
+        database.execute("CREATE TRIGGER forget BEFORE INSERT ON charge BEGIN SELECT RAISE (IGNORE); END")
+        database.commit()
+    with pytest.raises(LedgerError, match="somebody has changed it"):
+        ledger.reserve(request(), secret)
+    assert ledger.rows("census") == []
 
 
 # Accounts
