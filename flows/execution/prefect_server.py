@@ -23,7 +23,7 @@ from typing import IO, NoReturn
 
 from tasks.lifecycle.errors import Failed
 
-PATIENCE = 120.0  # seconds that a server may take to start on a machine that is at work
+PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work
 # No pages, no automations, no stream of events to watchers, no blocks, no record of tasks: nobody but the flow talks to
 # this server, and that asks for nothing but the states of the flow run.
 NOT_NEEDED = {
