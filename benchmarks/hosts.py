@@ -63,9 +63,6 @@ def run(folder: Path, of: Measured, hosts: Sequence[Host], secret: bytes) -> dic
         prepared = folder / f"state/runs/{each}"
         prepared.mkdir(parents=True, mode=0o700)
         (prepared / "secret").write_bytes(secret)
-    kernels = folder.parent / "kernels"
-    kernels.mkdir(exist_ok=True)
-    (folder / "state/kernels").symlink_to(kernels)
     with tls_cluster(folder / "cluster", Path(__file__).with_name("piece_log.py"), hosts) as cluster:
         words = [DAS, *of.words, folder / "out", "--state", folder / "state", "--run-id", RUN, *of.options]
         command = [*hosts[0].enter, *map(str, words), *cluster.options]

@@ -31,7 +31,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.settings import state_home
 from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.budget_check import check_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
@@ -250,9 +249,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         run, out = DetailedRun(Path(folder) / "runs/run"), Path(folder) / "out"
         run.create()
-        kernels = state_home() / "kernels"  # where `das run` keeps them: compiled once, not in each measurement
-        kernels.mkdir(parents=True, exist_ok=True)
-        run.state_folder.joinpath("kernels").symlink_to(kernels)
         with open_cluster(ClusterSettings(workers=chosen.workers), run / "dask") as client:
             workers = Workers(client)
             workers.map("warm up", run, keystream_only, [(k, 1) for k in range(4 * chosen.workers)])

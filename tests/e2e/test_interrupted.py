@@ -25,7 +25,6 @@ from flows.execution.run import CHECK
 from tasks.inputs.synthetic_mark import MARK_FILE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
-KERNELS = Path(os.environ["NUMBA_CACHE_DIR"]).parent  # tests/conftest.py
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 MOMENTS = ("before", "within", "after")  # within: when the first piece is done; a stage without pieces: after it
 SECRET = """
@@ -113,7 +112,6 @@ class Runs:
         self.folder.mkdir(parents=True)
         words, self.run_id, self.region = self.make(self.example, self.folder)
         (self.folder / "state").mkdir(mode=0o700)
-        (self.folder / "state/kernels").symlink_to(KERNELS)  # compiled once for all: it takes a minute
         self.ledger = open_account(self.folder)
         where = ("--ledger", self.ledger.path, "--state", self.folder / "state", "--run-id", "run", "--workers", "1")
         return [*words, "--account", ACCOUNT, *where]

@@ -61,6 +61,7 @@ def test_reports_of_both_regions(example: Path, tmp_path: Path, state_home: Path
     assert not [path for path in (state_home / "runs").iterdir() if path.is_dir()]
 
 
+@pytest.mark.slow
 def test_one_region_in_a_terminal(example: Path, tmp_path: Path) -> None:
     params = tmp_path / "params"
     shutil.copytree(example / "params", params)

@@ -301,6 +301,7 @@ def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_pat
     assert (code, out) == (0, "run done is released; there is nothing to resume\n")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     state = tmp_path / "state"
     arguments = ("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)

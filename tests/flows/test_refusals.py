@@ -214,6 +214,7 @@ def test_exact_counts_are_their_owners_only(tmp_path: Path, das: Das, shared_clu
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 def test_a_truth_that_is_killed_leaves_no_exact_counts(tmp_path: Path, das: Das, state_home: Path) -> None:
     """A plain kill clears up at once, a hard one leaves what `das runs discard` clears."""
     params, data = good_inputs().write(tmp_path)

@@ -181,6 +181,7 @@ def test_what_both_sides_share_falls_out_of_a_difference():
         margin_of_difference(parent, other, other)
 
 
+@pytest.mark.slow
 def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, tmp_path, counts):
     copy = with_estimates(released, tmp_path / "copy")
     release, bare = Release(copy, read_manifest(copy)), Release(released, read_manifest(released))

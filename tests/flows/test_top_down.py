@@ -168,7 +168,6 @@ def undisturbed(confidential: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def charged_once(folder: Path, data: Path, estimator: Estimator, workers: Workers = HERE) -> Path:
     """A staged release of a run that is charged, and only once; all of them have one secret, to be compared."""
-    (folder / "kernels").symlink_to(Path(os.environ["NUMBA_CACHE_DIR"]).parent)  # compiled once for all
     ledger = Ledger(folder / "ledger.sqlite")
     ledger.open_account(Account(ACCOUNT, "zcdp", 10))  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patch:

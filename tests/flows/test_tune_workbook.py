@@ -154,6 +154,7 @@ def test_the_other_definition_and_a_target_in_counts(tmp_path):
     assert_same(book, openpyxl.load_workbook(io.BytesIO(workbook(plan)), data_only=True))
 
 
+@pytest.mark.slow
 def test_what_the_workbook_cannot_tell_it_says(tmp_path):
     plan = first_plan(None, ["usa-2=1", "county-2=1"], None, None)
     changes = {place(plan, "usa-2", "budget"): 1e-6, place(plan, "county-2", "budget"): 100}

@@ -105,7 +105,9 @@ def test_coverage_against_convolution(law):
     assert coverage(law, 10**7, 4) > 1 - 2**-50
 
 
-@pytest.mark.parametrize("bits", [2, 5, 10, 20])
+@pytest.mark.parametrize(
+    "bits", [2, pytest.param(5, marks=pytest.mark.slow), pytest.param(10, marks=pytest.mark.slow), 20]
+)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_a_coarse_ball_holds_the_truth(law, bits):
     """The bounds on folding and cutting, where they are large enough to be seen."""
