@@ -83,14 +83,14 @@ def progress(settings: RunSettings) -> Iterator[None]:
     if is_temporary():
         yield
         return
-    told = _Progress(settings)
-    thread = Thread(target=told.tell_on, name="progress", daemon=True)
-    with watched(told.tally):
+    telling = _Progress(settings)
+    thread = Thread(target=telling.tell_on, name="progress", daemon=True)
+    with watched(telling.tally):
         thread.start()
         try:
             yield
         finally:
-            told.over.set()
+            telling.over.set()
             thread.join(EACH)
 
 
@@ -124,8 +124,8 @@ class _Progress:
         if name not in self._artifacts:
             if percent == 100.0:
                 return  # over between two looks: nothing of it could have been watched
-            told = _artifact(self._settings, f"progress {name}", "progress", percent, name, self._flow_run)
-            self._artifacts[name] = client.create_artifact(told).id, percent
+            created = _artifact(self._settings, f"progress {name}", "progress", percent, name, self._flow_run)
+            self._artifacts[name] = client.create_artifact(created).id, percent
         elif self._artifacts[name][1] != percent:
             artifact = self._artifacts[name][0]
             client.update_artifact(artifact, ArtifactUpdate(data=percent))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import UUID
 
 from prefect import get_run_logger, runtime
@@ -34,25 +34,27 @@ if TYPE_CHECKING:
     Stage = tuple[Task[..., Any], PrefectFuture[Any]]
 
 P = ParamSpec("P")
+T = TypeVar("T")
 GONE = "the process of the run ended while this went on"
 ENTERED = 2.0  # seconds within which the server enters what a process told it of tasks
 
 
-def told(tell: Callable[P, None]) -> Callable[P, None]:
+def told(tell: Callable[P, T]) -> Callable[P, T | None]:
     """Let no run stop at what is only told, and tell a temporary server nothing: a decorator.
 
-    What goes wrong in it is a line of the run's log.
+    What goes wrong in it is a line of the run's log, and None is returned.
     """
 
     @wraps(tell)
-    def tell_if_heard(*arguments: P.args, **named: P.kwargs) -> None:
+    def tell_if_heard(*arguments: P.args, **named: P.kwargs) -> T | None:
         if is_temporary():
-            return
+            return None
         try:
-            tell(*arguments, **named)
+            return tell(*arguments, **named)
         except Exception as error:
             with suppress(MissingContextError):
                 get_run_logger().warning("the server could not be told: %s", type(error).__name__)
+            return None
 
     return tell_if_heard
 
@@ -89,9 +91,9 @@ def skipped(reason: str) -> State[Any]:
     return Completed(name="Skipped", message=f"{reason}: skipped, nothing charged")
 
 
-def tried(told: str) -> State[Any]:
+def tried(said: str) -> State[Any]:
     """Return the last state of a dry run."""
-    return Completed(name="Tried", message=f"{told}; nothing was charged")
+    return Completed(name="Tried", message=f"{said}; nothing was charged")
 
 
 def not_run(reason: str) -> State[Any]:
@@ -155,12 +157,12 @@ def _enter(
 ) -> None:
     """Tell the server how a stage ended; known: whether it knows of the stage."""
     own, name, ended = stage.task_run_id, str(task.task_run_name), stage.state
-    told: State[Any] = State(type=ended.type, name=ended.name, message=ended.message)
+    state: State[Any] = State(type=ended.type, name=ended.name, message=ended.message)
     if known:
         client.set_task_run_name(own, name)
-        client.set_task_run_state(own, told, force=True)
+        client.set_task_run_state(own, state, force=True)
     else:
-        client.create_task_run(task, flow_run, dynamic_key=str(own), id=own, name=name, state=told)
+        client.create_task_run(task, flow_run, dynamic_key=str(own), id=own, name=name, state=state)
 
 
 def _behind(client: SyncPrefectClient, flow_run: UUID, stages: Sequence[Stage]) -> Iterator[tuple[*Stage, bool]]:
@@ -178,27 +180,27 @@ def begin(settings: RunSettings) -> list[FlowRun]:
 
     No other process holds the run, so a flow run of it that the server believes to go on is dead, and is closed.
     """
-    earlier: list[FlowRun] = []
-    _begin(f"run:{settings.run_id}", earlier)
+    earlier = _begin(f"run:{settings.run_id}") or []
     return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
 
 
 @told
-def _begin(tag: str, earlier: list[FlowRun]) -> None:
+def _begin(tag: str) -> list[FlowRun]:
     with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         filters = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
-        earlier += [flow_run for flow_run in client.read_flow_runs(flow_run_filter=filters) if flow_run.id != own]
+        earlier = [flow_run for flow_run in client.read_flow_runs(flow_run_filter=filters) if flow_run.id != own]
         for flow_run in earlier:
             if flow_run.state is not None and (flow_run.state.is_running() or flow_run.state.is_pending()):
-                told = f"its process ended; the run goes on as {runtime.flow_run.name}"
-                client.set_flow_run_state(flow_run.id, Crashed(message=told), force=True)
+                message = f"its process ended; the run goes on as {runtime.flow_run.name}"
+                client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
                 close_tasks(client, flow_run.id)
         again = tag in runtime.flow_run.tags  # Prefect's count of runs leaves out one that was suspended
         if again:  # nobody closed them if the worker died with the earlier try, or the run was suspended
             close_tasks(client, own)
         resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
+        return earlier
 
 
 @told

@@ -55,6 +55,17 @@ def map_combinations(
 
 
 @compiled
+def _add(
+    table: NDArray[np.int32], touched: NDArray[np.int32], known: NDArray[np.int64], row: int, column: int, count: int
+) -> None:
+    """Add to a cell of the table; note its column where it is the first time, as `_write_out` needs it."""
+    if table[row, column] == 0:
+        touched[row, known[row]] = column
+        known[row] += 1
+    table[row, column] += count
+
+
+@compiled
 def _write_out(
     table: NDArray[np.int32],
     touched: NDArray[np.int32],
@@ -114,11 +125,7 @@ def count_units(
             for person in range(starts[block], starts[block + 1]):
                 row, number = cell[person], combination[person]
                 for place in range(pointers[number], pointers[number + 1]):
-                    column = iterations[place]
-                    if table[row, column] == 0:
-                        touched[row, known[row]] = column
-                        known[row] += 1
-                    table[row, column] += 1
+                    _add(table, touched, known, row, iterations[place], 1)
             at += 1
         entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
     return entries
@@ -148,11 +155,7 @@ def add_units(
         while at < len(order) and region[at] * cells == first:
             for row in range(cells):
                 for entry in range(ends[order[at] * cells + row], ends[order[at] * cells + row + 1]):
-                    column = unit_columns[entry]
-                    if table[row, column] == 0:
-                        touched[row, known[row]] = column
-                        known[row] += 1
-                    table[row, column] += unit_counts[entry]
+                    _add(table, touched, known, row, unit_columns[entry], unit_counts[entry])
             at += 1
         entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
     return entries

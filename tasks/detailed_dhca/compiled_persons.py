@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
+from tasks.inputs.compiled_lines import behind_line
 
 AGE, SEX, HOUSEHOLDER, DIGITS, CODE, CODE_OR_NULL = range(6)  # kinds of fields
 OLDEST, MOST_AGE_DIGITS = 115, 9
 COMBINED = 9  # codes of a person
-ZERO, BAR, NEWLINE, RETURN = ord("0"), ord("|"), ord("\n"), ord("\r")
+ZERO, BAR = ord("0"), ord("|")
 BIG_N, U, L, BIG_T, R, E, BIG_F, A, S = (ord(letter) for letter in "NulTreFas")
 # Odd numbers without a pattern (of the hexadecimal digits of pi): the sum of products with them scatters the codes.
 SCATTER = np.array(
@@ -120,12 +121,9 @@ def read_text(
                 if at >= size or text[at] != BAR:
                     return -1
                 at += 1
-        if at + 1 < size and text[at] == RETURN and text[at + 1] == NEWLINE:
-            at += 1
-        if at < size:
-            if text[at] != NEWLINE:
-                return -1
-            at += 1
+        at = behind_line(text, at)
+        if at < 0:
+            return -1
         block[row] = number
         cell[row] = 23 * (sex - 1) + bin_of_age
         row += 1

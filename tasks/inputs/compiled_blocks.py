@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
+from tasks.inputs.compiled_lines import NEWLINE, RETURN, behind_line
 from tasks.inputs.files import LONGEST_LINE
 
 UNREAD, BLOCK, PLACE, AREA = range(4)  # what a field belongs to
-ZERO, BAR, NEWLINE, RETURN, ASCII = ord("0"), ord("|"), ord("\n"), ord("\r"), 128
+ZERO, BAR, ASCII = ord("0"), ord("|"), 128
 
 
 @compiled
@@ -67,12 +68,9 @@ def read_lines_of_blocks(
                 at += 1
         if at - start > LONGEST_LINE:
             return -1
-        if at + 1 < size and text[at] == RETURN and text[at + 1] == NEWLINE:
-            at += 1
-        if at < size:
-            if text[at] != NEWLINE:
-                return -1
-            at += 1
+        at = behind_line(text, at)
+        if at < 0:
+            return -1
         block[row] = number
         row += 1
     return row

@@ -239,6 +239,7 @@ def found(words: dict[str, str], text: str) -> list[str]:
     return [what for what, word in words.items() if re.search(word, text)]
 
 
+@pytest.mark.scheduled
 def test_no_person_no_count_and_no_secret_is_known_outside_the_confidential_directory(
     office: Office, failures: dict[str, str], scheduled: dict[str, dict[str, Any]]
 ) -> None:
@@ -267,6 +268,7 @@ def test_no_person_no_count_and_no_secret_is_known_outside_the_confidential_dire
     assert any(ALARM in report for report in reports), "the curator's copy of the exception has it"
 
 
+@pytest.mark.scheduled
 def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
     assert {name: run["state_type"] for name, run in scheduled.items()} == {"us": "COMPLETED", "pr": "COMPLETED"}
     for region, run in scheduled.items():
@@ -279,6 +281,7 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[region]
 
 
+@pytest.mark.scheduled
 def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
     for region, run in scheduled.items():
         levels = {"us": ("(USA, 1)", "(STATE, 2)", "(AIANNH, 2)"), "pr": ("(PR-STATE, 1)", "(PR-TRACT, 2)")}[region]
@@ -310,6 +313,7 @@ def flow_runs_of(office: Office, run: str) -> list[dict[str, Any]]:
     return runs
 
 
+@pytest.mark.scheduled
 def test_the_server_says_how_a_run_ended(
     office: Office, failures: dict[str, str], scheduled: dict[str, dict[str, Any]]
 ) -> None:
