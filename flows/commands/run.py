@@ -19,7 +19,12 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
-STAGES = ("tasks.detailed_dhca.population_groups", "tasks.detailed_dhca.release", "tasks.spine.state")
+STAGES = (
+    "tasks.detailed_dhca.population_groups",
+    "tasks.detailed_dhca.release",
+    "tasks.spine.state",
+    "tasks.spine.plots",
+)
 
 
 @with_options

@@ -35,7 +35,8 @@ NOT_NEEDED = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
 }
-EPHEMERAL = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}  # as Prefect marks its own
+EPHEMERAL = {"PREFECT__SERVER_EPHEMERAL": "1"}  # as Prefect marks its own
+ROUTES = ("/flows", "/flow_runs", "/admin", "")  # what a flow asks for; each route takes time to be made
 # The same for what the flow would tell it; it is of this very version, and has no pages that another site could forge.
 NOT_TOLD = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
@@ -49,7 +50,10 @@ class TemporaryServer:
     """A server process with the socket that it answers on, which listens before the process can answer."""
 
     def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
+        # asyncio sends what it answers at once only through a socket that names TCP; else an answer waits 40 ms.
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(128)
             self._port = int(listening.getsockname()[1])
             self.url = f"http://127.0.0.1:{self._port}/api"
             self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
@@ -118,15 +122,18 @@ def served() -> Iterator[None]:
     if _server is None:
         yield
         return
+    import fastapi  # noqa: F401  this and two of the others a flow imports as it begins: now the server takes longer
+    import prefect.flow_engine
+    import prefect.utilities.visualization  # noqa: F401
     from prefect.context import refresh_global_settings_context
     from prefect.events.clients import NullEventsClient
     from prefect.events.worker import EventsWorker
     from prefect.settings import temporary_settings
 
-    _server.wait()
     os.environ |= NOT_TOLD | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}
     refresh_global_settings_context()
     EventsWorker.set_client_override(NullEventsClient)
+    _server.wait()
     _temporary = True
     with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for the end of its heartbeat
         yield
@@ -146,8 +153,11 @@ def _serve(listening: socket.socket, said: IO[bytes], parent: int) -> NoReturn:
             from prefect.context import refresh_global_settings_context
 
             refresh_global_settings_context()
-            create_app = "prefect.server.api.server:create_app"
-            config = uvicorn.Config(create_app, factory=True, log_level="error", lifespan="on")
+            from prefect.server.api import server
+
+            needed = [router for router in server.API_ROUTERS if router.prefix in ROUTES]
+            server.API_ROUTERS = needed  # type: ignore[assignment]
+            config = uvicorn.Config(server.create_app, factory=True, log_level="error", lifespan="on")
             config.load()
             gc.freeze()
             gc.enable()

@@ -48,24 +48,17 @@ class QueryNoise:
     def draw_run(self, start: int, stop: int, asked: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return noise int64[stop - start] of rows start, ..., stop - 1 of one cell each: `draw` of them, faster.
 
-        Where a row is not `asked`, nothing is drawn and the noise is 0.
+        Where a row is not `asked`, the noise is 0: its word is passed over, and used for nothing.
         """
         stream, further = self._streams(1)
         noise = np.zeros(stop - start, np.int64)
         for first in range(start, stop, CHUNK):
             last = min(first + CHUNK, stop)
             part = noise[first - start : last - start]
-            if asked is None or asked[first - start : last - start].all():
+            wanted = True if asked is None else asked[first - start : last - start]
+            if np.any(wanted):
                 self._sampler.sample(stream.words(first, last - first), _refine(further, first.__add__), out=part)
-                continue
-            rows = np.flatnonzero(asked[first - start : last - start])
-
-            def address(position: int, first: int = first, rows: NDArray[np.int64] = rows) -> int:
-                return first + int(rows[position])
-
-            if len(rows):
-                words = _row_words(stream, first + rows, 1).reshape(-1)
-                part[rows] = self._sampler.sample(words, _refine(further, address))
+                part *= wanted
         return noise
 
     def _streams(self, width: int) -> tuple[Keystream, Callable[[int], Keystream]]:

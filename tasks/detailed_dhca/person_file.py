@@ -6,13 +6,13 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.files import InputTable, locate, locate_file, open_file, read_bytes, read_lines, why
+from tasks.inputs.files import InputTable, identity, locate, locate_file, open_file, read_bytes, read_lines, why
 from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, GRF_FILE
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
@@ -147,16 +147,25 @@ def all_outside(file: PersonFile, states: pa.ChunkedArray) -> bool:
 
 def _read_row_group(file: PersonFile, number: int) -> Chunk:
     place = lambda row: row + 1  # noqa: E731
+    metadata = _metadata(file.path, str(identity(file.path)))
+    rows = metadata.row_group(number).num_rows
     with open_file(file.path) as stream:
-        metadata = pq.read_metadata(stream)
-        rows = metadata.row_group(number).num_rows
-        states, findings = read_row_group(stream, number, file.name, ["TABBLKST"], metadata)
-        if states is not None and all_outside(file, states["TABBLKST"]):
-            return Chunk(rows, "", place, None, lambda: (None, []), outside=rows)
-        table = None
-        if states is not None:
-            table, findings = read_row_group(stream, number, file.name, COLUMNS, metadata)
+        state = "TABBLKST"
+        table, findings = read_row_group(stream, number, file.name, [state], metadata)
+        if table is not None:
+            states = table[state]
+            if all_outside(file, states):
+                return Chunk(rows, "", place, None, lambda: (None, []), outside=rows)
+            others = [name for name in COLUMNS if name != state]
+            table, findings = read_row_group(stream, number, file.name, others, metadata)
+            table = None if table is None else table.append_column(state, states)
         return Chunk(rows, "", place, None, lambda: (table, findings))
+
+
+@lru_cache(maxsize=1)  # those of a nation are half a megabyte, and take as long to parse as a tenth of a row group
+def _metadata(path: str, _identity: str) -> pq.FileMetaData:
+    with open_file(path) as stream:
+        return pq.read_metadata(stream)
 
 
 def malformed(column: str) -> Callable[[str], bool]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -186,13 +187,11 @@ class _Numbered:
 
     @classmethod
     def anywhere(cls, code: NDArray[np.int64]) -> _Numbered:
-        """Number the codes of regions, or NOWHERE, in any order; they are small enough for a table."""
+        """Number the codes of regions, or NOWHERE, in any order."""
         somewhere = code != NOWHERE
-        listed = np.zeros(int(code.max(initial=0)) + 1, bool)
-        listed[code[somewhere]] = True
-        of_block = (np.cumsum(listed, dtype=np.int32) - np.int32(1))[code]
-        of_block[~somewhere] = NOWHERE
-        return cls(np.flatnonzero(listed), of_block)
+        of_block = np.full(len(code), NOWHERE, np.int32)
+        of_block[somewhere], codes = pd.factorize(code[somewhere], sort=True)
+        return cls(codes, of_block)
 
 
 def _regions(region_type: str, codes: BlockCodes, tracts: _Numbered) -> tuple[tuple[str, ...], NDArray[np.int32]]:

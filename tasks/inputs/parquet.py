@@ -29,7 +29,7 @@ def read_row_group(
     file = pq.ParquetFile(stream, metadata=metadata)
     rows = metadata.row_group(number).num_rows
     try:
-        table = file.read_row_group(number, columns=list(columns))
+        table = file.read_row_group(number, columns=list(columns), use_threads=False)
     except (pa.ArrowException, OSError, MemoryError) as error:
         if getattr(error, "errno", None):  # the file system's, which says nothing of the file
             raise
@@ -49,7 +49,7 @@ def _read_dictionaries(
         if not all(_holds_text(types.field(column).type) for column in columns):
             return None
         file = pq.ParquetFile(stream, metadata=metadata, read_dictionary=list(columns))
-        table = file.read_row_group(number, columns=list(columns)).unify_dictionaries()
+        table = file.read_row_group(number, columns=list(columns), use_threads=False).unify_dictionaries()
         if any(column.null_count or not pa.types.is_dictionary(column.type) for column in table.columns):
             return None
         for chunk in (chunk for column in table.columns for chunk in column.chunks):

@@ -6,12 +6,14 @@ Jinja and Nunjucks have in common where a browser renders them too (`das show --
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from math import floor
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
 
+@cache  # templates that it holds are compiled once
 def environment(package: str, folder: str) -> Environment:
     """The templates of a package's folder, beside the pictures."""
     own, shared = PackageLoader(package, folder), PackageLoader("tasks.lifecycle.pages", ".")

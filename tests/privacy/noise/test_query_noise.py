@@ -53,7 +53,7 @@ def test_a_run_of_rows_is_the_same_noise(start, stop):
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 0), (7, 8), (5, 2 * CHUNK + 4)])
 @pytest.mark.parametrize("share", [0, 0.001, 0.3, 0.99, 1])
-def test_of_a_run_only_what_is_asked_is_drawn(start, stop, share):
+def test_of_a_run_only_what_is_asked_has_noise(start, stop, share):
     asked = np.random.default_rng(2).random(stop - start) < share
     run = noise().draw_run(start, stop, asked)
     assert run.dtype == np.int64
