@@ -29,8 +29,8 @@ def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None
 def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the noisy tables of the groups in regions first ... last - 1.
 
-    Arrays `total` (int32 where they fit, one per group: measured, or for a sex-by-age group the sum of its cells) and,
-    for each detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
+    Arrays `total` (`small`, one per group: measured, or for a sex-by-age group the sum of its cells) and, for each
+    detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
     folder = run.tables_folder(level, first)
     once(folder, lambda: _measure(run, level, first, last, folder))

@@ -49,7 +49,7 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
 
 
 def small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
-    """Return the totals in 4 bytes each where they fit."""
-    most = np.iinfo(np.int32).max
-    fit = totals.max(initial=0) <= most and totals.min(initial=0) >= -most
-    return totals.astype(np.int32) if fit else totals
+    """Return the totals in as few bytes as they fit, most often two each."""
+    least, most = totals.min(initial=0), totals.max(initial=0)
+    kinds = (kind for kind in (np.int16, np.int32) if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
+    return totals.astype(next(kinds, np.int64))
