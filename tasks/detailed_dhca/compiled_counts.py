@@ -1,11 +1,9 @@
-"""The kernels that count population groups: one row of a unit or region at a time, in a core's nearest cache.
+"""The kernels that count population groups: a table of one unit or region at a time, in a core's cache.
 
 Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,36 +55,28 @@ def map_combinations(
 
 
 @compiled
-def _count(row: NDArray[np.int32], touched: NDArray[np.uint16], known: int, column: int, count: int) -> int:
-    """Add to a column of the row; return how many of its columns are not zero, which `touched` lists."""
-    touched[known] = column  # overwritten unless it is new: a branch would be guessed wrong
-    known += row[column] == 0
-    row[column] += count
-    return known
-
-
-@compiled
 def _write_out(
-    row: NDArray[np.int32],
-    touched: NDArray[np.uint16],
+    table: NDArray[np.int32],
+    touched: NDArray[np.int32],
+    known: NDArray[np.int64],
+    row_ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
     counts: NDArray[np.int32],
     entries: int,
 ) -> int:
-    """Write the touched columns of a row behind the `entries` that are there, clear it, return how many there are."""
-    for column in touched:
-        columns[entries], counts[entries] = column, row[column]
-        row[column] = 0
-        entries += 1
+    """Write the entries of one region behind the `entries` that are there; return how many are there then.
+
+    `touched` holds, up to `known`, the columns of each row of `table` that are not zero; both are cleared.
+    """
+    for row in range(len(table)):
+        for place in range(known[row]):
+            column = touched[row, place]
+            columns[entries], counts[entries] = column, table[row, column]
+            table[row, column] = 0
+            entries += 1
+        known[row] = 0
+        row_ends[row] = entries
     return entries
-
-
-@compiled
-def _end(numbers: NDArray[Any], at: int, number: int) -> int:
-    """Return where, from `at` on, the numbers are no longer this one."""
-    while at < len(numbers) and numbers[at] == number:
-        at += 1
-    return at
 
 
 @compiled
@@ -98,7 +88,8 @@ def count_units(
     unit: NDArray[np.int64],
     pointers: NDArray[np.int32],
     iterations: NDArray[np.int32],
-    width: int,
+    table: NDArray[np.int32],
+    touched: NDArray[np.int32],
     row_ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
     counts: NDArray[np.int32],
@@ -111,34 +102,25 @@ def count_units(
     cell, combination : of each person, by block
     order, unit : blocks, ordered by their unit, and the units
     pointers, iterations : the flatmap; those of combination c stand from pointers[c] to pointers[c + 1]
-    width : how many iterations there are
+    table, touched : room, cells x iterations, the first of zeros; it is so again at the end
     row_ends : filled with the entries up to the end of each row, cells x units of them
     columns, counts : filled with the entries, row by row
     """
-    entries = at = 0
-    row, touched = np.zeros(width, np.int32), np.empty(width + 1, np.uint16)
-    by_cell, end_of_cell = np.empty(len(cell), np.int32), np.empty(CELLS + 1, np.int64)
-    for first in range(0, len(row_ends), CELLS):
-        end = _end(unit, at, first // CELLS)
-        end_of_cell[:] = 0  # first where each cell starts; then its persons push it on
-        for block in order[at:end]:
+    cells, entries, at = len(table), 0, 0
+    known = np.zeros(cells, np.int64)
+    for first in range(0, len(row_ends), cells):
+        while at < len(order) and unit[at] * cells == first:
+            block = order[at]
             for person in range(starts[block], starts[block + 1]):
-                end_of_cell[cell[person] + 1] += 1
-        end_of_cell[:] = np.cumsum(end_of_cell)
-        for block in order[at:end]:
-            for person in range(starts[block], starts[block + 1]):
-                by_cell[end_of_cell[cell[person]]] = combination[person]
-                end_of_cell[cell[person]] += 1
-        begin = 0
-        for number in range(CELLS):
-            known = 0
-            for given in by_cell[begin : end_of_cell[number]]:
-                for place in range(pointers[given], pointers[given + 1]):
-                    known = _count(row, touched, known, iterations[place], 1)
-            begin = end_of_cell[number]
-            entries = _write_out(row, touched[:known], columns, counts, entries)
-            row_ends[first + number] = entries
-        at = end
+                row, number = cell[person], combination[person]
+                for place in range(pointers[number], pointers[number + 1]):
+                    column = iterations[place]
+                    if table[row, column] == 0:
+                        touched[row, known[row]] = column
+                        known[row] += 1
+                    table[row, column] += 1
+            at += 1
+        entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
     return entries
 
 
@@ -149,7 +131,8 @@ def add_units(
     unit_counts: NDArray[np.int32],
     order: NDArray[np.int64],
     region: NDArray[np.int32],
-    width: int,
+    table: NDArray[np.int32],
+    touched: NDArray[np.int32],
     row_ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
     counts: NDArray[np.int32],
@@ -159,18 +142,19 @@ def add_units(
     `ends` say where the rows (unit, cell) start and end among `unit_columns` and `unit_counts`; `order` are the units,
     ordered by their region, and `region` the regions. The rest is as there.
     """
-    entries = at = 0
-    row, touched = np.zeros(width, np.int32), np.empty(width + 1, np.uint16)
-    for first in range(0, len(row_ends), CELLS):
-        end = _end(region, at, first // CELLS)
-        for number in range(CELLS):
-            known = 0
-            for unit in order[at:end]:
-                for entry in range(ends[unit * CELLS + number], ends[unit * CELLS + number + 1]):
-                    known = _count(row, touched, known, unit_columns[entry], unit_counts[entry])
-            entries = _write_out(row, touched[:known], columns, counts, entries)
-            row_ends[first + number] = entries
-        at = end
+    cells, entries, at = len(table), 0, 0
+    known = np.zeros(cells, np.int64)
+    for first in range(0, len(row_ends), cells):
+        while at < len(order) and region[at] * cells == first:
+            for row in range(cells):
+                for entry in range(ends[order[at] * cells + row], ends[order[at] * cells + row + 1]):
+                    column = unit_columns[entry]  # as in count_units: a function for both takes three times as long
+                    if table[row, column] == 0:
+                        touched[row, known[row]] = column
+                        known[row] += 1
+                    table[row, column] += unit_counts[entry]
+            at += 1
+        entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
     return entries
 
 

@@ -124,17 +124,17 @@ def _count_compiled(
     order = np.argsort(unit, kind="stable")
     a_block = order[np.searchsorted(unit[order], np.arange(unit.max(initial=-1) + 1))]  # of each unit
     pointers, iterations = _flatmap_compiled(granularity, combinations)
-    width = len(granularity.codes)
+    room = np.zeros((CELLS, len(granularity.codes)), np.int32), np.empty((CELLS, len(granularity.codes)), np.int32)
     starts = np.searchsorted(persons["block"], np.arange(len(unit) + 1, dtype=np.int32))  # of one type, so no copy
     most = int(np.diff(pointers)[persons["combination"]].sum())
     counting = starts, persons["cell"], persons["combination"], order, unit[order], pointers, iterations
-    of_units = _filled(partial(count_units, *counting, width), len(a_block), most)
+    of_units = _filled(partial(count_units, *counting, *room), len(a_block), most)
     for name, (region_of_block, regions) in lives_in.items():
         region = region_of_block[a_block]
         inside = np.flatnonzero(region != NOWHERE)
         units = inside[np.argsort(region[inside], kind="stable")]
         of_unit = of_units["indptr"], of_units["indices"], of_units["data"]
-        adding = partial(add_units, *of_unit, units, region[units], width)
+        adding = partial(add_units, *of_unit, units, region[units], *room)
         yield name, _filled(adding, regions, len(of_units["data"]))
 
 
