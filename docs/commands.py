@@ -113,8 +113,9 @@ def _output(line: str, folder: str) -> str:
 
 
 def alike(block: str) -> str:
-    """Return a noisy block as it is compared: numbers as 0, runs of spaces and of lines as one."""
-    return re.sub(r" +", " ", re.sub(r"[─━┄]+", "─", re.sub(r"[-+]?\d[\d.,:+T-]*", "0", block)))
+    """Return a noisy block as it is compared: digests and numbers as 0, runs of spaces and of lines as one."""
+    numbers = re.sub(r"\b[0-9a-f]{32,}\b|[-+]?\d[\d.,:+T-]*(e[-+]?\d+)?", "0", block)
+    return re.sub(r"\s+", " ", re.sub(r"[─━┄]+", "─", numbers))  # a title may fit its table's width or not
 
 
 def differences(page: str) -> list[str]:
