@@ -122,7 +122,8 @@ def served() -> Iterator[None]:
     if _server is None:
         yield
         return
-    import fastapi  # noqa: F401  this and two of the others a flow imports as it begins: now the server takes longer
+    # A flow would import the first three as it begins; here the server is not ready yet.
+    import fastapi  # noqa: F401
     import prefect.flow_engine
     import prefect.utilities.visualization  # noqa: F401
     from prefect.context import refresh_global_settings_context
