@@ -19,12 +19,8 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
-STAGES = (
-    "tasks.detailed_dhca.population_groups",
-    "tasks.detailed_dhca.release",
-    "tasks.spine.state",
-    "tasks.spine.plots",
-)
+STAGES = ("tasks.detailed_dhca.population_groups", "tasks.detailed_dhca.release")
+SPINE = ("tasks.spine.state", "tasks.spine.plots")
 
 
 @with_options
@@ -57,7 +53,7 @@ def run(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
     `das run params/ data/ out/ --account census-2020`
     """
-    options.start_ahead(*STAGES)
+    options.start_ahead(*STAGES, *(SPINE if spine else ()))
 
     def begin() -> list[DetailedDhcaSettings]:
         if params is None or data is None or release is None:

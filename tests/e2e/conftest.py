@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from forked_commands import ForkedCommands
 
-from flows.commands.run import STAGES
+from flows.commands.run import SPINE, STAGES
 from flows.execution.fork_server import start_fork_server
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # sched.h, sys/mount.h
@@ -28,7 +28,12 @@ mounts_of_our_own()  # before any thread or process is started that would not se
 def fork_server() -> None:
     """Start it with what the processes of tests import, before a command starts it with less."""
     start_fork_server(
-        "pytest", "hypothesis.strategies", "flows.execution.settings", "tasks.detailed_dhca.coterminous", *STAGES
+        "pytest",
+        "hypothesis.strategies",
+        "flows.execution.settings",
+        "tasks.detailed_dhca.coterminous",
+        *STAGES,
+        *SPINE,
     )
 
 

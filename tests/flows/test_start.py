@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.commands.run import STAGES
+from flows.commands.run import SPINE, STAGES
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
 
 ONE_WORKER = ClusterSettings(workers=1)
@@ -24,16 +24,16 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own()
     program = (
         "import multiprocessing, os\n"
         "from multiprocessing import forkserver\n"
-        "from flows.commands.run import STAGES\n"
+        "from flows.commands.run import SPINE, STAGES\n"
         "from flows.execution.fork_server import METHOD, start_fork_server\n"
-        "start_fork_server(*STAGES)\n"
+        "start_fork_server(*STAGES, *SPINE)\n"
         "with multiprocessing.get_context(METHOD).Pool(1) as pool:\n"
         "    print(*pool.apply(eval, (\"sorted(__import__('sys').modules)\",)))\n"
         "print(len(os.listdir(f'/proc/{forkserver._forkserver._forkserver_pid}/task')))\n"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     modules, threads = told.stdout.splitlines()
-    assert {*STAGES, "distributed.nanny", "pyarrow"} <= set(modules.split())
+    assert {*STAGES, *SPINE, "distributed.nanny", "pyarrow"} <= set(modules.split())
     assert "prefect" not in modules.split()
     assert int(threads) == 1, "a process with threads must not be forked"
 

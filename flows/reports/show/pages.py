@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -104,7 +103,6 @@ def _group(text: str) -> tuple[Region, str]:
 # -- forms ------------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
 def templates() -> Environment:
     """Return the templates, which keep to what Jinja and Nunjucks share, for the static copy renders them too."""
     return environment("flows.reports.show", "templates")
