@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import piqp
 import pytest
+from spine.top_down.failures import Division, divide
 from top_down_cases import divisions, measuring, plan_of, small_state
 
 from spine.top_down import reference
-from spine.top_down.failures import Division, divide
 from spine.top_down.least_squares import groups_of
 from spine.top_down.projection import Point, Polytope, project, start
 

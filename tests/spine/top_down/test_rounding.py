@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from spine.top_down.failures import Division, broken, to_integers
 from top_down_cases import divisions, measuring, plan_of, small_state
 
 from spine.top_down import reference
-from spine.top_down.failures import Division, broken, to_integers
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.rounding import CELL_WEIGHT, floors
 
