@@ -13,7 +13,6 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
-from tasks.top_down.input.tables import Tables, public_digests
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import (
     ENGINE,
@@ -24,6 +23,7 @@ from tasks.top_down.run_plan import (
     check_allocation,
     request_digest,
 )
+from tasks.top_down.tables import Tables, public_digests
 
 FORMS = ("parquet", "txt")
 
