@@ -23,7 +23,7 @@ from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.budget_check import check_budget
+from tasks.top_down.budget_check import reserve_budget
 from tasks.top_down.estimate import estimate
 from tasks.top_down.geography import build_spines
 from tasks.top_down.histograms import sum_histograms
@@ -90,7 +90,7 @@ def once(settings: TopDownSettings) -> None:
     validate(run, workers, settings.tables, settings.design(), settings.charging)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, settings.charging)
+    reserve_budget(run, workers, settings.charging)
     write_measurements(run, workers, *to)
     estimate(run, workers)
     stage_release(run, workers, *to)

@@ -16,7 +16,7 @@ from flows.execution.expected_work import expected_top_down
 from flows.execution.progress import expect
 from flows.execution.run import Run, carry_out, flow_options
 from flows.execution.top_down_settings import TopDownSettings
-from tasks.top_down.budget_check import check_budget
+from tasks.top_down.budget_check import reserve_budget
 from tasks.top_down.estimate import estimate
 from tasks.top_down.geography import build_spines
 from tasks.top_down.histograms import sum_histograms
@@ -61,7 +61,7 @@ def _stages(run: Run[TopDownSettings]) -> Path:
     if not validated.synthetic:
         design = settings.directory.design
         run.await_approval(design.definition, design.total(validated.nation))
-    run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
+    run.submit_gate(reserve_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)
     for future in (measured, estimated):

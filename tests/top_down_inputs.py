@@ -18,7 +18,7 @@ from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.budget_check import check_budget
+from tasks.top_down.budget_check import reserve_budget
 from tasks.top_down.design import ENGINE, Design, ProductName
 from tasks.top_down.estimate import estimate
 from tasks.top_down.geography import build_spines
@@ -92,7 +92,7 @@ def begin(
     validate(run, workers, tables(data), made, None)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
+    reserve_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
     return run
 
 

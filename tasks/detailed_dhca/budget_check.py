@@ -14,7 +14,7 @@ from tasks.inputs.parameters import Parameters, configuration_digest, read_param
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import Charging, authorize, foresee
+from tasks.lifecycle.reservation import Charging, authorize, precheck
 
 
 def region_spend(configuration: Configuration, region: Jurisdiction) -> Spend:
@@ -31,7 +31,7 @@ def region_spend(configuration: Configuration, region: Jurisdiction) -> Spend:
     return spend(configuration.privacy_defn, budgets)
 
 
-def foresee_budget(run: DetailedRun, params: str, data: str, region: Jurisdiction, charging: Charging) -> None:
+def precheck_budget(run: DetailedRun, params: str, data: str, region: Jurisdiction, charging: Charging) -> None:
     """Refuse at once what the budget check would refuse later: an account that is missing or has too little left.
 
     Charges nothing. Marked data needs no account, nor does a region that is switched off; a run that has its row is
@@ -40,7 +40,7 @@ def foresee_budget(run: DetailedRun, params: str, data: str, region: Jurisdictio
     Raises
     ------
     Refused, Failed
-        as `check_budget` does.
+        as `reserve_budget` does.
     """
     parameters, _ = read_parameters(params)
     if parameters is None or region not in parameters.configuration.regions:
@@ -48,7 +48,7 @@ def foresee_budget(run: DetailedRun, params: str, data: str, region: Jurisdictio
     if read_mark(data) is not None or missing_data(data):
         return
     request = _request(run, region, charging, parameters, configuration="")
-    foresee(run, charging, request)
+    precheck(run, charging, request)
 
 
 def _request(
@@ -75,7 +75,7 @@ def _request(
     )
 
 
-def check_budget(
+def reserve_budget(
     run: DetailedRun,
     region: Jurisdiction,
     charging: Charging,
