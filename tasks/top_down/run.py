@@ -37,8 +37,8 @@ from tasks.lifecycle.files import (
     stamp,
 )
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.design import Design
-from tasks.top_down.tables import Tables
+from tasks.top_down.input.tables import Tables
+from tasks.top_down.run_plan import Design
 
 H = TypeVar("H", bound=Histograms)
 
