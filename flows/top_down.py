@@ -28,7 +28,7 @@ from tasks.top_down.run import Validated
 
 @flow(name=TopDownSettings.SYSTEM, **flow_options(2))
 def top_down(settings: TopDownSettings) -> Any:
-    """Run the TopDown Algorithm over one region; returns the path of its release.
+    """Run the TopDown Algorithm over one jurisdiction; returns the path of its release.
 
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.

@@ -51,8 +51,8 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "blocks.txt"
     source.write_text("\n".join("|".join(map(str, row)) for row in [GRF, *rows]) + "\n")
-    region: Jurisdiction = "pr" if states == ("72",) else "us"
-    return synthesize(str(source), folder / "data", seed=seed, region=region, form=form).data
+    jurisdiction: Jurisdiction = "pr" if states == ("72",) else "us"
+    return synthesize(str(source), folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
 
 
 def tables(data: Path) -> Tables:
@@ -66,14 +66,14 @@ def tables(data: Path) -> Tables:
 
 
 def design(
-    region: Jurisdiction = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any
+    jurisdiction: Jurisdiction = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any
 ) -> Design:
     """A design of production's settings."""
     mechanism = options.pop("mechanism", "zcdp")
     budget = options.pop("budget", None)
-    settings = {name: settings_for(ENGINE[name], region, mechanism=mechanism) for name in products}
+    settings = {name: settings_for(ENGINE[name], jurisdiction, mechanism=mechanism) for name in products}
     allocations = {name: allocation_for(settings[name], budget) for name in products}
-    return Design(region, options.pop("kind", "optimized"), products, settings, allocations, **options)
+    return Design(jurisdiction, options.pop("kind", "optimized"), products, settings, allocations, **options)
 
 
 def begin(
@@ -99,7 +99,7 @@ def begin(
 def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
     """Draw, estimate and stage the release of a run; returns its staging folder."""
     out = folder / "out"
-    to = (out, run.design.region, staging(run, out, run.design.region))
+    to = (out, run.design.jurisdiction, staging(run, out, run.design.jurisdiction))
     write_measurements(run, workers, *to)
     estimate(run, workers)
     stage_release(run, workers, *to)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -76,7 +75,7 @@ def _hierarchy(state: Path, plan: Plan, county: int) -> str:
 
 def _settings(settings: SpineSettings) -> list[tuple[str, str, str]]:
     sources = SpineSettings.sources()
-    return [(name, _words(value), sources[name]) for name, value in asdict(settings).items()]
+    return [(name, _words(value), sources[name]) for name, value in settings.described().items()]
 
 
 def _words(value: Any) -> str:

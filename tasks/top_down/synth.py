@@ -100,7 +100,7 @@ def synthesize(
     out: Path,
     *,
     seed: int = 0,
-    region: Jurisdiction = "us",
+    jurisdiction: Jurisdiction = "us",
     states: Sequence[int] = (),
     form: Form = "parquet",
     told: Callable[[int, int], None] = lambda done, total: None,
@@ -114,7 +114,7 @@ def synthesize(
     """
     if out.exists() and any(out.iterdir()):
         raise Refused(f"{out} is not empty: choose an empty or a new folder")
-    settings = settings_for("pl94-persons", region, occupied_only=False)
+    settings = settings_for("pl94-persons", jurisdiction, occupied_only=False)
     geography, _ = read_geography(source, settings, states=states)
     out.mkdir(parents=True, exist_ok=True)
     codes = np.unique(geography.state).tolist()

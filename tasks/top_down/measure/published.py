@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +66,10 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "us_level": validated.nation,
         "spine_digest": spine_digest(run),
         "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
-        "region": design.region,
+        "region": design.jurisdiction,
         "kind": design.kind,
         "products": design.products,
-        "settings": {name: asdict(settings) for name, settings in design.settings.items()},
+        "settings": {name: settings.described() for name, settings in design.settings.items()},
         "allocations": {
             name: {**exact(allocation), "source": allocation.source} for name, allocation in design.allocations.items()
         },
@@ -151,7 +151,9 @@ def read_design(told: Mapping[str, Any]) -> Design:
     if told["us_level"] and told["region"] == "pr":
         raise Refused(f"{SETTINGS_FILE}: Puerto Rico has no US level")
     if told["states"] != [state for state in STATES[told["region"]] if state in told["states"]]:
-        raise Refused(f"{SETTINGS_FILE}: states are {told['states']}, not sorted codes of region {told['region']}")
+        raise Refused(
+            f"{SETTINGS_FILE}: states are {told['states']}, not sorted codes of jurisdiction {told['region']}"
+        )
     settings = {name: _settings(told["settings"][name], name, told["region"]) for name in products}
     allocations = {name: _allocation(told["allocations"][name]) for name in products}
     for name in products:
@@ -165,14 +167,14 @@ def read_design(told: Mapping[str, Any]) -> Design:
     )
 
 
-def _settings(told: Mapping[str, Any], product: ProductName, region: Jurisdiction) -> SpineSettings:
+def _settings(told: Mapping[str, Any], product: ProductName, jurisdiction: Jurisdiction) -> SpineSettings:
     """The settings of a product's spine; ValueError where none can be built."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
-    if (known.pop("product"), known.pop("region")) != (ENGINE[product], region):
+    if (known.pop("product"), known.pop("region")) != (ENGINE[product], jurisdiction):
         raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or region")
     known["tract_group_share"] = parse_exact(known["tract_group_share"])
     del known["levels"]  # they follow from the others
-    return settings_for(ENGINE[product], region, known.pop("variant"), **known)
+    return settings_for(ENGINE[product], jurisdiction, known.pop("variant"), **known)
 
 
 def _allocation(told: Mapping[str, Any]) -> Allocation:
