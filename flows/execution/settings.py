@@ -15,7 +15,7 @@ from flows.execution.cluster import ClusterSettings
 from flows.execution.home import state_home
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import whole
+from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import ALL_SETTINGS, RunDirectory
 
@@ -148,5 +148,5 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
         raise Refused("an option is not UTF-8 text: rename the file that it names") from None
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
         run.drop_stages()
-    with whole(run / settings.FILE, durable=True) as temporary:
+    with atomic_path(run / settings.FILE, durable=True) as temporary:
         temporary.write_text(text)

@@ -168,9 +168,7 @@ def group(release: Release, of: Region, code: str) -> GroupView:
         law=describe_law(release, published),
         pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
         coterminous=[present_region(release, other) for other in release.coterminous(of)],
-        parents=[
-            present_group(release, other, told, release.group(other, code)) for other in regions_above(release, of)
-        ],
+        parents=[present_group(release, one, told, release.group(one, code)) for one in above],
         siblings=groups_inside(release, parent, told, of.type, None) if parent else None,
         children=[
             inside
