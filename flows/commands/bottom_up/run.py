@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ from flows.commands.bottom_up.options import Clip, DomainArgument, Method, Sampl
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.reports.terminal import err
+from flows.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from flows.execution.bottom_up_settings import BottomUpSettings
@@ -76,13 +77,7 @@ def run(
         err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
         return [settings]
 
-    FlowCommand(BottomUpSettings, _flow, _tell, lambda told: told[0], _summary).run(context, options, begin)
-
-
-def _flow() -> Callable[[BottomUpSettings], str | None]:
-    from flows.bottom_up import bottom_up
-
-    return bottom_up
+    FlowCommand(SYSTEMS["bottom-up"], _tell, lambda told: told[0], _summary).run(context, options, begin)
 
 
 def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
