@@ -71,7 +71,7 @@ SYSTEMS = {
             flow="flows.top_down:top_down",
             stages="flows.top_down:stages",
             check="flows.top_down:check",
-            release_checks="tasks.top_down.check:checks",
+            release_checks="tasks.top_down.check.release:checks",
             page="flows.reports.show.top_down.shown:TopDown",
         ),
         System(

@@ -55,8 +55,8 @@ def encode_chunk(run: DetailedRun, number: int, *others: DetailedRun) -> None:
     """Check and encode one chunk of the person records: persons/NUMBER and its report.
 
     The arrays are sorted by block row: `block` int32, `combination` int32 (row in `combinations`), `cell` uint8, and
-    `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN). `others` are runs over other regions, for which
-    the chunk is read at the same time.
+    `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN). `others` are runs over other jurisdictions, for
+    which the chunk is read at the same time.
     """
     if not _report_path(run, number).exists():
         use_kernels(run.state_folder)
@@ -88,7 +88,7 @@ def read_report(run: DetailedRun, number: int) -> ChunkReport:
 
 
 def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk, sound: SoundPersons | None) -> None:
-    """Check and encode the persons of one region in a chunk; last of all comes its report."""
+    """Check and encode the persons of one jurisdiction in a chunk; last of all comes its report."""
     blocks = np.asarray(run.geography.blocks) if file.blocks_known else np.zeros(0, np.int64)
     encoded = encode_sound(file, sound, blocks) if sound is not None else None
     if sound is not None and encoded is not None:

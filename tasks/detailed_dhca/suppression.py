@@ -54,7 +54,7 @@ def _published(run: DetailedRun, level: Level, first: int) -> Published:
         width = int(WIDTHS[table])
         starts = (ends - widths)[detail[group] == table]
         cells[starts[:, None] + np.arange(width)] = open_array(tables, DETAILS[table])
-    levels = run.parameters.configuration.levels(level.region)
+    levels = run.parameters.configuration.levels(level.jurisdiction)
     return Published(
         group=first * len(load_domain(run, level).iterations) + group,
         detail=detail[group],

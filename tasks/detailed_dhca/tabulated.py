@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.geography import Geography
 from tasks.inputs.iterations import Iterations
 

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
 from tasks.inputs.geography import GRF_FILE
@@ -27,10 +27,10 @@ PREPARED = "prepared/by_another_run"
 
 @dataclass(frozen=True)
 class Later:
-    """A run that comes after this one, over another region of the same parameters and data."""
+    """A run that comes after this one, over another jurisdiction of the same parameters and data."""
 
     run: DetailedRun
-    region: Jurisdiction
+    jurisdiction: Jurisdiction
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import NoReturn
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.person_file import (
     PersonFile,
     chunk_count,
@@ -23,7 +24,6 @@ from tasks.detailed_dhca.person_file import (
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.together import Later, data_files, found_before, held, note_prepared
-from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
@@ -38,12 +38,12 @@ from tasks.lifecycle.workers import Workers
 
 
 def validate(
-    run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, later: Later | None = None
+    run: DetailedRun, workers: Workers, params: str, data: str, jurisdiction: Jurisdiction, later: Later | None = None
 ) -> Validated | None:
-    """Validate the input of one region and encode its persons into the run directory.
+    """Validate the input of one jurisdiction and encode its persons into the run directory.
 
-    Returns None where config.json switches the region off or it has no block: such a run is skipped. `later` is a run
-    over another region of the same files, whose persons are encoded in the same reading.
+    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. `later` is a
+    run over another jurisdiction of the same files, whose persons are encoded in the same reading.
 
     Raises
     ------
@@ -59,11 +59,11 @@ def validate(
         _clear(run)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
-    if region not in parameters.configuration.regions:  # nothing vouches for its levels
+    if jurisdiction not in parameters.configuration.jurisdictions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
     with unchanged(data_files(data)), held(later) as waiting:
-        validated = _validate_data(run, workers, parameters, findings, data, region, known, waiting)
+        validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, known, waiting)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
@@ -80,7 +80,7 @@ def _validate_data(
     parameters: Parameters,
     findings: list[Finding],
     data: str,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     known: list[Finding] | None,
     later: Later | None,
 ) -> Validated | None:
@@ -90,11 +90,11 @@ def _validate_data(
     """
     sound = read_sound_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if known is None else None
     if known is None:
-        geography, faults = _read_geography(data, region, parameters, sound)
+        geography, faults = _read_geography(data, jurisdiction, parameters, sound)
     else:
         geography, faults = run.geography, known
     findings = findings + faults
-    person_file, faults = _person_file(data, region, parameters)
+    person_file, faults = _person_file(data, jurisdiction, parameters)
     findings += faults
     if geography is not None and not len(geography.blocks):
         write_findings(run / "findings.json", gather(findings))
@@ -108,7 +108,7 @@ def _validate_data(
     geography_digest = sound.digest if sound else None
     del sound  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
-    person_digest, faults = _collect(run, workers, person_file, chunks, region)
+    person_digest, faults = _collect(run, workers, person_file, chunks, jurisdiction)
     findings += faults
     if geography is None or has_errors(findings):
         remove(run / "persons")
@@ -128,18 +128,20 @@ def _validate_data(
 
 
 def _read_geography(
-    data: str, region: Jurisdiction, parameters: Parameters, sound: SoundBlocks | None
+    data: str, jurisdiction: Jurisdiction, parameters: Parameters, sound: SoundBlocks | None
 ) -> tuple[Geography | None, list[Finding]]:
-    return read_geography(data, region, parameters.configuration.states(region), sound.codes if sound else None)
+    return read_geography(
+        data, jurisdiction, parameters.configuration.states(jurisdiction), sound.codes if sound else None
+    )
 
 
 def _prepare(later: Later, parameters: Parameters, data: str, sound: SoundBlocks | None) -> bool:
     """Prepare a later run for its persons; False where there is nothing to encode, or something to refuse it for."""
-    run, region = later.run, later.region
-    if region not in parameters.configuration.regions:
+    run, jurisdiction = later.run, later.jurisdiction
+    if jurisdiction not in parameters.configuration.jurisdictions:
         return False
-    geography, findings = _read_geography(data, region, parameters, sound)
-    person_file, _ = _person_file(data, region, parameters)
+    geography, findings = _read_geography(data, jurisdiction, parameters, sound)
+    person_file, _ = _person_file(data, jurisdiction, parameters)
     if geography is None or person_file is None or not len(geography.blocks):
         return False
     _clear(run)
@@ -171,17 +173,18 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     return validated
 
 
-def check_public(run: DetailedRun, params: str, data: str, region: Jurisdiction) -> bool:
+def check_public(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction) -> bool:
     """Refuse faulty parameters and data files that are not there: what takes no worker to find, before there are any.
 
-    Return whether config.json asks for the region. A validated run is past this. Raises Refused as `validate` does.
+    Return whether config.json asks for the jurisdiction. A validated run is past this. Raises Refused as `validate`
+    does.
     """
     if run.validated_path.exists():
         return True
     parameters, findings = read_parameters(params)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
-    asked = region in parameters.configuration.regions
+    asked = jurisdiction in parameters.configuration.jurisdictions
     if asked and missing_data(data):
         _refuse(run, findings + check_data_alone(data))
     return asked
@@ -204,7 +207,9 @@ def check_data_alone(data: str) -> list[Finding]:
     return findings + read_person_header(data)[2]
 
 
-def _person_file(data: str, region: Jurisdiction, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
+def _person_file(
+    data: str, jurisdiction: Jurisdiction, parameters: Parameters
+) -> tuple[PersonFile | None, list[Finding]]:
     path, header, findings = read_person_header(data)
     if findings:
         return None, findings
@@ -212,7 +217,7 @@ def _person_file(data: str, region: Jurisdiction, parameters: Parameters) -> tup
     file = PersonFile(
         path=path,
         header=tuple(header),
-        states=configuration.states(region),
+        states=configuration.states(jurisdiction),
         code_numbers=parameters.iterations.numbers,
         max_race_codes=configuration.max_race_codes,
     )
@@ -227,7 +232,7 @@ def _save(run: DetailedRun, parameters: Parameters, geography: Geography | None,
 
 
 def _collect(
-    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, region: Jurisdiction
+    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, jurisdiction: Jurisdiction
 ) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]
@@ -245,7 +250,7 @@ def _collect(
         findings.append(
             Finding(
                 file.name,
-                f"persons outside the states of {region.upper()}, left out",
+                f"persons outside the states of {jurisdiction.upper()}, left out",
                 "TABBLKST",
                 left_out,
                 warning=True,

@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import REGION_TYPES, Jurisdiction
+from spine.settings import Jurisdiction
+from tasks.inputs.configuration import REGION_TYPES
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
@@ -99,7 +100,7 @@ def read_geography(
 ) -> tuple[Geography | None, list[Finding]]:
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
-    A region without a block gives a geography without blocks. `sound` are the blocks of the file where it is read
+    A jurisdiction without a block gives a geography without blocks. `sound` are the blocks of the file where it is read
     already and each value by itself is right (`sound_blocks`).
     """
     findings: list[Finding] = []

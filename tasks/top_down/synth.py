@@ -31,8 +31,8 @@ from tasks.lifecycle.arrow import text
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.declared import QUARTERS
-from tasks.top_down.records import COLUMNS, DOMAINS
+from tasks.top_down.input.invariants_input import QUARTERS
+from tasks.top_down.input.records import COLUMNS, DOMAINS
 
 Form = Literal["text", "parquet"]
 RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks
@@ -100,7 +100,7 @@ def synthesize(
     out: Path,
     *,
     seed: int = 0,
-    region: Jurisdiction = "us",
+    jurisdiction: Jurisdiction = "us",
     states: Sequence[int] = (),
     form: Form = "parquet",
     told: Callable[[int, int], None] = lambda done, total: None,
@@ -114,7 +114,7 @@ def synthesize(
     """
     if out.exists() and any(out.iterdir()):
         raise Refused(f"{out} is not empty: choose an empty or a new folder")
-    settings = settings_for("pl94-persons", region, occupied_only=False)
+    settings = settings_for("pl94-persons", jurisdiction, occupied_only=False)
     geography, _ = read_geography(source, settings, states=states)
     out.mkdir(parents=True, exist_ok=True)
     codes = np.unique(geography.state).tolist()

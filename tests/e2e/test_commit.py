@@ -285,7 +285,7 @@ def files_of(run: DetailedRun, *folders: str) -> dict[str, tuple[int, int]]:
 
 def count(settings: DetailedDhcaSettings) -> None:
     """The population groups, as the flow counts them, one partition per tract."""
-    count_population_groups(directory(settings), HERE, settings.region, blocks_each=1)
+    count_population_groups(directory(settings), HERE, settings.jurisdiction, blocks_each=1)
 
 
 def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) -> None:

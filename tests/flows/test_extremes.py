@@ -65,7 +65,7 @@ def test_a_margin_of_a_trillion_cells_is_proved_at_once(das: Das) -> None:
 def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
     """Two systems would take each other's stages for their own."""
     common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "run"}
-    detailed = DetailedDhcaSettings(params="params", data="data", region="us", **common)
+    detailed = DetailedDhcaSettings(params="params", data="data", jurisdiction="us", **common)
     others = [
         TopDownSettings(data="data", **common),
         BottomUpSettings(table="table", domain="domain", epsilon="1", **common),

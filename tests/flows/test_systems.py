@@ -22,7 +22,7 @@ def test_a_record_names_what_is_there(name: str) -> None:
     assert all(callable(system.part(part)) for part in ("flow", "stages", "check", "release_checks", "page"))
     flow = system.part("flow")
     assert flow.name == name
-    room = system.release_checks.partition(".check")[0].replace(".", "/")
+    room = "/".join(system.release_checks.split(".")[:2])
     written = [path.read_text() for path in (ROOT / room).rglob("*.py")]
     assert sum(f'"release": "{system.title}"' in source for source in written) == 1
     assert released_by(system.title) is system
@@ -31,7 +31,9 @@ def test_a_record_names_what_is_there(name: str) -> None:
 def test_a_run_that_began_under_the_version_before_is_refused_in_a_line(
     das: Das, state_home: Path, tmp_path: Path
 ) -> None:
-    settings = SYSTEMS["detailed-dhca"].settings.new(params="p", data="d", out=str(tmp_path), region="us", run_id="old")
+    settings = SYSTEMS["detailed-dhca"].settings.new(
+        params="p", data="d", out=str(tmp_path), jurisdiction="us", run_id="old"
+    )
     run = settings.directory
     run.create()
     keep_settings(run, settings)

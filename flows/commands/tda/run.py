@@ -17,7 +17,7 @@ from flows.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
-    from tasks.top_down.design import Design
+    from tasks.top_down.run_plan import Design
 
 
 @with_options
@@ -66,7 +66,7 @@ def run(
 
     **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
     """
-    options.start_ahead("tasks.top_down.histograms", "tasks.top_down.release")
+    options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage")
 
     from flows.execution.settings import new_run_id
 
@@ -76,7 +76,7 @@ def run(
         settings = inputs.settings(
             data,
             str(release),
-            **options.settings(options.run_id or new_run_id("tda", inputs.region.value)),
+            **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
             spine=spine.value,
             nation=us_level,
             mechanism=mechanism.value,
@@ -108,9 +108,9 @@ def spend_table(design: Design) -> Table:
     unit = "rho" if design.definition == "zcdp" else "epsilon"
     table = Table("product", "one record replaced", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
     table.title_justify = "left"
-    with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.region]
+    with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.jurisdiction]
     for nation in with_us:
-        where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.region]
+        where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.jurisdiction]
         for product in design.products:
             amount = design.cost(product, nation)
             told = epsilon(amount, DELTA) if unit == "rho" else float(amount)

@@ -75,9 +75,9 @@ def check(run: DetailedRun, data: Path) -> SoundBlocks | None:
     sound = soundly(run, data)
     if sound is not None:
         assert sound.digest == digest_file(str(data / GRF_FILE))
-        for region in ("us", "pr"):
-            plain = told(read_geography(str(data), region, STATES))  # type: ignore[arg-type]
-            assert told(read_geography(str(data), region, STATES, sound.codes)) == plain  # type: ignore[arg-type]
+        for jurisdiction in ("us", "pr"):
+            plain = told(read_geography(str(data), jurisdiction, STATES))  # type: ignore[arg-type]
+            assert told(read_geography(str(data), jurisdiction, STATES, sound.codes)) == plain  # type: ignore[arg-type]
     return sound
 
 
