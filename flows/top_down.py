@@ -22,7 +22,7 @@ from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.release.stage import stage_release
-from tasks.top_down.reserve_budget import check_budget
+from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.run import Validated
 
 
@@ -61,7 +61,7 @@ def stages(run: Run[TopDownSettings]) -> Path:
     if not validated.synthetic:
         design = settings.directory.design
         run.await_approval(design.definition, design.total(validated.nation))
-    run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
+    run.submit_gate(reserve_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)
     for future in (measured, estimated):

@@ -17,7 +17,7 @@ from flows.execution.home import state_home
 from flows.systems import SYSTEMS, System
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import whole
+from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 
@@ -165,5 +165,5 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
         raise Refused("an option is not UTF-8 text: rename the file that it names") from None
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
         run.drop_stages()
-    with whole(run / SETTINGS, durable=True) as temporary:
+    with atomic_path(run / SETTINGS, durable=True) as temporary:
         temporary.write_text(text)

@@ -6,7 +6,7 @@ RUN/            0700
   secret          0600, made with the ledger's row, gone when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
   lock            one process a run
-  boot, code, libraries   the boot of the machine, the code and its libraries (code.py) that wrote what follows
+  boot, code, libraries   the boot of the machine, the code and its libraries (process.py) that wrote what follows
   prepared/       what validation made for the stages: parameters, geography, the digest of the input
   persons/        encoded person records           confidential
   counts/         exact counts                     confidential
@@ -26,9 +26,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.lifecycle.code import code_digest, versions
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import RUNS_HERE, remove
+from tasks.lifecycle.process import code_digest, versions
 
 SETTINGS = "settings.json"
 STAGES = ("prepared", "persons", "counts", "noisy")  # what stages write, and can write again

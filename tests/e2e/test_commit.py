@@ -247,7 +247,7 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path:
         told, _ = process.communicate(timeout=120)
         assert process.returncode == -9, told
 
-    dies_at("f.check_budget", "run", settings.params, settings.data, settings.out, *where)
+    dies_at("f.reserve_budget", "run", settings.params, settings.data, settings.out, *where)
     done = files_of(run, "persons", "counts")
     assert {name.split("/")[0] for name in done} == {"persons", "counts"}
     assert ledger.rows(ACCOUNT) == []

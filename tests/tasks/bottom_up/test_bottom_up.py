@@ -31,9 +31,9 @@ from tasks.bottom_up.measure import (
     QUERY,
     Plan,
     calibrate_counts,
-    check_budget,
     exact_counts,
     measure,
+    reserve_budget,
 )
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
@@ -443,9 +443,9 @@ def mark(table: str) -> None:
 
 def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
     planned(tmp_path, run)
-    check_budget(run, account)
+    reserve_budget(run, account)
     secret = (run / SECRET).read_bytes()
-    check_budget(run, account)
+    reserve_budget(run, account)
     assert (run / SECRET).read_bytes() == secret
     assert Ledger(account.ledger).spent("long-form") == dict.fromkeys(DECLARED["states"], Fraction(1, 2))
     (row,) = Ledger(account.ledger).rows("long-form")
@@ -455,9 +455,9 @@ def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
 def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):
     planned(tmp_path, run, epsilon=Fraction(3, 2))
     with pytest.raises(Refused, match="has too little budget left"):
-        check_budget(run, account)
+        reserve_budget(run, account)
     with pytest.raises(Refused, match="needs an account"):
-        check_budget(run, Charging(None, account.ledger))
+        reserve_budget(run, Charging(None, account.ledger))
     assert not (run / SECRET).exists()
     with pytest.raises(Failed, match="no secret"):
         measure(run, Here())
@@ -465,17 +465,17 @@ def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, 
 
 def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
     plan = planned(tmp_path, run)
-    check_budget(run, account)
+    reserve_budget(run, account)
     save_object(run / PLAN, replace(plan, clip=True))
     with pytest.raises(Refused, match="another configuration"):
-        check_budget(run, account)
+        reserve_budget(run, account)
 
 
 def test_a_rho_account_is_charged_half_the_square(tmp_path, run):
     ledger = tmp_path / "rho.sqlite"
     Ledger(ledger).open_account(Account("rho", "zcdp", Fraction(1, 8)))
     planned(tmp_path, run)
-    check_budget(run, Charging("rho", ledger))
+    reserve_budget(run, Charging("rho", ledger))
     assert set(Ledger(ledger).spent("rho").values()) == {Fraction(1, 8)}
 
 
@@ -483,7 +483,7 @@ def test_a_rho_account_is_charged_half_the_square(tmp_path, run):
 def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, account, monkeypatch, each):
     monkeypatch.setattr(bottom_up_measure, "CELLS_EACH", each)
     plan = planned(tmp_path, run)
-    check_budget(run, account)
+    reserve_budget(run, account)
     measure(run, Here())
     calibrate_counts(run, Here())
     given = read_authorization(run)
@@ -509,7 +509,7 @@ def least_margin(cells: int, e: float = 0.5) -> int:
 
 
 def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: Plan) -> tuple[dict, dict[str, pa.Table]]:
-    check_budget(run, account)
+    reserve_budget(run, account)
     measure(run, Here())
     calibrate_counts(run, Here())
     out = tmp_path / "staged"
@@ -585,7 +585,7 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
         directory = RunDirectory(folder / "runs" / "r1")
         directory.create()
         plan = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
-        check_budget(directory, Charging("long-form", account_in(folder)))
+        reserve_budget(directory, Charging("long-form", account_in(folder)))
         noisy = np.array(wanted(plan.domain), np.int64)
         noise = noisy - exact_counts(directory, 0, len(noisy))
         monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, plan, start, stop, noise=noise: noise)
@@ -621,7 +621,7 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
 def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
     planned(tmp_path, run, sampler="slides")
     with pytest.raises(Refused, match="not epsilon-DP"):
-        check_budget(run, account)
+        reserve_budget(run, account)
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
     other = RunDirectory(tmp_path / "runs" / "other")
     other.create()
