@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 
+from flows.execution.systems import released_by
 from flows.reports.terminal import Json, show
-from flows.systems import released_by
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.execution.cluster import ClusterSettings
     from flows.execution.settings import RunSettings
-    from flows.systems import System
+    from flows.execution.systems import System
 
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
 BESIDE = {"resume", "ledger", "state", "as_json", *CLUSTER}

@@ -13,8 +13,8 @@ from rich.text import Text
 from flows.commands.inputs import checked_parameters
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
-from flows.systems import SYSTEMS
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:
     from flows.execution.settings import RunSettings
-    from flows.systems import System
+    from flows.execution.systems import System
     from tasks.inputs.findings import Finding
 
 

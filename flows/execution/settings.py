@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from flows.execution.cluster import ClusterSettings
 from flows.execution.home import state_home
-from flows.systems import SYSTEMS, System
+from flows.execution.systems import SYSTEMS, System
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -61,7 +61,7 @@ class RunSettings(BaseModel, ABC):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    SYSTEM: ClassVar[str]  # the name of its record in flows/systems.py
+    SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval"})  # when resumed: no release depends on it
 
     out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")

@@ -23,7 +23,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
-from flows.systems import SYSTEMS
+from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused

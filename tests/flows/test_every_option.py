@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flows.cli import app, main
-from flows.systems import SYSTEMS
+from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import processor_seconds
 

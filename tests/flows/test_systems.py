@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.execution.settings import keep_settings, load_settings
-from flows.systems import SYSTEMS, released_by
+from flows.execution.systems import SYSTEMS, released_by
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import SETTINGS
 from tests.flows.conftest import Das

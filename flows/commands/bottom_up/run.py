@@ -11,8 +11,8 @@ import typer
 from flows.commands.bottom_up.options import Clip, DomainArgument, Method, SamplerOption, TableArgument, Totals
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
-from flows.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from flows.execution.bottom_up_settings import BottomUpSettings

@@ -12,8 +12,8 @@ from rich.table import Table
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Mechanism
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
-from flows.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
