@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from spine.geocodes import digits
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
 from tasks.top_down.check.files import has_measurements

@@ -16,7 +16,7 @@ import numpy as np
 
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Estimates, joined
-from tasks.lifecycle.files import complete, load_object, once, save_object
+from tasks.lifecycle.files import complete, load_object, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.batches import all_batches
 from tasks.top_down.input.geography import plan_of
@@ -145,7 +145,7 @@ def _unless_done(
         save_object(done, [solve for _, solves in found for solve in solves])
 
     done = run.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
-    once(done, save)
+    unless_done(done, save)
 
 
 def load_solves(run: TopDownRun, product: ProductName, state: str) -> list[engine.Solve]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from spine.geography import IntArray
 from spine.top_down import Measure
-from tasks.lifecycle.files import complete, once, open_array, save_arrays
+from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import areas
 from tasks.top_down.estimate.batches import all_batches, batches
@@ -125,7 +125,7 @@ def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, 
         save_level(run, product, state, "Tract", tracts)
         save_level(run, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
 
-    once(margins_folder(run, product, state, "Block_Group") / f"{first:07d}", make)
+    unless_done(margins_folder(run, product, state, "Block_Group") / f"{first:07d}", make)
 
 
 def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
@@ -156,7 +156,7 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
         save_level(run, product, state, "State", upper.parts)
         save_level(run, product, state, "County", upper.counties)
 
-    once(margins_folder(run, product, state, "County") / "0000000", make)
+    unless_done(margins_folder(run, product, state, "County") / "0000000", make)
 
 
 def _load_meets(run: TopDownRun, product: ProductName, state: str, family: str) -> Regressed:

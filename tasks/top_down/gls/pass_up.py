@@ -17,7 +17,7 @@ import numpy as np
 
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Measure
-from tasks.lifecycle.files import complete, once, open_array, save_arrays
+from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
@@ -32,7 +32,7 @@ def information_folder(run: TopDownRun, product: ProductName, state: str, level:
 
 
 def pass_up(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
-    """Save the information of the counties first ... last - 1 and of what is below, to the tracts; the counties' last."""
+    """Save the information of the counties first ... last - 1 and down to their tracts; the counties' last."""
 
     def make() -> None:
         measuring = open_measuring(run, product, state)
@@ -43,7 +43,7 @@ def pass_up(run: TopDownRun, product: ProductName, state: str, first: int, last:
             arrays = {"linear": information.linear, "precision": information.precision}
             save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
 
-    once(information_folder(run, product, state, "County") / f"{first:07d}", make)
+    unless_done(information_folder(run, product, state, "County") / f"{first:07d}", make)
 
 
 def above_counties(

@@ -22,8 +22,8 @@ from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.files import open_file, read_text
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.numbers import told_number
-from tasks.lifecycle.staging import drafted
+from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.staging import release_file
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.input.invariants_input import QUARTERS
 from tasks.top_down.run import TopDownRun
@@ -84,7 +84,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "microdata": design.microdata,
         "public_files": validated.digests,
     }
-    with drafted(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
+    with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(content, indent=1, default=str) + "\n")
 
 
@@ -139,21 +139,23 @@ def _read_design(content: Mapping[str, Any]) -> Design:
 
 def _read_settings(content: Mapping[str, Any], product: ProductName, jurisdiction: Jurisdiction) -> SpineSettings:
     """Return the settings of a product's spine. Raises Refused, ValueError, KeyError."""
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
     if (values.pop("product"), values.pop("region")) != (ENGINE[product], jurisdiction):
         raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
-    values["tract_group_share"] = told_number(values["tract_group_share"])
+    values["tract_group_share"] = parse_exact(values["tract_group_share"])
     del values["levels"]  # they follow from the others
     return settings_for(ENGINE[product], jurisdiction, values.pop("variant"), **values)
 
 
 def _read_allocation(content: Mapping[str, Any]) -> Allocation:
-    levels = {level: told_number(share) for level, share in content["levels"].items()}
+    levels = {level: parse_exact(share) for level, share in content["levels"].items()}
     queries = {
-        level: {query: told_number(alpha) for query, alpha in alphas.items()}
+        level: {query: parse_exact(alpha) for query, alpha in alphas.items()}
         for level, alphas in content["queries"].items()
     }
-    return Allocation(content["mechanism"], told_number(content["budget"]), levels, queries, content["source"])
+    return Allocation(content["mechanism"], parse_exact(content["budget"]), levels, queries, content["source"])
 
 
 def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
@@ -162,7 +164,7 @@ def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
     geography = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
     columns = {name: pa.array(array) for name, array in geography.items() if array is not None}
     columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
-    with drafted(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
+    with release_file(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
         pq.write_table(pa.table(columns), draft, compression="zstd")
 
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from spine.geography import Geography, IntArray
 from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.arrow import text
 from tasks.inputs.files import locate_file
-from tasks.lifecycle.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
 from tasks.top_down.input.geography import codes_of, plan_of

@@ -13,7 +13,7 @@ from spine.noise import parameter
 from spine.top_down import query_group
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.measure.description import UNREADABLE
@@ -77,7 +77,7 @@ def _answers(published: PublishedAnswers, level: int) -> Iterator[tuple[str, Int
         for (query, *numbers), rows in _by_law(table):
             if query not in alphas:
                 raise Refused(f"{path}: answers to {query}, which is not asked in this level")
-            share, numerator, denominator = map(told_number, numbers)
+            share, numerator, denominator = map(parse_exact, numbers)
             stated = share * plan.spine.denominator
             if not stated or stated.denominator != 1 or (shares[rows] != stated.numerator).any():
                 raise Refused(f"{path}: answers to {query} with another share than the spine gives")

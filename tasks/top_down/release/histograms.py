@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spine.geography import IntArray
 from spine.top_down import Estimates
 from spine.top_down.histogram import Histograms, from_entries
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.descent import FIRST, load_estimates

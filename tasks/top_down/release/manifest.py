@@ -12,7 +12,7 @@ import numpy as np
 
 from privacy.accounting.conversions import epsilon
 from spine.noise import distinct_shares
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.manifest import (
     DELTA,
@@ -48,7 +48,10 @@ ESTIMATE = "Estimated from published measurements: nothing was measured, and not
 
 
 def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName, Any]) -> None:
-    """Write report.html and, over all files of the staging folder, manifest.json. margins: an entry for each product."""
+    """Write report.html and, over all files of the staging folder, manifest.json.
+
+    margins: by product, the manifest's entry about margins of error.
+    """
     design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",

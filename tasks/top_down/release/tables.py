@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from spine.geography import IntArray
-from tasks.lifecycle.arrow import text
-from tasks.lifecycle.staging import drafted
+from tasks.inputs.arrow import text
+from tasks.lifecycle.staging import release_file
 
 
 def write_table(staged: Path, name: str, table: pa.Table) -> None:
     """Write a table as one file of the release."""
-    with drafted(staged, name) as draft:
+    with release_file(staged, name) as draft:
         pq.write_table(table, draft, compression="zstd")
 
 
