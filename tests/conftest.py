@@ -28,6 +28,22 @@ def lacking(what: str) -> NoReturn:
     pytest.skip(f"no {what}")
 
 
+# What takes seconds to start or make: in `make test` one process has all tests that use a row of these.
+SHARED = {
+    "services": {"prefect_server", "client", "fork_server"},
+    "pages": {"released", "top_down_released", "chromium"},
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Name each test's group for xdist: what it shares, else its file. Slow suites take long enough for a start each."""
+    for item in items:
+        slow = item.get_closest_marker("slow") or item.get_closest_marker("long")
+        shares = [] if slow else [name for name, made in SHARED.items() if made.intersection(item.fixturenames)]
+        item.add_marker(pytest.mark.xdist_group(shares[0] if shares else item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def das_data() -> Path:
     """The folder of public data that the project does not hold (README, Data for the tests); without it tests skip."""
