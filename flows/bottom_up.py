@@ -25,16 +25,16 @@ def bottom_up(settings: BottomUpSettings) -> Any:
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, _stages, _check)
+    return carry_out(settings, stages, check)
 
 
-def _check(settings: BottomUpSettings) -> bool:
+def check(settings: BottomUpSettings) -> bool:
     """Refuse a plan, a table that is not there and an account with which a run could not end."""
     precheck_budget(settings.directory, settings.plan(), settings.table, settings.charging)
     return True
 
 
-def _stages(run: Run[BottomUpSettings]) -> Path:
+def stages(run: Run[BottomUpSettings]) -> Path:
     """The stages of a run, one after another: each needs all of the one before."""
     settings, workers = run.settings, run.workers
     plan = settings.plan()

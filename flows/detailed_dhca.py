@@ -42,7 +42,7 @@ def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
     again under the same run id, the flow takes up its own run: the same noise, one charge, one release.
     """
     jurisdiction = settings.jurisdiction.upper()
-    return carry_out(settings, _stages, check, f"{jurisdiction} has no block, or config.json switches it off")
+    return carry_out(settings, stages, check, f"{jurisdiction} has no block, or config.json switches it off")
 
 
 def check(settings: DetailedDhcaSettings) -> bool:
@@ -55,7 +55,7 @@ def check(settings: DetailedDhcaSettings) -> bool:
     return switched_on
 
 
-def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
+def stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     """The DAG of a run."""
     settings, workers = run.settings, run.workers
     jurisdiction, charging, options = settings.jurisdiction, settings.charging, settings.shaping_options

@@ -33,16 +33,16 @@ def top_down(settings: TopDownSettings) -> Any:
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, _stages, _check)
+    return carry_out(settings, stages, check)
 
 
-def _check(settings: TopDownSettings) -> bool:
+def check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
     check_public(settings.directory, settings.tables, settings.design(), settings.charging)
     return True
 
 
-def _stages(run: Run[TopDownSettings]) -> Path:
+def stages(run: Run[TopDownSettings]) -> Path:
     """The DAG of a run. Noisy measurements are written while estimation goes on: both draw the same noise."""
     settings, workers = run.settings, run.workers
     to = {"out": run.out, "folder": settings.folder, "staged": run.staged}

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from spine.geocodes import digits
 from spine.geography import BoolArray, IntArray
 from spine.top_down import Estimates
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import release_file
 from tasks.top_down.gls.margins import ENTITIES, TABULATED, Margins, Z, columns_of, counted, families, load_margins
 from tasks.top_down.run import TopDownRun

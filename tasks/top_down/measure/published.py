@@ -22,8 +22,8 @@ from spine.allocations import Allocation
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import Jurisdiction, SpineSettings, settings_for
 from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.arrow import text
 from tasks.inputs.files import locate_file, open_file, read_text
-from tasks.lifecycle.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
 from tasks.lifecycle.manifest import parse_exact

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from privacy.noise.laws import DiscreteGaussian, Law
 from spine.geography import IntArray
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of

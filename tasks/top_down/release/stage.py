@@ -15,7 +15,7 @@ from spine.geocodes import digits
 from spine.geography import IntArray
 from spine.top_down import Estimates
 from spine.top_down.histogram import from_entries
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, release_file
 from tasks.lifecycle.workers import Workers
