@@ -31,8 +31,8 @@ def lacking(what: str) -> NoReturn:
 # What takes seconds to start, make or compile. In `make test` one process has all tests that use a row of these.
 SHARED = {
     "services": {"prefect_server", "client", "fork_server"},
-    "pages": {"released", "chromium"},
     "top_down": {"top_down_released"},
+    "pages": {"released", "chromium"},
 }
 
 
