@@ -11,38 +11,30 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import NoReturn
 
-from tasks.detailed_dhca.person_file import (
-    PersonFile,
-    chunk_count,
-    digest_persons,
-    empty,
-    find_person_file,
-    missing_data,
-    read_person_header,
-)
+from tasks.detailed_dhca.person_file import PersonFile, find_person_file, missing_data, open_person_records
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.together import Later, data_files, found_before, held, note_prepared
+from tasks.detailed_dhca.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
 from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
+from tasks.inputs.records import STATE, digest_by_workers, digest_records, empty, join_reports
 from tasks.inputs.sound_blocks import SoundBlocks, read_sound_blocks
 from tasks.inputs.synthetic_mark import read_mark
-from tasks.lifecycle.digests import combine
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 
 
 def validate(
-    run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, later: Later | None = None
+    run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, next_run: NextRun | None = None
 ) -> Validated | None:
     """Validate the input of one region and encode its persons into the run directory.
 
-    Returns None where config.json switches the region off or it has no block: such a run is skipped. `later` is a run
+    Returns None where config.json switches the region off or it has no block: such a run is skipped. `next_run` is a run
     over another region of the same files, whose persons are encoded in the same reading.
 
     Raises
@@ -54,7 +46,7 @@ def validate(
     if (run.validated_path).exists():
         return _validated_before(run, workers, params, data)
     parameters, findings = read_parameters(params)
-    known = found_before(run, parameters, data) if parameters else None
+    known = cached_findings(run, parameters, data) if parameters else None
     if known is None:  # of a try that came to no end: the files may have been corrected since
         _clear(run)
     if parameters is None:
@@ -62,7 +54,7 @@ def validate(
     if region not in parameters.configuration.regions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
-    with unchanged(data_files(data)), held(later) as waiting:
+    with unchanged(data_files(data)), locked_next_run(next_run) as waiting:
         validated = _validate_data(run, workers, parameters, findings, data, region, known, waiting)
     if validated is not None:
         save_object(run.validated_path, validated)
@@ -82,7 +74,7 @@ def _validate_data(
     data: str,
     region: Jurisdiction,
     known: list[Finding] | None,
-    later: Later | None,
+    next_run: NextRun | None,
 ) -> Validated | None:
     """Check and encode the data files, and digest them.
 
@@ -103,8 +95,8 @@ def _validate_data(
         _refuse(run, findings)
     if known is None:
         _save(run, parameters, geography, person_file)
-    chunks = chunk_count(person_file)
-    others = (later.run,) if later and _prepare(later, parameters, data, sound) else ()
+    chunks = person_file.chunks
+    others = (next_run.run,) if next_run and _prepare(next_run, parameters, data, sound) else ()
     geography_digest = sound.digest if sound else None
     del sound  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
@@ -133,9 +125,9 @@ def _read_geography(
     return read_geography(data, region, parameters.configuration.states(region), sound.codes if sound else None)
 
 
-def _prepare(later: Later, parameters: Parameters, data: str, sound: SoundBlocks | None) -> bool:
+def _prepare(next_run: NextRun, parameters: Parameters, data: str, sound: SoundBlocks | None) -> bool:
     """Prepare a later run for its persons; False where there is nothing to encode, or something to refuse it for."""
-    run, region = later.run, later.region
+    run, region = next_run.run, next_run.region
     if region not in parameters.configuration.regions:
         return False
     geography, findings = _read_geography(data, region, parameters, sound)
@@ -160,7 +152,7 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
         with suppress(FileNotFoundError):
             if digest_parameters(params) != run.parameters.digests:
                 raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
-        persons = digest_persons(run, workers, find_person_file(data))
+        persons = digest_by_workers(run, workers, find_person_file(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     except FileNotFoundError:
         return validated
@@ -201,17 +193,16 @@ def check_data_alone(data: str) -> list[Finding]:
     They are there, have the right columns, and GRF-C is a table; which of its rows count is the state filter's to say.
     """
     _, findings = read_geography(data, "us", states=())
-    return findings + read_person_header(data)[2]
+    return findings + open_person_records(data)[1]
 
 
 def _person_file(data: str, region: Jurisdiction, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
-    path, header, findings = read_person_header(data)
-    if findings:
+    records, findings = open_person_records(data)
+    if records is None:
         return None, findings
     configuration = parameters.configuration
     file = PersonFile(
-        path=path,
-        header=tuple(header),
+        **vars(records),
         states=configuration.states(region),
         code_numbers=parameters.iterations.numbers,
         max_race_codes=configuration.max_race_codes,
@@ -231,26 +222,11 @@ def _collect(
 ) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]
-    findings = []
-    line = 0 if file.parquet else 1  # the header
-    for report in reports:
-        findings += [
-            Finding(**{**finding.__dict__, "first": finding.first + line if finding.first else None})
-            for finding in report.findings
-        ]
-        line += report.lines
-    if not findings and not sum(report.rows for report in reports):
+    joined = join_reports(file, reports)
+    findings = joined.findings
+    if not findings and not joined.rows:
         findings.append(empty(file.name))
-    if left_out := sum(report.left_out for report in reports):
-        findings.append(
-            Finding(
-                file.name,
-                f"persons outside the states of {region.upper()}, left out",
-                "TABBLKST",
-                left_out,
-                warning=True,
-            )
-        )
-    if file.parquet:
-        return digest_persons(run, workers, file.path), findings
-    return combine(bytes.fromhex(report.digest) for report in reports), findings
+    if joined.left_out:
+        rule = f"persons outside the states of {region.upper()}, left out"
+        findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
+    return digest_records(run, workers, file, reports), findings
