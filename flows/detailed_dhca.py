@@ -29,7 +29,7 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import check_public, validate
-from tasks.spine.branch import build_spine
+from tasks.spine.run_branch import build_spine
 
 LEVELS_AT_ONCE = 4  # their stages; the Dask workers behind them are the limit
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SYSTEMS = {  # by how a manifest begins
     "Detailed DHC-A by SafeTab-P": "tasks.detailed_dhca.check",
-    "Redistricting data by the TopDown Algorithm": "tasks.top_down.check",
+    "Redistricting data by the TopDown Algorithm": "tasks.top_down.check.release",
     "Bottom-up histogram by the two-tailed geometric mechanism": "tasks.bottom_up.check",
 }
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
 STAGES = ("tasks.detailed_dhca.population_groups", "tasks.detailed_dhca.release")
-SPINE = ("tasks.spine.state", "tasks.spine.plots")
+SPINE = ("tasks.spine.first_pass", "tasks.spine.plots")
 
 
 @with_options

@@ -13,17 +13,17 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
-from tasks.top_down.design import (
+from tasks.top_down.input.tables import Tables, public_digests
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import (
     ENGINE,
     Design,
     Estimator,
     Kind,
     ProductName,
-    asked_digest,
     check_allocation,
+    request_digest,
 )
-from tasks.top_down.run import TopDownRun
-from tasks.top_down.tables import Tables, public_digests
 
 FORMS = ("parquet", "txt")
 
@@ -116,7 +116,7 @@ class TopDownSettings(RunSettings):
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
         try:
-            return asked_digest(self.design(), public_digests(self.tables))
+            return request_digest(self.design(), public_digests(self.tables))
         except OSError as error:
             raise Refused(f"{self.data}: {error.strerror or 'a file cannot be read'}") from None
 

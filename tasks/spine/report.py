@@ -16,7 +16,7 @@ from spine.entities import entities as entities_of
 from spine.entities import in_aian
 from spine.settings import SpineSettings
 from tasks.lifecycle.pages import style
-from tasks.spine.state import SPINES, Plan, build, load_geography
+from tasks.spine.first_pass import SPINES, Plan, build, load_geography
 from tasks.spine.titles import CLASSES, LEVELS, NAMES
 
 DRAWN = ("place", "mcd", "aian", "sd")

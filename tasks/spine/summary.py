@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import SpineSettings
-from tasks.spine.state import Plan
+from tasks.spine.first_pass import Plan
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import complete, load_object, open_array, read_object, save_arrays, save_object, stamp, whole
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.design import Design
-from tasks.top_down.tables import Tables
+from tasks.top_down.input.tables import Tables
+from tasks.top_down.run_plan import Design
 
 H = TypeVar("H", bound=Histograms)
 

@@ -31,8 +31,8 @@ from tasks.lifecycle.arrow import text
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.declared import QUARTERS
-from tasks.top_down.records import COLUMNS, DOMAINS
+from tasks.top_down.input.invariants_input import QUARTERS
+from tasks.top_down.input.records import COLUMNS, DOMAINS
 
 Form = Literal["text", "parquet"]
 RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks

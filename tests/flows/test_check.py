@@ -162,7 +162,7 @@ def test_a_table_that_is_none_is_refused_in_a_line(das: Das, release: Path) -> N
 def test_every_kind_of_release_has_its_checks() -> None:
     from tasks.bottom_up import release as bottom_up
     from tasks.detailed_dhca import manifest as detailed
-    from tasks.top_down import manifest as top_down
+    from tasks.top_down.release import manifest as top_down
 
     sources = [Path(module.__file__).read_text() for module in (bottom_up, detailed, top_down) if module.__file__]
     for name in SYSTEMS:

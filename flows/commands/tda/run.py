@@ -16,7 +16,7 @@ from flows.reports.terminal import err
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
-    from tasks.top_down.design import Design
+    from tasks.top_down.run_plan import Design
 
 
 @with_options
@@ -65,7 +65,7 @@ def run(
 
     **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
     """
-    options.start_ahead("tasks.top_down.histograms", "tasks.top_down.release")
+    options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage")
 
     from flows.execution.settings import new_run_id
 

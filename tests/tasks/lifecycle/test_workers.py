@@ -198,7 +198,7 @@ def test_code_is_told_by_the_names_and_bytes_of_its_files(tmp_path: Path, monkey
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
     (tmp_path / "tasks/spine").mkdir()
-    file = tmp_path / "tasks/spine/state.py"
+    file = tmp_path / "tasks/spine/first_pass.py"
     seen = set()
     for text in ("x = 1", "x = 2"):
         file.write_text(text)

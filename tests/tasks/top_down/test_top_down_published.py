@@ -17,8 +17,8 @@ from top_down_inputs import HERE, begin, country, design, finish
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
-from tasks.top_down.measure import Drawing
-from tasks.top_down.reestimate import release_estimate
+from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.measure.measuring import Drawing
 from tasks.top_down.run import TopDownRun
 
 CASES = [

@@ -16,11 +16,12 @@ from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
-from tasks.top_down import estimate as estimating
-from tasks.top_down import geography, pieces
-from tasks.top_down.design import KINDS, Design, Estimator, check_allocation
-from tasks.top_down.measure import open_measuring
+from tasks.top_down.estimate import batches
+from tasks.top_down.estimate import descent as estimating
+from tasks.top_down.input import geography
+from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
+from tasks.top_down.run_plan import KINDS, Design, Estimator, check_allocation
 from tasks.top_down.truth import release_truth
 
 MATRIX = [
@@ -170,7 +171,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
                 (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
             return results
 
-    monkeypatch.setattr(pieces, "EACH", {"Tract": 1, "Block": 1})
+    monkeypatch.setattr(batches, "EACH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
     apart = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
