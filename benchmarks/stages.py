@@ -52,7 +52,7 @@ from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Jurisdiction, Level
 from tasks.inputs.files import read_bytes
-from tasks.inputs.geography import GRF_FILE, NOWHERE
+from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.reservation import Charging

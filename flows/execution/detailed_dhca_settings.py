@@ -6,7 +6,7 @@ from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.together import Later
+from tasks.detailed_dhca.shared_reading import NextRun
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file
 from tasks.inputs.parameters import configuration_digest, digest_parameters
@@ -38,14 +38,14 @@ class DetailedDhcaSettings(RunSettings):
         return DetailedRun(self.runs / str(self.run_id))
 
     @property
-    def later_run(self) -> Later | None:
+    def next_run(self) -> NextRun | None:
         """The run over the other region that comes after this one, where it reads the same input."""
         if self.later is None:
             return None
         run = DetailedRun(self.runs / self.later)
         settings = self.load(run)
         same = settings and (settings.params, settings.data) == (self.params, self.data)
-        return Later(run, settings.region) if settings and same and settings.region != self.region else None
+        return NextRun(run, settings.region) if settings and same and settings.region != self.region else None
 
     @property
     def folder(self) -> str:

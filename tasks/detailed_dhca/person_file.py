@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
 from tasks.inputs.files import exists
 from tasks.inputs.findings import MISSING, Finding
-from tasks.inputs.geography import GRF_FILE
+from tasks.inputs.grf_c import GRF_FILE
 from tasks.inputs.records import RecordFile, open_records
 from tasks.inputs.synthetic_mark import PERSON_FILES
 

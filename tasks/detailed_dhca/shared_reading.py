@@ -15,7 +15,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
-from tasks.inputs.geography import GRF_FILE
+from tasks.inputs.grf_c import GRF_FILE
 from tasks.inputs.parameters import Parameters
 from tasks.inputs.synthetic_mark import MARK_FILE, PERSON_FILES
 from tasks.lifecycle.errors import Refused

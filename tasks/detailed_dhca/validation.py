@@ -18,11 +18,11 @@ from tasks.detailed_dhca.shared_reading import NextRun, cached_findings, data_fi
 from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
-from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
+from tasks.inputs.grf_c import GRF_FILE, RegionMap, read_region_map, save_region_map
 from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, empty, join_reports
-from tasks.inputs.sound_blocks import SoundBlocks, read_sound_blocks
+from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
@@ -80,7 +80,7 @@ def _validate_data(
 
     `findings` are those in the parameters; `known` are those in the geography, where another run has prepared it.
     """
-    sound = read_sound_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if known is None else None
+    sound = parse_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if known is None else None
     if known is None:
         geography, faults = _read_geography(data, region, parameters, sound)
     else:
@@ -120,12 +120,12 @@ def _validate_data(
 
 
 def _read_geography(
-    data: str, region: Jurisdiction, parameters: Parameters, sound: SoundBlocks | None
-) -> tuple[Geography | None, list[Finding]]:
-    return read_geography(data, region, parameters.configuration.states(region), sound.codes if sound else None)
+    data: str, region: Jurisdiction, parameters: Parameters, sound: ParsedBlocks | None
+) -> tuple[RegionMap | None, list[Finding]]:
+    return read_region_map(data, region, parameters.configuration.states(region), sound.codes if sound else None)
 
 
-def _prepare(next_run: NextRun, parameters: Parameters, data: str, sound: SoundBlocks | None) -> bool:
+def _prepare(next_run: NextRun, parameters: Parameters, data: str, sound: ParsedBlocks | None) -> bool:
     """Prepare a later run for its persons; False where there is nothing to encode, or something to refuse it for."""
     run, region = next_run.run, next_run.region
     if region not in parameters.configuration.regions:
@@ -192,7 +192,7 @@ def check_data_alone(data: str) -> list[Finding]:
 
     They are there, have the right columns, and GRF-C is a table; which of its rows count is the state filter's to say.
     """
-    _, findings = read_geography(data, "us", states=())
+    _, findings = read_region_map(data, "us", states=())
     return findings + open_person_records(data)[1]
 
 
@@ -210,11 +210,11 @@ def _person_file(data: str, region: Jurisdiction, parameters: Parameters) -> tup
     return file, []
 
 
-def _save(run: DetailedRun, parameters: Parameters, geography: Geography | None, person_file: PersonFile) -> None:
+def _save(run: DetailedRun, parameters: Parameters, geography: RegionMap | None, person_file: PersonFile) -> None:
     save_object(run.parameters_path, parameters)
     save_object(run.person_file_path, replace(person_file, blocks_known=geography is not None))
     if geography is not None:
-        save_geography(run.geography_folder, geography)
+        save_region_map(run.geography_folder, geography)
 
 
 def _collect(

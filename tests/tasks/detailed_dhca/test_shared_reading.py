@@ -14,7 +14,7 @@ from tasks.detailed_dhca import persons
 from tasks.detailed_dhca.person_file import read_chunk
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.together import Later
+from tasks.detailed_dhca.shared_reading import NextRun
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.errors import Refused
@@ -53,7 +53,7 @@ def country(folder: Path) -> tuple[Path, Path]:
 def first_validated(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> Validated | None:
     """The US validated with Puerto Rico's run to come."""
     try:
-        return validate(us, cast(Workers, Here()), str(params), str(data), "us", Later(pr, "pr"))
+        return validate(us, cast(Workers, Here()), str(params), str(data), "us", NextRun(pr, "pr"))
     except Refused:
         return None
 

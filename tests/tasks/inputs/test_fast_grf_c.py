@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs import files, geography, sound_blocks
 from tasks.inputs.files import digest_file
-from tasks.inputs.geography import COLUMNS, GRF_FILE, Geography, read_geography
-from tasks.inputs.sound_blocks import SoundBlocks, read_sound_blocks
+from tasks.inputs.grf_c import COLUMNS, GRF_FILE, RegionMap, read_region_map
+from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.lifecycle.workers import Workers
 
 STATES = ("01", "02", "72")
@@ -55,11 +55,11 @@ def text_of(blocks: list[dict[str, str]], header: tuple[str, ...], end: str) -> 
     return "".join("|".join(row) + end for row in rows).encode()
 
 
-def soundly(run: DetailedRun, data: Path) -> SoundBlocks | None:
-    return read_sound_blocks(run, cast(Workers, Here()), str(data / GRF_FILE))
+def soundly(run: DetailedRun, data: Path) -> ParsedBlocks | None:
+    return parse_blocks(run, cast(Workers, Here()), str(data / GRF_FILE))
 
 
-def told(read: tuple[Geography | None, list[Any]]) -> Any:
+def told(read: tuple[RegionMap | None, list[Any]]) -> Any:
     found, findings = read
     return [None if found is None else [_plain(getattr(found, field.name)) for field in fields(found)], findings]
 
@@ -70,14 +70,14 @@ def _plain(value: Any) -> Any:
     return (value.dtype, value.tolist()) if isinstance(value, np.ndarray) else value
 
 
-def check(run: DetailedRun, data: Path) -> SoundBlocks | None:
+def check(run: DetailedRun, data: Path) -> ParsedBlocks | None:
     """What is taken as sound is what the plain way reads, with the file's digest."""
     sound = soundly(run, data)
     if sound is not None:
         assert sound.digest == digest_file(str(data / GRF_FILE))
         for region in ("us", "pr"):
-            plain = told(read_geography(str(data), region, STATES))  # type: ignore[arg-type]
-            assert told(read_geography(str(data), region, STATES, sound.codes)) == plain  # type: ignore[arg-type]
+            plain = told(read_region_map(str(data), region, STATES))  # type: ignore[arg-type]
+            assert told(read_region_map(str(data), region, STATES, sound.codes)) == plain  # type: ignore[arg-type]
     return sound
 
 
@@ -125,7 +125,7 @@ def test_a_small_file_and_none_are_left_to_the_plain_way(tmp_path: Path) -> None
     assert soundly(run, tmp_path) is None
     (tmp_path / GRF_FILE).write_bytes(text_of([{name: values[0] for name, values in GOOD.items()}], MORE, "\n"))
     assert soundly(run, tmp_path) is None
-    assert read_geography(str(tmp_path), "us", STATES)[0] is not None
+    assert read_region_map(str(tmp_path), "us", STATES)[0] is not None
 
 
 def test_a_line_that_is_too_long_is_left_to_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
