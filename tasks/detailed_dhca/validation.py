@@ -16,13 +16,13 @@ from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
 from tasks.inputs.configuration import Jurisdiction
+from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.grf_c import GRF_FILE, RegionMap, read_region_map, save_region_map
 from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, empty, join_reports
-from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
@@ -34,8 +34,8 @@ def validate(
 ) -> Validated | None:
     """Validate the input of one region and encode its persons into the run directory.
 
-    Returns None where config.json switches the region off or it has no block: such a run is skipped. `next_run` is a run
-    over another region of the same files, whose persons are encoded in the same reading.
+    Returns None where config.json switches the region off or it has no block: such a run is skipped. The persons of
+    `next_run`, over another region of the same files, are encoded in the same reading.
 
     Raises
     ------
@@ -46,8 +46,8 @@ def validate(
     if (run.validated_path).exists():
         return _validated_before(run, workers, params, data)
     parameters, findings = read_parameters(params)
-    known = cached_findings(run, parameters, data) if parameters else None
-    if known is None:  # of a try that came to no end: the files may have been corrected since
+    cached = cached_findings(run, parameters, data) if parameters else None
+    if cached is None:  # of a try that came to no end: the files may have been corrected since
         _clear(run)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
@@ -55,7 +55,7 @@ def validate(
         write_findings(run / "findings.json", gather(findings))
         return None
     with unchanged(data_files(data)), locked_next_run(next_run) as waiting:
-        validated = _validate_data(run, workers, parameters, findings, data, region, known, waiting)
+        validated = _validate_data(run, workers, parameters, findings, data, region, cached, waiting)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
@@ -73,18 +73,18 @@ def _validate_data(
     findings: list[Finding],
     data: str,
     region: Jurisdiction,
-    known: list[Finding] | None,
+    cached: list[Finding] | None,
     next_run: NextRun | None,
 ) -> Validated | None:
     """Check and encode the data files, and digest them.
 
-    `findings` are those in the parameters; `known` are those in the geography, where another run has prepared it.
+    `findings` are those in the parameters; `cached` are those in the geography, where another run has prepared it.
     """
-    sound = parse_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if known is None else None
-    if known is None:
-        geography, faults = _read_geography(data, region, parameters, sound)
+    parsed = parse_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if cached is None else None
+    if cached is None:
+        geography, faults = _read_geography(data, region, parameters, parsed)
     else:
-        geography, faults = run.geography, known
+        geography, faults = run.geography, cached
     findings = findings + faults
     person_file, faults = _person_file(data, region, parameters)
     findings += faults
@@ -93,12 +93,12 @@ def _validate_data(
         return None
     if person_file is None:
         _refuse(run, findings)
-    if known is None:
+    if cached is None:
         _save(run, parameters, geography, person_file)
     chunks = person_file.chunks
-    others = (next_run.run,) if next_run and _prepare(next_run, parameters, data, sound) else ()
-    geography_digest = sound.digest if sound else None
-    del sound  # it is large
+    others = (next_run.run,) if next_run and _prepare(next_run, parameters, data, parsed) else ()
+    geography_digest = parsed.digest if parsed else None
+    del parsed  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
     person_digest, faults = _collect(run, workers, person_file, chunks, region)
     findings += faults
@@ -120,17 +120,17 @@ def _validate_data(
 
 
 def _read_geography(
-    data: str, region: Jurisdiction, parameters: Parameters, sound: ParsedBlocks | None
+    data: str, region: Jurisdiction, parameters: Parameters, parsed: ParsedBlocks | None
 ) -> tuple[RegionMap | None, list[Finding]]:
-    return read_region_map(data, region, parameters.configuration.states(region), sound.codes if sound else None)
+    return read_region_map(data, region, parameters.configuration.states(region), parsed.codes if parsed else None)
 
 
-def _prepare(next_run: NextRun, parameters: Parameters, data: str, sound: ParsedBlocks | None) -> bool:
-    """Prepare a later run for its persons; False where there is nothing to encode, or something to refuse it for."""
+def _prepare(next_run: NextRun, parameters: Parameters, data: str, parsed: ParsedBlocks | None) -> bool:
+    """Prepare the next run for its persons; False where there is nothing to encode, or something to refuse it for."""
     run, region = next_run.run, next_run.region
     if region not in parameters.configuration.regions:
         return False
-    geography, findings = _read_geography(data, region, parameters, sound)
+    geography, findings = _read_geography(data, region, parameters, parsed)
     person_file, _ = _person_file(data, region, parameters)
     if geography is None or person_file is None or not len(geography.blocks):
         return False

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.inputs.block_codes import has_digits
-from tasks.inputs.files import identity, open_file, read_bytes, read_lines, size_of, why
+from tasks.inputs.files import LONGEST_LINE, identity, open_file, read_bytes, read_lines, size_of, why
 from tasks.inputs.findings import MISSING, Finding, kept
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
-from tasks.inputs.tables import DELIMITER, HEADER_BYTES, Column, check_header, line_of_row, parse_rows, split_header
+from tasks.inputs.tables import DELIMITER, Column, check_header, line_of_row, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.lifecycle.files import remove, whole
 from tasks.lifecycle.run_directory import RunDirectory
@@ -85,7 +85,7 @@ def read_header(path: str, delimiter: str = DELIMITER) -> list[str]:
     Raises OSError where it cannot be read, ValueError where it is no Parquet file.
     """
     if not path.endswith(".parquet"):
-        start = read_bytes(path, 0, HEADER_BYTES)
+        start = read_bytes(path, 0, LONGEST_LINE)
         return split_header(start.partition(b"\n")[0], delimiter) if start else []
     try:
         with open_file(path) as stream:
@@ -138,15 +138,11 @@ def _read_text(file: RecordFile, number: int) -> Chunk:
 
 
 def _parse(file: RecordFile, body: bytes) -> tuple[pa.Table | None, list[Finding]]:
-    table, findings = parse_rows(
-        file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter
-    )
+    table, findings = parse_rows(file.name, body, file.header, file.columns, dictionary=True, delimiter=file.delimiter)
     return (None if table is None or not len(table) else table), findings
 
 
-def _read_row_group(
-    file: RecordFile, number: int, skip: tuple[str, Callable[[pa.ChunkedArray], bool]] | None
-) -> Chunk:
+def _read_row_group(file: RecordFile, number: int, skip: tuple[str, Callable[[pa.ChunkedArray], bool]] | None) -> Chunk:
     metadata = _metadata(file.path, str(identity(file.path)))
     rows = metadata.row_group(number).num_rows
     line = partial(add, 1)
@@ -190,10 +186,12 @@ class RowChecks:
         self._file = file.name
 
     def fault(self, rule: str, name: str, bad: NDArray[np.bool_]) -> None:
-        """Find the rows that break a rule in a column."""
+        """Find the rows that break a rule in a column; `name` is empty for a rule about several."""
         if bad.any():
-            column = self.columns[name]
-            values = kept(sorted({column.values[number] for number in np.unique(column.numbers[bad])}))
+            values: tuple[str, ...] = ()
+            if name:
+                column = self.columns[name]
+                values = kept(sorted({column.values[number] for number in np.unique(column.numbers[bad])}))
             first = int(self.rows[bad.argmax()])
             self.findings.append(Finding(self._file, rule, name, int(bad.sum()), first, values))
             np.logical_and(self.good, ~bad, out=self.good)
