@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.execution.cluster import ClusterSettings, open_cluster_if
 from flows.execution.home import state_home
 from flows.execution.settings import Location
+from spine.settings import Jurisdiction
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
 from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
@@ -37,7 +38,7 @@ class SpineRun(BaseModel):
     )
     out: Location = Field(description="The directory that is made.")
     product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = "pl94-persons"
-    region: Literal["us", "pr"] = "us"
+    jurisdiction: Jurisdiction = "us"
     variant: Literal["production", "paper"] = "production"
     changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
     columns: str | None = Field(default=None, description="A JSON file that names the table's columns.")
@@ -52,7 +53,7 @@ class SpineRun(BaseModel):
 @task(name="geography", cache_policy=NO_CACHE, persist_result=False)
 def read(run: SpineRun) -> Prepared:
     """Read and check the blocks, and lay them out by state."""
-    settings = read_settings(run.product, run.region, run.variant, run.changes)
+    settings = read_settings(run.product, run.jurisdiction, run.variant, run.changes)
     return prepare(
         run.geography,
         Path(run.out),

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
 from tasks.inputs.grf_c import GRF_FILE
@@ -30,7 +30,7 @@ class NextRun:
     """A run that comes after this one, over another jurisdiction of the same parameters and data."""
 
     run: DetailedRun
-    region: Jurisdiction
+    jurisdiction: Jurisdiction
 
 
 @dataclass(frozen=True)

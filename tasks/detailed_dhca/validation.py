@@ -32,7 +32,7 @@ from tasks.lifecycle.workers import Workers
 def validate(
     run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, next_run: NextRun | None = None
 ) -> Validated | None:
-    """Validate the input of one region and encode its persons into the run directory.
+    """Validate the input of one jurisdiction and encode its persons into the run directory.
 
     Returns None where config.json switches the region off or it has no block: such a run is skipped. The persons of
     `next_run`, over another region of the same files, are encoded in the same reading.
@@ -51,7 +51,7 @@ def validate(
         _clear(run)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
-    if region not in parameters.configuration.regions:  # nothing vouches for its levels
+    if jurisdiction not in parameters.configuration.jurisdictions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
     with unchanged(data_files(data)), locked_next_run(next_run) as waiting:
@@ -86,7 +86,7 @@ def _validate_data(
     else:
         geography, faults = run.geography, cached
     findings = findings + faults
-    person_file, faults = _person_file(data, region, parameters)
+    person_file, faults = _person_file(data, jurisdiction, parameters)
     findings += faults
     if geography is not None and not len(geography.blocks):
         write_findings(run / "findings.json", gather(findings))
@@ -100,7 +100,7 @@ def _validate_data(
     geography_digest = parsed.digest if parsed else None
     del parsed  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
-    person_digest, faults = _collect(run, workers, person_file, chunks, region)
+    person_digest, faults = _collect(run, workers, person_file, chunks, jurisdiction)
     findings += faults
     if geography is None or has_errors(findings):
         remove(run / "persons")
@@ -163,17 +163,18 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
     return validated
 
 
-def check_public(run: DetailedRun, params: str, data: str, region: Jurisdiction) -> bool:
+def check_public(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction) -> bool:
     """Refuse faulty parameters and data files that are not there: what takes no worker to find, before there are any.
 
-    Return whether config.json asks for the region. A validated run is past this. Raises Refused as `validate` does.
+    Return whether config.json asks for the jurisdiction. A validated run is past this. Raises Refused as `validate`
+    does.
     """
     if run.validated_path.exists():
         return True
     parameters, findings = read_parameters(params)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
-    asked = region in parameters.configuration.regions
+    asked = jurisdiction in parameters.configuration.jurisdictions
     if asked and missing_data(data):
         _refuse(run, findings + check_data_alone(data))
     return asked
@@ -218,7 +219,7 @@ def _save(run: DetailedRun, parameters: Parameters, geography: RegionMap | None,
 
 
 def _collect(
-    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, region: Jurisdiction
+    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, jurisdiction: Jurisdiction
 ) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]

@@ -18,7 +18,7 @@ from tasks.inputs.records import read_header
 from tasks.inputs.tables import check_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 from tasks.lifecycle.files import open_array, remove, save_arrays
-from tasks.lifecycle.kernels import use_kernels
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 

@@ -63,7 +63,7 @@ class Prepared:
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of each spine, root first."""
         settings = self.plan.settings
-        plain = CONVENTIONAL if settings.region == "us" else CONVENTIONAL[1:]
+        plain = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
         return {"conventional": plain, "aian": plain, "optimized": settings.levels}
 
 

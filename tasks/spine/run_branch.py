@@ -12,8 +12,7 @@ from typing import Any
 
 import fsspec
 
-from spine.settings import settings_for
-from tasks.inputs.configuration import Jurisdiction
+from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import GRF_FILE
 from tasks.inputs.tables import split_header
@@ -25,13 +24,13 @@ from tasks.spine.optimize import on_client, optimize_spine, spine_columns_missin
 PRODUCT = "pl94-persons"
 
 
-def build_spine(workers: Workers, data: str, region: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
+def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
     """Write the optimized spine of a run's blocks to FOLDER; return the line about it for the manifest.
 
     Public: reads GRF-C and nothing else.
     """
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier try
-    settings = settings_for(PRODUCT, region)
+    settings = settings_for(PRODUCT, jurisdiction)
     path = f"{data.rstrip('/')}/{GRF_FILE}"
     header = split_header(read_bytes(path, 0, 65536).partition(b"\n")[0])
     if missing := spine_columns_missing(header, settings):

@@ -44,7 +44,7 @@ def manifest(summary: SpineSummary, plan: Plan, inputs: Mapping[str, str]) -> di
     sources = SpineSettings.sources()
     settings = {
         name: {"value": str(value) if isinstance(value, Fraction) else value, "source": sources[name]}
-        for name, value in asdict(plan.settings).items()
+        for name, value in plan.settings.described().items()
     }
     allocation = {
         "source": plan.allocation.source,

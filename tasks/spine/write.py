@@ -114,7 +114,7 @@ def _summary(prepared: Prepared, states: Sequence[StateSummary], classes: pd.Dat
         geounits[which] = dict(zip(prepared.levels[which], counts if plan.rooted else [1, *counts], strict=True))
     return SpineSummary(
         product=settings.product,
-        region=settings.region,
+        region=settings.jurisdiction,
         variant=settings.variant,
         mechanism=settings.mechanism,
         states=tuple(f"{state:02d}" for state in prepared.states),

@@ -30,19 +30,19 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
         where the folder holds no such measurements, or not all of them; where OUT holds something.
     """
     open_published(run, folder, changes)
-    region = run.design.region
-    check_out(run, out, region)
+    place = run.design.jurisdiction
+    check_out(run, out, place)
     build_spines(run, workers)
     check_published(run)
     workers.map("read measurements", run, check_file, measured_levels(run))
     estimate(run, workers)
     out.mkdir(parents=True, exist_ok=True)
-    stage_release(run, workers, out, region, staging(run, out, region))
-    return commit(run, out, region, Charging(None, run / "no-ledger"), charged=False)
+    stage_release(run, workers, out, place, staging(run, out, place))
+    return commit(run, out, place, Charging(None, run / "no-ledger"), charged=False)
 
 
 def end_estimate(run: TopDownRun, out: Path) -> None:
     """Remove what an estimate that did not end has left."""
-    for region in ("us", "pr"):
-        clear_staging(run, out, region)
+    for jurisdiction in ("us", "pr"):
+        clear_staging(run, out, jurisdiction)
     shutil.rmtree(run.path, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from typing import Literal
@@ -38,7 +38,7 @@ class Design:
     block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
     """
 
-    region: Jurisdiction
+    jurisdiction: Jurisdiction
     kind: Kind
     products: tuple[ProductName, ...]
     settings: Mapping[ProductName, SpineSettings]
@@ -52,7 +52,7 @@ class Design:
 
     def with_nation(self, states: tuple[str, ...]) -> bool:
         """Whether a run over these states measures the US level."""
-        if self.region == "pr":
+        if self.jurisdiction == "pr":
             return False
         return set(states) == set(STATES_US) if self.nation is None else self.nation
 
@@ -84,10 +84,10 @@ class Design:
     def digest(self) -> str:
         """One digest of it all."""
         told = {
-            "region": self.region,
+            "region": self.jurisdiction,
             "kind": self.kind,
             "products": self.products,
-            "settings": {name: asdict(settings) for name, settings in self.settings.items()},
+            "settings": {name: settings.described() for name, settings in self.settings.items()},
             "allocations": {name: exact(allocation) for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,

@@ -90,7 +90,7 @@ def test_two_workers(prepare: Callable[..., DetailedDhcaSettings], expected: str
 def test_estimates_by_two_workers(
     prepare: Callable[..., DetailedDhcaSettings], client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same bytes as one process gives, region by region."""
+    """The same bytes as one process gives, jurisdiction by jurisdiction."""
     monkeypatch.setattr(domain, "GROUPS_EACH", 1)
     here = digest(released(prepare("here", estimates=True), HERE))
     monkeypatch.undo()

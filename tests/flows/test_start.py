@@ -111,7 +111,7 @@ def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] in ([], ["dask"])
 
 
-def test_two_regions_that_are_refused_alike_say_it_once(
+def test_two_jurisdictions_that_are_refused_alike_say_it_once(
     das: Callable[..., tuple[int, str, str]], example: Path, tmp_path: Path, shared_cluster: None, prefect_server: None
 ) -> None:
     from e2e_runs import real_data

@@ -39,7 +39,7 @@ def check_state(run: TopDownRun, product: ProductName, state: str) -> None:
     The findings lie beside the counted chunks.
     """
     found_at = run / f"persons/{product}/{state}.findings"
-    once(found_at, lambda: save_object(found_at, _check(run, product, state)))
+    unless_done(found_at, lambda: save_object(found_at, _check(run, product, state)))
 
 
 def _check(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:

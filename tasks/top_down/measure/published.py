@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,12 @@ from spine.allocations import Allocation
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import Jurisdiction, SpineSettings, settings_for
 from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.arrow import text
 from tasks.inputs.files import locate_file, open_file, read_text
-from tasks.lifecycle.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
-from tasks.lifecycle.numbers import told_number
-from tasks.lifecycle.staging import drafted
+from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.staging import release_file
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest
 from tasks.top_down.input.invariants_input import QUARTERS
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
@@ -66,10 +66,10 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "us_level": validated.nation,
         "spine_digest": spine_digest(run),
         "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
-        "region": design.region,
+        "region": design.jurisdiction,
         "kind": design.kind,
         "products": design.products,
-        "settings": {name: asdict(settings) for name, settings in design.settings.items()},
+        "settings": {name: settings.described() for name, settings in design.settings.items()},
         "allocations": {
             name: {**exact(allocation), "source": allocation.source} for name, allocation in design.allocations.items()
         },
@@ -79,7 +79,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "microdata": design.microdata,
         "public_files": validated.digests,
     }
-    with drafted(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
+    with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(told, indent=1, default=str) + "\n")
 
 
@@ -89,7 +89,7 @@ def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
     known = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
     columns = {name: pa.array(array) for name, array in known.items() if array is not None}
     columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
-    with drafted(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
+    with release_file(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
         pq.write_table(pa.table(columns), draft, compression="zstd")
 
 
@@ -151,7 +151,9 @@ def read_design(told: Mapping[str, Any]) -> Design:
     if told["us_level"] and told["region"] == "pr":
         raise Refused(f"{SETTINGS_FILE}: Puerto Rico has no US level")
     if told["states"] != [state for state in STATES[told["region"]] if state in told["states"]]:
-        raise Refused(f"{SETTINGS_FILE}: states are {told['states']}, not sorted codes of region {told['region']}")
+        raise Refused(
+            f"{SETTINGS_FILE}: states are {told['states']}, not sorted codes of jurisdiction {told['region']}"
+        )
     settings = {name: _settings(told["settings"][name], name, told["region"]) for name in products}
     allocations = {name: _allocation(told["allocations"][name]) for name in products}
     for name in products:
@@ -165,20 +167,20 @@ def read_design(told: Mapping[str, Any]) -> Design:
     )
 
 
-def _settings(told: Mapping[str, Any], product: ProductName, region: Jurisdiction) -> SpineSettings:
+def _settings(told: Mapping[str, Any], product: ProductName, jurisdiction: Jurisdiction) -> SpineSettings:
     """The settings of a product's spine; ValueError where none can be built."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
-    if (known.pop("product"), known.pop("region")) != (ENGINE[product], region):
+    if (known.pop("product"), known.pop("region")) != (ENGINE[product], jurisdiction):
         raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or region")
-    known["tract_group_share"] = told_number(known["tract_group_share"])
+    known["tract_group_share"] = parse_exact(known["tract_group_share"])
     del known["levels"]  # they follow from the others
-    return settings_for(ENGINE[product], region, known.pop("variant"), **known)
+    return settings_for(ENGINE[product], jurisdiction, known.pop("variant"), **known)
 
 
 def _allocation(told: Mapping[str, Any]) -> Allocation:
-    levels = {level: told_number(share) for level, share in told["levels"].items()}
-    queries = {level: {q: told_number(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
-    return Allocation(told["mechanism"], told_number(told["budget"]), levels, queries, told["source"])
+    levels = {level: parse_exact(share) for level, share in told["levels"].items()}
+    queries = {level: {q: parse_exact(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
+    return Allocation(told["mechanism"], parse_exact(told["budget"]), levels, queries, told["source"])
 
 
 def read_blocks(path: Path, state: str) -> tuple[Geography, IntArray]:

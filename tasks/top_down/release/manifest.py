@@ -12,7 +12,7 @@ import numpy as np
 
 from privacy.accounting.conversions import epsilon
 from spine.noise import distinct_shares
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import complete, load_object
 from tasks.lifecycle.manifest import (
@@ -54,7 +54,7 @@ def describe_release(run: TopDownRun, staged: Path) -> None:
     design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
-        "region": design.region.upper(),
+        "region": design.jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),

@@ -22,7 +22,7 @@ from tasks.lifecycle.files import open_array
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 
-CHUNK = 700  # bytes: some persons of one region, of the other, and of both
+CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
 ARRAYS = ("block", "cell", "combination", "combinations")
 
 
@@ -73,8 +73,8 @@ def test_both_find_and_keep_what_each_does_alone(tmp_path: Path, read: list[int]
     params, data = country(tmp_path)
     if fault:
         fault.change(tmp_path)
-    alone = {region: new_run(tmp_path, f"alone-{region}") for region in ("us", "pr")}
-    expected = {region: validate_here(run, params, data, region) for region, run in alone.items()}  # type: ignore[arg-type]
+    alone = {jurisdiction: new_run(tmp_path, f"alone-{jurisdiction}") for jurisdiction in ("us", "pr")}
+    expected = {jurisdiction: validate_here(run, params, data, jurisdiction) for jurisdiction, run in alone.items()}  # type: ignore[arg-type]
     chunks = len(set(read))
     read.clear()
     us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")

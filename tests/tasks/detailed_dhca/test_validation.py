@@ -300,7 +300,7 @@ def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
     assert encoded(run) == expected(inputs.persons, ("72",))
 
 
-def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
+def test_a_jurisdiction_without_a_block_is_skipped(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(state_filter_us=["44"]))
     params, data = inputs.write(tmp_path)
     validated, findings = validate_here(new_run(tmp_path), params, data)
@@ -308,12 +308,12 @@ def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
     assert errors(findings) == []
 
 
-def test_a_region_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
+def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     """Its thresholds and the noise of its levels were never checked, so it may not get as far as a charge."""
     thresholds = {key: value for key, value in configuration()["thresholds_p"].items() if "PR-" not in key}
     params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
     run = new_run(tmp_path, "run-pr")
-    foresee_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
+    precheck_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
     validated, findings = validate_here(run, params, data, "pr")
     assert validated is None
     assert errors(findings) == []

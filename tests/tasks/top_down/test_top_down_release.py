@@ -44,16 +44,16 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Pa
     return {states: country(tmp_path_factory.mktemp("country"), states) for states in sets}
 
 
-def made(region: str, kind: str, mechanism: str, nation: bool | None, **options: object) -> Design:
+def made(jurisdiction: str, kind: str, mechanism: str, nation: bool | None, **options: object) -> Design:
     budget = {"budget": Fraction(20)} if mechanism == "pure" else {}
-    return design(region, kind=kind, mechanism=mechanism, nation=nation, **budget, **options)  # type: ignore[arg-type]
+    return design(jurisdiction, kind=kind, mechanism=mechanism, nation=nation, **budget, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("region", "kind", "mechanism", "states", "nation", "estimator"), MATRIX)
+@pytest.mark.parametrize(("jurisdiction", "kind", "mechanism", "states", "nation", "estimator"), MATRIX)
 def test_release_keeps_every_invariant_and_sum(
     tmp_path: Path,
     places: dict[tuple[str, ...], Path],
-    region: str,
+    jurisdiction: str,
     kind: str,
     mechanism: str,
     states: tuple[str, ...],
@@ -61,7 +61,7 @@ def test_release_keeps_every_invariant_and_sum(
     estimator: str,
 ) -> None:
     data = places[states]
-    run = begin(tmp_path, data, made(region, kind, mechanism, nation, microdata="text", estimator=estimator))
+    run = begin(tmp_path, data, made(jurisdiction, kind, mechanism, nation, microdata="text", estimator=estimator))
     staged = finish(run, tmp_path)
     persons, units = read(staged, "mdf/*_persons.parquet"), read(staged, "mdf/*_units.parquet")
     totals = dict(line.split(",") for line in (data / "states.csv").read_text().split()[1:])
