@@ -8,7 +8,6 @@ from flows.execution.settings import Location, RunSettings, load_settings
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.shared_reading import NextRun
-from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import digest_file
 from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.lifecycle.errors import Refused
@@ -39,13 +38,15 @@ class DetailedDhcaSettings(RunSettings):
 
     @property
     def next_run(self) -> NextRun | None:
-        """The run over the other region that comes after this one, where it reads the same input."""
+        """The run over the other jurisdiction that comes after this one, where it reads the same input."""
         if self.later is None:
             return None
         run = DetailedRun(self.runs / self.later)
-        settings = self.load(run)
-        same = settings and (settings.params, settings.data) == (self.params, self.data)
-        return NextRun(run, settings.region) if settings and same and settings.region != self.region else None
+        settings = load_settings(run)
+        if not isinstance(settings, DetailedDhcaSettings) or settings.jurisdiction == self.jurisdiction:
+            return None
+        same = (settings.params, settings.data) == (self.params, self.data)
+        return NextRun(run, settings.jurisdiction) if same else None
 
     @property
     def folder(self) -> str:

@@ -19,7 +19,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validating_reader import read_validating
 from tasks.inputs.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
 from tasks.lifecycle.files import read_object, save_arrays, save_object
-from tasks.lifecycle.kernels import use_kernels
+from tasks.lifecycle.process import use_kernels
 
 
 def encode_chunk(run: DetailedRun, number: int, *others: DetailedRun) -> None:

@@ -23,7 +23,7 @@ from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
 from tasks.detailed_dhca.person_file import CELLS
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction, Level
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level
 from tasks.inputs.grf_c import NOWHERE, RegionMap
 from tasks.inputs.iterations import KINDS, Granularity
 from tasks.lifecycle.files import load_object, open_array, read_part, save_arrays, save_object, stamp, unless_done

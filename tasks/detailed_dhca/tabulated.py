@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.grf_c import RegionMap
 from tasks.inputs.iterations import Iterations
 

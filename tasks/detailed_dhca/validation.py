@@ -11,11 +11,11 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import NoReturn
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.person_file import PersonFile, find_person_file, missing_data, open_person_records
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
-from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
@@ -30,12 +30,17 @@ from tasks.lifecycle.workers import Workers
 
 
 def validate(
-    run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, next_run: NextRun | None = None
+    run: DetailedRun,
+    workers: Workers,
+    params: str,
+    data: str,
+    jurisdiction: Jurisdiction,
+    next_run: NextRun | None = None,
 ) -> Validated | None:
     """Validate the input of one jurisdiction and encode its persons into the run directory.
 
-    Returns None where config.json switches the region off or it has no block: such a run is skipped. The persons of
-    `next_run`, over another region of the same files, are encoded in the same reading.
+    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. The persons
+    of `next_run`, over another jurisdiction of the same files, are encoded in the same reading.
 
     Raises
     ------
@@ -55,7 +60,7 @@ def validate(
         write_findings(run / "findings.json", gather(findings))
         return None
     with unchanged(data_files(data)), locked_next_run(next_run) as waiting:
-        validated = _validate_data(run, workers, parameters, findings, data, region, cached, waiting)
+        validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, cached, waiting)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
@@ -72,7 +77,7 @@ def _validate_data(
     parameters: Parameters,
     findings: list[Finding],
     data: str,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     cached: list[Finding] | None,
     next_run: NextRun | None,
 ) -> Validated | None:
@@ -82,7 +87,7 @@ def _validate_data(
     """
     parsed = parse_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if cached is None else None
     if cached is None:
-        geography, faults = _read_geography(data, region, parameters, parsed)
+        geography, faults = _read_geography(data, jurisdiction, parameters, parsed)
     else:
         geography, faults = run.geography, cached
     findings = findings + faults
@@ -120,18 +125,20 @@ def _validate_data(
 
 
 def _read_geography(
-    data: str, region: Jurisdiction, parameters: Parameters, parsed: ParsedBlocks | None
+    data: str, jurisdiction: Jurisdiction, parameters: Parameters, parsed: ParsedBlocks | None
 ) -> tuple[RegionMap | None, list[Finding]]:
-    return read_region_map(data, region, parameters.configuration.states(region), parsed.codes if parsed else None)
+    return read_region_map(
+        data, jurisdiction, parameters.configuration.states(jurisdiction), parsed.codes if parsed else None
+    )
 
 
 def _prepare(next_run: NextRun, parameters: Parameters, data: str, parsed: ParsedBlocks | None) -> bool:
     """Prepare the next run for its persons; False where there is nothing to encode, or something to refuse it for."""
-    run, region = next_run.run, next_run.region
-    if region not in parameters.configuration.regions:
+    run, jurisdiction = next_run.run, next_run.jurisdiction
+    if jurisdiction not in parameters.configuration.jurisdictions:
         return False
-    geography, findings = _read_geography(data, region, parameters, parsed)
-    person_file, _ = _person_file(data, region, parameters)
+    geography, findings = _read_geography(data, jurisdiction, parameters, parsed)
+    person_file, _ = _person_file(data, jurisdiction, parameters)
     if geography is None or person_file is None or not len(geography.blocks):
         return False
     _clear(run)
@@ -197,14 +204,16 @@ def check_data_alone(data: str) -> list[Finding]:
     return findings + open_person_records(data)[1]
 
 
-def _person_file(data: str, region: Jurisdiction, parameters: Parameters) -> tuple[PersonFile | None, list[Finding]]:
+def _person_file(
+    data: str, jurisdiction: Jurisdiction, parameters: Parameters
+) -> tuple[PersonFile | None, list[Finding]]:
     records, findings = open_person_records(data)
     if records is None:
         return None, findings
     configuration = parameters.configuration
     file = PersonFile(
         **vars(records),
-        states=configuration.states(region),
+        states=configuration.states(jurisdiction),
         code_numbers=parameters.iterations.numbers,
         max_race_codes=configuration.max_race_codes,
     )
@@ -228,6 +237,6 @@ def _collect(
     if not findings and not joined.rows:
         findings.append(empty(file.name))
     if joined.left_out:
-        rule = f"persons outside the states of {region.upper()}, left out"
+        rule = f"persons outside the states of {jurisdiction.upper()}, left out"
         findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
     return digest_records(run, workers, file, reports), findings

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spine.settings import Jurisdiction
 from tasks.inputs.block_codes import (
     BLOCK_COLUMNS,
     BLOCK_WIDTHS,
@@ -22,7 +23,7 @@ from tasks.inputs.block_codes import (
     code_number,
     has_digits,
 )
-from tasks.inputs.configuration import REGION_TYPES, Jurisdiction
+from tasks.inputs.configuration import REGION_TYPES
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp

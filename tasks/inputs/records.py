@@ -24,7 +24,7 @@ from tasks.inputs.findings import MISSING, Finding, kept
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.tables import DELIMITER, Column, check_header, line_of_row, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
-from tasks.lifecycle.files import remove, whole
+from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -268,7 +268,7 @@ def digest_by_workers(run: RunDirectory, workers: Workers, path: str) -> str:
 def digest_chunk(run: RunDirectory, folder: str, path: str, number: int) -> None:
     """Write the digest of 64 MiB of a file into the run directory: a digest of records is confidential."""
     data = read_bytes(path, number * CHUNK_BYTES, (number + 1) * CHUNK_BYTES)
-    with whole(run / f"{folder}/{number:05d}") as temporary:
+    with atomic_path(run / f"{folder}/{number:05d}") as temporary:
         temporary.write_bytes(chunk_digest(data))
 
 

@@ -24,7 +24,7 @@ from spine.top_down.histogram import (
 )
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.records import RecordFile
-from tasks.lifecycle.files import load_object, once, open_array, save_object
+from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.records import CELLS, FACILITY, records_name
 from tasks.top_down.run import Blocks, TopDownRun, load_histograms, save_histograms

@@ -19,7 +19,7 @@ from spine.top_down.histogram import NURSING, OCCUPIED, PERSONS, UNDER_18, VACAN
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits
 from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
 from tasks.inputs.tables import Column
-from tasks.lifecycle.files import load_object, once, open_array, read_object, save_arrays, save_object
+from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
 from tasks.top_down.run import Blocks, TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -88,7 +88,7 @@ def short_codes(geography: Geography) -> IntArray:
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
     """Check and count a chunk: `key`, block row * cells + cell, ascending, and `count`; and its report."""
-    once(_report_path(run, product, number), lambda: _count(run, product, number))
+    unless_done(_report_path(run, product, number), lambda: _count(run, product, number))
 
 
 def _report_path(run: TopDownRun, product: ProductName, number: int) -> Path:

@@ -75,9 +75,9 @@ def check(run: DetailedRun, data: Path) -> ParsedBlocks | None:
     blocks = parsed(run, data)
     if blocks is not None:
         assert blocks.digest == digest_file(str(data / GRF_FILE))
-        for region in ("us", "pr"):
-            plain = told(read_region_map(str(data), region, STATES))  # type: ignore[arg-type]
-            assert told(read_region_map(str(data), region, STATES, blocks.codes)) == plain  # type: ignore[arg-type]
+        for jurisdiction in ("us", "pr"):
+            plain = told(read_region_map(str(data), jurisdiction, STATES))  # type: ignore[arg-type]
+            assert told(read_region_map(str(data), jurisdiction, STATES, blocks.codes)) == plain  # type: ignore[arg-type]
     return blocks
 
 
