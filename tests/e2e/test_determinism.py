@@ -28,9 +28,10 @@ from e2e_runs import (
 from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from tasks.detailed_dhca import domain, person_file
+from tasks.detailed_dhca import domain
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.truth import release_truth
+from tasks.inputs import records
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
@@ -214,5 +215,5 @@ def test_text_in_chunks_of_any_size(
         return digest(place)
 
     whole = truth("whole")
-    monkeypatch.setattr(person_file, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(records, "CHUNK_BYTES", chunk_bytes)
     assert truth("cut") == whole
