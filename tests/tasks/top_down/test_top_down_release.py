@@ -155,7 +155,7 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path) -> None:
         take_exact(run, "persons", "23", "County")
 
 
-@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+@pytest.mark.parametrize("estimator", ["topdown", pytest.param("gls", marks=pytest.mark.slow)])
 def test_release_does_not_depend_on_pieces_or_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimator: Estimator
 ) -> None:
