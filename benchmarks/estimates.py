@@ -24,11 +24,12 @@ from privacy.estimation.pooling import Answers, pool
 from privacy.estimation.selection import correct
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.measure import measure_accuracy
 from tasks.detailed_dhca.accuracy.report import make_report
 from tasks.detailed_dhca.domain import DETAILS, WIDTHS, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Jurisdiction, Level
+from tasks.inputs.configuration import Level
 from tasks.lifecycle.workers import Workers
 
 BUDGETS: dict[Definition, tuple[str, ...]] = {"zcdp": ("2.134", ".159", ".008"), "puredp": ("7.487", "2.338", ".5338")}
@@ -69,7 +70,7 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
         print(f"{gamma:>4} {plain.weight:6.3f}  {deviations:>15} {worst:7.3f} {covered:7.3f}")
 
 
-def simulate(params: str, data: str, runs: int, region: Jurisdiction) -> pd.DataFrame:
+def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> pd.DataFrame:
     """The gains of T1 over some runs: mean and standard error over them, beside the law."""
     with tempfile.TemporaryDirectory() as folder:
         run = DetailedRun(Path(folder) / "run")
@@ -78,8 +79,10 @@ def simulate(params: str, data: str, runs: int, region: Jurisdiction) -> pd.Data
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):
                 out = Path(folder) / f"out/{number}"
-                measured = measure_accuracy(run, Workers(client), params, data, region, out, runs=1, estimates=True)
-                assert measured is not None, "the region has no block"
+                measured = measure_accuracy(
+                    run, Workers(client), params, data, jurisdiction, out, runs=1, estimates=True
+                )
+                assert measured is not None, "the jurisdiction has no block"
                 gains = make_report(measured).gains()
                 told.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))
         return summary(run, pd.concat(told))
@@ -125,13 +128,13 @@ def main() -> None:
     parser.add_argument("params", nargs="?")
     parser.add_argument("data", nargs="?")
     parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--region", choices=["us", "pr"], default="us")
+    parser.add_argument("--jurisdiction", choices=["us", "pr"], default="us")
     chosen = parser.parse_args()
     if chosen.params is None:
         tell_laws()
         tell_gammas()
     else:
-        print(simulate(chosen.params, chosen.data, chosen.runs, chosen.region).round(3).to_string(index=False))
+        print(simulate(chosen.params, chosen.data, chosen.runs, chosen.jurisdiction).round(3).to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Every stage of a run beside its physical bound, measured in one run on one machine.
 
-    python benchmarks/stages.py PARAMS DATA [--workers 2] [--region us] [--scratch DIR] [--estimates] [--json]
+    python benchmarks/stages.py PARAMS DATA [--workers 2] [--jurisdiction us] [--scratch DIR] [--estimates] [--json]
 
 PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). A bound is what the same workers need for the
 least that a stage must do: to parse its text, or decode its Parquet, with pyarrow alone, to read and write its bytes,
@@ -32,12 +32,13 @@ import pyarrow.parquet as pq
 
 from flows.execution.cluster import ClusterSettings, open_cluster
 from privacy.noise.randomness import Keystream
-from tasks.detailed_dhca.budget_check import check_budget
+from spine.settings import Jurisdiction
+from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
-from tasks.detailed_dhca.person_file import COLUMNS, chunk_count
+from tasks.detailed_dhca.person_file import COLUMNS
 from tasks.detailed_dhca.population_groups import (
     count_partition,
     count_population_groups,
@@ -50,9 +51,9 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Jurisdiction, Level
+from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
-from tasks.inputs.geography import GRF_FILE, NOWHERE
+from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.reservation import Charging
@@ -127,7 +128,14 @@ def volume(folder: Path, pattern: str) -> int:
 
 
 def measure_run(
-    run: DetailedRun, workers: Workers, params: str, data: str, region: Jurisdiction, out: Path, *, estimates: bool
+    run: DetailedRun,
+    workers: Workers,
+    params: str,
+    data: str,
+    jurisdiction: Jurisdiction,
+    out: Path,
+    *,
+    estimates: bool,
 ) -> dict:
     """Seconds and processor seconds of each stage, and the volumes that the bounds need."""
     seconds, processor = {}, {}
@@ -137,21 +145,21 @@ def measure_run(
         seconds[stage] = timed(function)
         processor[stage] = processor_seconds(workers) - used
 
-    measure("validate", lambda: validate(run, workers, params, data, region))
-    measure("population groups", lambda: count_population_groups(run, workers, region))
-    measure("coterminous sets", lambda: save_sets(run, region, enabled=True, listed=None))
-    levels = run.parameters.configuration.levels(region)
-    check_budget(run, region, Charging(None, run.path / "ledger.sqlite"), {})
+    measure("validate", lambda: validate(run, workers, params, data, jurisdiction))
+    measure("population groups", lambda: count_population_groups(run, workers, jurisdiction))
+    measure("coterminous sets", lambda: save_sets(run, jurisdiction, enabled=True, listed=None))
+    levels = run.parameters.configuration.levels(jurisdiction)
+    reserve_budget(run, jurisdiction, Charging(None, run.path / "ledger.sqlite"), {})
     totals = partial(measure_totals, estimates=estimates)
     for name, stage in (("totals", totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
         measure(name, lambda stage=stage: [stage(run, workers, level) for level in levels])
     if estimates:
-        measure("estimate tables", lambda: make_estimators(run, workers, region))
+        measure("estimate tables", lambda: make_estimators(run, workers, jurisdiction))
         measure("estimates", lambda: [estimate(run, workers, level) for level in levels])
     equating = {"enabled": True, "listed": None, "estimates": estimates}
-    measure("coterminous", lambda: equate_coterminous(run, workers, region, **equating))
+    measure("coterminous", lambda: equate_coterminous(run, workers, jurisdiction, **equating))
     options = {"estimates": True} if estimates else {}
-    measure("release", lambda: stage_release(run, workers, region, out, options, "not asked for"))
+    measure("release", lambda: stage_release(run, workers, jurisdiction, out, options, "not asked for"))
     reports = [json.loads(path.read_text()) for path in (run / "persons").glob("*.json")]
     domains = [load_domain(run, level) for level in levels]
     return {
@@ -186,7 +194,7 @@ def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict
 
     def parsed() -> None:
         if persons.parquet:
-            workers.map("bound", run, decode_only, [(persons.path, k) for k in range(chunk_count(persons))])
+            workers.map("bound", run, decode_only, [(persons.path, k) for k in range(persons.chunks)])
         text = [(path, k) for path, k in whole if path == geography or not persons.parquet]
         workers.map("bound", run, parse_only, text)
 
@@ -239,7 +247,7 @@ def main() -> None:
     parser.add_argument("params")
     parser.add_argument("data")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--region", choices=["us", "pr"], default="us")
+    parser.add_argument("--jurisdiction", choices=["us", "pr"], default="us")
     parser.add_argument("--scratch", type=Path, default=None, help="where the run directory goes")
     parser.add_argument("--estimates", action="store_true", help="of a run that makes estimates; these have no bound")
     parser.add_argument("--json", action="store_true")
@@ -253,7 +261,7 @@ def main() -> None:
             workers = Workers(client)
             workers.map("warm up", run, keystream_only, [(k, 1) for k in range(4 * chosen.workers)])
             measured = measure_run(
-                run, workers, chosen.params, chosen.data, chosen.region, out, estimates=chosen.estimates
+                run, workers, chosen.params, chosen.data, chosen.jurisdiction, out, estimates=chosen.estimates
             )
             bounds = measure_bounds(run, workers, chosen.data, measured)
         seconds = measured["seconds"]

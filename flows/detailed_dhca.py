@@ -18,7 +18,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.expected_work import expected_work
 from flows.execution.progress import expect
 from flows.execution.run import Future, Run, carry_out, flow_options
-from tasks.detailed_dhca.budget_check import check_budget, foresee_budget, region_spend
+from tasks.detailed_dhca.budget_check import planned_spend, precheck_budget, reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -29,41 +29,41 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import check_public, validate
-from tasks.spine.branch import build_spine
+from tasks.spine.run_branch import build_spine
 
 LEVELS_AT_ONCE = 4  # their stages; the Dask workers behind them are the limit
 
 
 @flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(LEVELS_AT_ONCE))
 def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
-    """Run SafeTab-P over one region and release its tables; returns the release's path, None for a skipped region.
+    """Run SafeTab-P over one jurisdiction and release its tables; returns the release's path, None where it is skipped.
 
-    A region that has no block or that config.json switches off is skipped and charges nothing. Retried or started again
-    under the same run id, the flow takes up its own run: the same noise, one charge, one release.
+    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing. Retried or started
+    again under the same run id, the flow takes up its own run: the same noise, one charge, one release.
     """
-    region = settings.region.upper()
-    return carry_out(settings, _stages, check, f"{region} has no block, or config.json switches it off")
+    jurisdiction = settings.jurisdiction.upper()
+    return carry_out(settings, stages, check, f"{jurisdiction} has no block, or config.json switches it off")
 
 
 def check(settings: DetailedDhcaSettings) -> bool:
-    """Refuse parameters, paths and an account with which a run could not end; False for a region switched off."""
-    run, inputs = settings.directory, (settings.params, settings.data, settings.region)
+    """Refuse parameters, paths and an account with which a run could not end; False for a jurisdiction switched off."""
+    run, inputs = settings.directory, (settings.params, settings.data, settings.jurisdiction)
     switched_on = check_public(run, *inputs)
-    foresee_budget(run, *inputs, settings.charging)
+    precheck_budget(run, *inputs, settings.charging)
     if settings.coterminous_list:
         _ = settings.shaping_options  # reads it
     return switched_on
 
 
-def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
+def stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     """The DAG of a run."""
     settings, workers = run.settings, run.workers
-    region, charging, options = settings.region, settings.charging, settings.shaping_options
-    inputs = {"params": settings.params, "data": settings.data, "region": region}
+    jurisdiction, charging, options = settings.jurisdiction, settings.charging, settings.shaping_options
+    inputs = {"params": settings.params, "data": settings.data, "jurisdiction": jurisdiction}
     equating = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
-    expect(partial(expected_work, settings.directory, region, settings.spine, settings.estimates))
+    expect(partial(expected_work, settings.directory, jurisdiction, settings.spine, settings.estimates))
 
-    validated = run.submit("validate", validate, workers=workers, **inputs, later=settings.later_run)
+    validated = run.submit("validate", validate, workers=workers, **inputs, next_run=settings.next_run)
     checked: Validated | None = validated.result()
     if checked is None:
         return None
@@ -72,26 +72,33 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
         count_population_groups,
         validated,
         workers=workers,
-        region=region,
+        jurisdiction=jurisdiction,
         blocks_each=settings.blocks_each,
     )
     sets = run.submit(
-        "coterminous sets", save_sets, validated, region=region, **equating, digest=options["coterminous_list"]
+        "coterminous sets",
+        save_sets,
+        validated,
+        jurisdiction=jurisdiction,
+        **equating,
+        digest=options["coterminous_list"],
     )
     ready = [counted, sets]
     if settings.estimates:  # public, and what could fail in them fails before anything is spent
-        ready.append(run.submit("estimate tables", make_estimators, validated, workers=workers, region=region))
+        ready.append(
+            run.submit("estimate tables", make_estimators, validated, workers=workers, jurisdiction=jurisdiction)
+        )
     if not checked.synthetic and settings.approval:
         for future in ready:
             future.result()
-        spend = region_spend(settings.directory.parameters.configuration, region)
+        spend = planned_spend(settings.directory.parameters.configuration, jurisdiction)
         run.await_approval(spend.definition, spend.unbounded)
-    gate = run.submit_gate(check_budget, *ready, region=region, charging=charging, options=options)
+    gate = run.submit_gate(reserve_budget, *ready, jurisdiction=jurisdiction, charging=charging, options=options)
     configuration = settings.directory.parameters.configuration
-    built = _submit_spine(run, configuration.states(region)) if settings.spine else None
+    built = _submit_spine(run, configuration.states(jurisdiction)) if settings.spine else None
     measured: list[Future] = []
     published = []
-    for level in configuration.levels(region):
+    for level in configuration.levels(jurisdiction):
         each = {"workers": workers, "level": level}
         totals = run.submit(f"totals {level}", measure_totals, gate, **each, estimates=settings.estimates)
         tables = run.submit(f"sex by age {level}", measure_sex_by_age, totals, **each)
@@ -99,7 +106,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
         measured += [totals, tables, published[-1]]
     estimated = []
     if settings.estimates:
-        for level in configuration.levels(region):
+        for level in configuration.levels(jurisdiction):
             estimated.append(run.submit(f"estimates {level}", estimate, *published, workers=workers, level=level))
     equated = run.submit(
         "coterminous",
@@ -107,7 +114,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
         *published,
         *estimated,
         workers=workers,
-        region=region,
+        jurisdiction=jurisdiction,
         **equating,
         estimates=settings.estimates,
     )
@@ -115,7 +122,14 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
         future.result()  # what failed says why; the stages after it would only say that they never ran
     spine = _line(built)  # asked for only now: a run that fails does not wait for it
     staged = run.submit(
-        "release", stage_release, equated, workers=workers, region=region, out=run.out, options=options, spine=spine
+        "release",
+        stage_release,
+        equated,
+        workers=workers,
+        jurisdiction=jurisdiction,
+        out=run.out,
+        options=options,
+        spine=spine,
     )
     done = run.submit_commit(staged, charged=not checked.synthetic)
     staged.result()
@@ -125,7 +139,9 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
 
 def _submit_spine(run: Run[DetailedDhcaSettings], states: tuple[str, ...]) -> Future:
     """Start the spine branch; what it raises goes into the manifest's line, never into the run's way."""
-    build = partial(build_spine, run.workers, run.settings.data, run.settings.region, states, run.staged / "spine")
+    build = partial(
+        build_spine, run.workers, run.settings.data, run.settings.jurisdiction, states, run.staged / "spine"
+    )
     return run.submit("spine", lambda _directory: build())
 
 

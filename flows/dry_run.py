@@ -20,7 +20,7 @@ from flows.execution.expected_work import expected_work
 from flows.execution.progress import coarsely, expect, report
 from flows.execution.run import CHECK, flow_options, named
 from privacy.accounting.ledger import shown
-from tasks.detailed_dhca.budget_check import region_spend
+from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.run import Validated
 from tasks.detailed_dhca.validation import validate
 from tasks.lifecycle.commit import check_out, end_run
@@ -50,23 +50,23 @@ def dry_run(settings: DetailedDhcaSettings) -> Any:
 
 def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
     """Do what a run does before its budget check, and remove what that left."""
-    run, region = settings.directory, settings.region
+    run, jurisdiction = settings.directory, settings.jurisdiction
     with locked(run):
         check_out(run, Path(settings.out), settings.folder)
         named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
         with artifacts.progress(settings), open_cluster(settings.cluster, run / "dask") as client:
-            expect(partial(expected_work, run, region, settings.spine, settings.estimates))
-            inputs = {"params": settings.params, "data": settings.data, "region": region}
+            expect(partial(expected_work, run, jurisdiction, settings.spine, settings.estimates))
+            inputs = {"params": settings.params, "data": settings.data, "jurisdiction": jurisdiction}
             validating: Any = partial(validate, workers=Workers(client, report), **inputs)  # type: ignore[arg-type]
             validated: Validated | None = named("validate")("validate", run, validating, lambda: None)
-        told = {"region": region.upper(), SPEND: "nothing: it has no block, or config.json switches it off"}
+        told = {"region": jurisdiction.upper(), SPEND: "nothing: it has no block, or config.json switches it off"}
         if validated is not None:
-            spend = region_spend(run.parameters.configuration, region)
+            spend = planned_spend(run.parameters.configuration, jurisdiction)
             unit = "rho" if spend.definition == "zcdp" else "epsilon"
             charged = (
                 "nothing, the data is marked as synthetic" if validated.synthetic else f"account {settings.account}"
             )
-            expected = coarsely(expected_work(run, region, settings.spine, settings.estimates) or {})
+            expected = coarsely(expected_work(run, jurisdiction, settings.spine, settings.estimates) or {})
             told[SPEND] = f"{unit} {shown(spend.unbounded)}, charged to {charged}"
             told[ESTIMATES] = f"{sum(seconds for seconds, _ in expected.values()):.1f}"
         end_run(run)

@@ -19,12 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.execution.cluster import ClusterSettings, open_cluster_if
 from flows.execution.home import state_home
 from flows.execution.settings import Location
+from spine.settings import Jurisdiction
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
-from tasks.spine.finish import Each, finish
+from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
 from tasks.spine.prepare import Prepared, prepare
-from tasks.spine.state import State, survey
 from tasks.spine.summary import SpineSummary
+from tasks.spine.write import Each, write_spine
 
 
 class SpineRun(BaseModel):
@@ -37,7 +38,7 @@ class SpineRun(BaseModel):
     )
     out: Location = Field(description="The directory that is made.")
     product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = "pl94-persons"
-    region: Literal["us", "pr"] = "us"
+    jurisdiction: Jurisdiction = "us"
     variant: Literal["production", "paper"] = "production"
     changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
     columns: str | None = Field(default=None, description="A JSON file that names the table's columns.")
@@ -52,7 +53,7 @@ class SpineRun(BaseModel):
 @task(name="geography", cache_policy=NO_CACHE, persist_result=False)
 def read(run: SpineRun) -> Prepared:
     """Read and check the blocks, and lay them out by state."""
-    settings = read_settings(run.product, run.region, run.variant, run.changes)
+    settings = read_settings(run.product, run.jurisdiction, run.variant, run.changes)
     return prepare(
         run.geography,
         Path(run.out),
@@ -67,15 +68,15 @@ def read(run: SpineRun) -> Prepared:
 
 
 @task(name="spines by state", cache_policy=NO_CACHE, persist_result=False)
-def build(prepared: Prepared, each: Each) -> list[State]:
+def build(prepared: Prepared, each: Each) -> list[StateSummary]:
     """Build every state's spines, and say what the root must know of them."""
-    return list(each(survey, [(path, prepared.plan) for path in prepared.paths]))
+    return list(each(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
 
 
 @task(name="root and report", cache_policy=NO_CACHE, persist_result=False)
-def join(prepared: Prepared, states: Sequence[State], each: Each) -> SpineSummary:
+def join(prepared: Prepared, states: Sequence[StateSummary], each: Each) -> SpineSummary:
     """Put the states under their root; measure and write every state, and the report."""
-    return finish(prepared, states, each)
+    return write_spine(prepared, states, each)
 
 
 one_at_a_time: dict[str, Any] = {"task_runner": ThreadPoolTaskRunner(max_workers=1)}

@@ -16,33 +16,33 @@ from flows.execution.expected_work import expected_top_down
 from flows.execution.progress import expect
 from flows.execution.run import Run, carry_out, flow_options
 from flows.execution.top_down_settings import TopDownSettings
-from tasks.top_down.budget_check import check_budget
-from tasks.top_down.estimate import estimate
-from tasks.top_down.geography import build_spines
-from tasks.top_down.histograms import sum_histograms
-from tasks.top_down.measurements import write_measurements
-from tasks.top_down.release import stage_release
+from tasks.top_down.estimators import estimate
+from tasks.top_down.input.geography import build_spines
+from tasks.top_down.input.histograms import sum_histograms
+from tasks.top_down.input.validation import check_public, validate
+from tasks.top_down.release.measurements import write_measurements
+from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.run import Validated
-from tasks.top_down.validation import check_public, validate
+from tasks.top_down.stage_release import stage_release
 
 
 @flow(name=TopDownSettings.SYSTEM, **flow_options(2))
 def top_down(settings: TopDownSettings) -> Any:
-    """Run the TopDown Algorithm over one region; returns the path of its release.
+    """Run the TopDown Algorithm over one jurisdiction; returns the path of its release.
 
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, _stages, _check)
+    return carry_out(settings, stages, check)
 
 
-def _check(settings: TopDownSettings) -> bool:
+def check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
     check_public(settings.directory, settings.tables, settings.design(), settings.charging)
     return True
 
 
-def _stages(run: Run[TopDownSettings]) -> Path:
+def stages(run: Run[TopDownSettings]) -> Path:
     """The DAG of a run. Noisy measurements are written while estimation goes on: both draw the same noise."""
     settings, workers = run.settings, run.workers
     to = {"out": run.out, "folder": settings.folder, "staged": run.staged}
@@ -61,7 +61,7 @@ def _stages(run: Run[TopDownSettings]) -> Path:
     if not validated.synthetic:
         design = settings.directory.design
         run.await_approval(design.definition, design.total(validated.nation))
-    run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
+    run.submit_gate(reserve_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)
     for future in (measured, estimated):

@@ -64,10 +64,10 @@ _TABLES: dict[tuple[str, Jurisdiction], str] = {
 }
 
 
-def allocation(product: str, region: Jurisdiction) -> Allocation:
+def allocation(product: str, jurisdiction: Jurisdiction) -> Allocation:
     """Return the allocation of `dhc-persons` or `dhc-units`, US or Puerto Rico."""
-    rows = [line.split() for line in _TABLES[product, region].strip().splitlines()]
-    levels = _LEVELS if region == "us" else _LEVELS[1:]
+    rows = [line.split() for line in _TABLES[product, jurisdiction].strip().splitlines()]
+    levels = _LEVELS if jurisdiction == "us" else _LEVELS[1:]
     rho = {level: {row[-1]: Fraction(int(row[i]), 10000) for row in rows} for i, level in enumerate(levels)}
     of_level = {level: sum(queries.values(), Fraction(0)) for level, queries in rho.items()}
     total = sum(of_level.values(), Fraction(0))

@@ -58,9 +58,9 @@ detailed  1            1             1             1              1
 }
 
 
-def allocation(product: str, region: Jurisdiction) -> Allocation:
+def allocation(product: str, jurisdiction: Jurisdiction) -> Allocation:
     """Return the allocation of `pl94-persons` or `pl94-units`, US or Puerto Rico."""
-    header, beta, *queries = (line.split() for line in _TABLES[product, region].strip().splitlines())
+    header, beta, *queries = (line.split() for line in _TABLES[product, jurisdiction].strip().splitlines())
     names = header[1:]
     return Allocation(
         mechanism="zcdp",

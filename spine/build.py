@@ -17,7 +17,7 @@ CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
 
 def conventional(geography: Geography, settings: SpineSettings) -> Spine:
     """Return the spine of US (or PR), state, county, tract, tabulation block group, block."""
-    levels = CONVENTIONAL if settings.region == "us" else CONVENTIONAL[1:]
+    levels = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
     return _tabulation(geography, levels, np.zeros(len(geography), bool))
 
 

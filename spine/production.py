@@ -16,7 +16,7 @@ def allocation_for(settings: SpineSettings, budget: Fraction | None = None) -> A
     budget: another rho; under pure DP, which no production run used, the epsilon (ValueError without one).
     """
     tables = allocations_pl94 if settings.product.startswith("pl94") else allocations_dhc
-    allocation: Allocation = tables.allocation(settings.product, settings.region)
+    allocation: Allocation = tables.allocation(settings.product, settings.jurisdiction)
     if "Tract_Group" in settings.levels:
         allocation = allocation.with_tract_groups(settings.tract_group_share)
     if settings.mechanism == "pure" and budget is None:

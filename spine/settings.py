@@ -5,7 +5,7 @@ docs/spec/spine.md has the programs' choices and where they come from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -34,7 +34,7 @@ class SpineSettings:
     """Every choice that shapes a spine; each field is annotated with where its value comes from."""
 
     product: Annotated[str, "paper section 6: the run whose allocations and levels these are"] = "pl94-persons"
-    region: Annotated[
+    jurisdiction: Annotated[
         Jurisdiction, "paper section 6, footnote 8: US, or PR whose root stands at the level of a state"
     ] = "us"
     variant: Annotated[Variant, "docs/spine.md: where paper and production program differ"] = "production"
@@ -85,31 +85,37 @@ class SpineSettings:
 
     @property
     def states_covered(self) -> str:
-        """Which state codes belong to this region, in words."""
-        return "Puerto Rico" if self.region == "pr" else "the 50 states and DC (Puerto Rico is region pr)"
+        """Which state codes belong to this jurisdiction, in words."""
+        return "Puerto Rico" if self.jurisdiction == "pr" else "the 50 states and DC (Puerto Rico is jurisdiction pr)"
 
     @classmethod
     def sources(cls) -> dict[str, str]:
-        """Return where the value of each field comes from, for reports."""
+        """Return where the value of each field comes from, by the names of `described`."""
         hints = get_type_hints(cls, include_extras=True)
-        return {name: hint.__metadata__[0] for name, hint in hints.items()}
+        return dict(zip(cls().described(), (hint.__metadata__[0] for hint in hints.values()), strict=True))
+
+    def described(self) -> dict[str, Any]:
+        """Return the values of the fields by the names that files have for them: there the jurisdiction is `region`."""
+        return {"region" if name == "jurisdiction" else name: value for name, value in asdict(self).items()}
 
     def covers(self, state: int) -> bool:
-        """Return whether a state belongs to this run's region."""
-        return (state == PUERTO_RICO) == (self.region == "pr")
+        """Return whether a state belongs to this run's jurisdiction."""
+        return (state == PUERTO_RICO) == (self.jurisdiction == "pr")
 
 
 def settings_for(
-    product: str, region: Jurisdiction = "us", variant: Variant = "production", **changes: Any
+    product: str, jurisdiction: Jurisdiction = "us", variant: Variant = "production", **changes: Any
 ) -> SpineSettings:
     """Return the settings of one run of section 6; keyword arguments change single fields.
 
-    ValueError for an unknown product, region or variant, and for values with which no spine can be built.
+    ValueError for an unknown product, jurisdiction or variant, and for values with which no spine can be built.
     """
-    if product not in PRODUCTS or region not in ("us", "pr") or variant not in ("production", "paper"):
-        raise ValueError(f"no settings {product} / {region} / {variant}: products are {', '.join(PRODUCTS)}")
+    if product not in PRODUCTS or jurisdiction not in ("us", "pr") or variant not in ("production", "paper"):
+        raise ValueError(f"no settings {product} / {jurisdiction} / {variant}: products are {', '.join(PRODUCTS)}")
     dhc = product.startswith("dhc")
-    settings = SpineSettings(product=product, region=region, variant=variant, aian_split=region == "us")
+    settings = SpineSettings(
+        product=product, jurisdiction=jurisdiction, variant=variant, aian_split=jurisdiction == "us"
+    )
     settings = replace(settings, **(_dhc(variant) if dhc else _pl94(product)))
     if variant == "paper":
         settings = replace(
@@ -166,7 +172,7 @@ def _levels(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
     middle: tuple[str, ...] = ("Prim", "Tract_Subset_Group", "Tract_Subset")
     if not dhc:
         middle = ("Tract_Group", "Tract") if settings.tract_groups else ("Tract",)
-    top = ("US",) if settings.region == "us" else ()
+    top = ("US",) if settings.jurisdiction == "us" else ()
     return (*top, "State", "County", *middle, "Block_Group", "Block")
 
 

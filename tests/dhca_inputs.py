@@ -13,7 +13,8 @@ from typing import Any, cast
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.budget_check import check_budget
+from spine.settings import Jurisdiction
+from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -25,7 +26,6 @@ from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.truth import release_truth
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.findings import Finding, read_findings
 from tasks.inputs.synthetic_mark import Mark, data_files, write_mark
 from tasks.lifecycle.digests import file_digest
@@ -248,28 +248,28 @@ def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
 
 
 def validate_here(
-    run: DetailedRun, params: Path, data: Path, region: Jurisdiction = "us"
+    run: DetailedRun, params: Path, data: Path, jurisdiction: Jurisdiction = "us"
 ) -> tuple[Validated | None, list[Finding]]:
     """Validate and encode; None where the input is refused. Returns the curator's report as well."""
     try:
-        validated = validate(run, cast(Workers, Here()), str(params), str(data), region)
+        validated = validate(run, cast(Workers, Here()), str(params), str(data), jurisdiction)
     except Refused:
         validated = None
     return validated, read_findings(run / "findings.json")
 
 
 def truth_here(
-    folder: Path, params: Path, data: Path, region: Jurisdiction = "us", *, coterminous: bool = False
+    folder: Path, params: Path, data: Path, jurisdiction: Jurisdiction = "us", *, coterminous: bool = False
 ) -> Path:
     """Release exact counts."""
     out = folder / "truth"
     place = release_truth(
-        new_run(folder, f"truth-{region}"),
+        new_run(folder, f"truth-{jurisdiction}"),
         cast(Workers, Here()),
         str(params),
         str(data),
         out,
-        region,
+        jurisdiction,
         ledger=folder / "no-ledger",
         coterminous=coterminous,
         curator=True,
@@ -283,7 +283,7 @@ def stage_here(
     inputs: Inputs,
     *,
     name: str = "run",
-    region: Jurisdiction = "us",
+    jurisdiction: Jurisdiction = "us",
     secret: bytes = bytes(32),
     blocks_each: int | None = None,
     coterminous: bool = False,
@@ -293,27 +293,27 @@ def stage_here(
     """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
     params, data = inputs.write(folder / name)
     write_mark(data, generator="a test", version="1", seed=None)
-    run, here, out = new_run(folder, f"{name}-{region}"), cast(Workers, Here()), folder / name / "out"
-    assert validate(run, here, str(params), str(data), region) is not None
+    run, here, out = new_run(folder, f"{name}-{jurisdiction}"), cast(Workers, Here()), folder / name / "out"
+    assert validate(run, here, str(params), str(data), jurisdiction) is not None
     (run / "secret").write_bytes(secret)
-    count_population_groups(run, here, region, blocks_each)
-    options = {"region": region}
-    check_budget(
-        run, region, Charging(None, run.path.parent / "ledger.sqlite"), options
+    count_population_groups(run, here, jurisdiction, blocks_each)
+    options = {"region": jurisdiction}
+    reserve_budget(
+        run, jurisdiction, Charging(None, run.path.parent / "ledger.sqlite"), options
     )  # the same noise, with estimates or not
-    levels = run.parameters.configuration.levels(region)
+    levels = run.parameters.configuration.levels(jurisdiction)
     for level in levels:
         measure_totals(run, here, level, estimates=estimates)
         measure_sex_by_age(run, here, level)
         suppress(run, here, level)
     if estimates:
-        make_estimators(run, here, region)
+        make_estimators(run, here, jurisdiction)
         for level in levels:
             estimate(run, here, level)
     sets = str(listed) if listed else None
-    equate_coterminous(run, here, region, enabled=coterminous, listed=sets, estimates=estimates)
-    stage_release(run, here, region, out, options | {"estimates": estimates}, "no spine")
-    return run, staging(run, out, region)
+    equate_coterminous(run, here, jurisdiction, enabled=coterminous, listed=sets, estimates=estimates)
+    stage_release(run, here, jurisdiction, out, options | {"estimates": estimates}, "no spine")
+    return run, staging(run, out, jurisdiction)
 
 
 def read_release(place: Path, table: str) -> list[tuple[str, ...]]:

@@ -56,18 +56,18 @@ def regions(block: tuple[str, ...]) -> dict[str, str]:
     return {"USA": "1", **region_ids}
 
 
-def states(inputs: Inputs, region: str) -> list[str]:
+def states(inputs: Inputs, jurisdiction: str) -> list[str]:
     """The state filter."""
-    return inputs.config["state_filter_us"] if region == "us" else ["72"]
+    return inputs.config["state_filter_us"] if jurisdiction == "us" else ["72"]
 
 
-def cells(inputs: Inputs, region: str) -> dict[tuple[str, str, str], Counter[tuple[int, int]]]:
+def cells(inputs: Inputs, jurisdiction: str) -> dict[tuple[str, str, str], Counter[tuple[int, int]]]:
     """Persons by sex and age of every population group of the domain with a budget."""
     groups: dict[tuple[str, str, str], Counter[tuple[int, int]]] = {}
-    blocks = {block[:4]: block for block in inputs.blocks if block[0] in states(inputs, region)}
+    blocks = {block[:4]: block for block in inputs.blocks if block[0] in states(inputs, jurisdiction)}
     levels = [
         (region_type, level)
-        for region_type in (US if region == "us" else PR)
+        for region_type in (US if jurisdiction == "us" else PR)
         for level in (1, 2)
         if inputs.config[f"privacy_budget_p_level_{level}_{region_type.lower().replace('-', '_')}"] != 0
     ]
@@ -78,7 +78,7 @@ def cells(inputs: Inputs, region: str) -> dict[tuple[str, str, str], Counter[tup
                     groups[region_type, regions(block)[region_type], code] = Counter()
     for person in inputs.persons:
         key = (person["TABBLKST"], person["TABBLKCOU"], person["TABTRACTCE"], person["TABBLK"])
-        if key[0] not in states(inputs, region):
+        if key[0] not in states(inputs, jurisdiction):
             continue
         for region_type, level in levels:
             if region_type in (lives_in := regions(blocks[key])):
@@ -99,10 +99,10 @@ def table(counts: Counter[tuple[int, int]], detail: int) -> list[tuple[str, str,
     ]
 
 
-def release(inputs: Inputs, region: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+def release(inputs: Inputs, jurisdiction: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """T1 and T2 with the noise off."""
     t1, t2 = [], []
-    for (region_type, region_id, code), counts in cells(inputs, region).items():
+    for (region_type, region_id, code), counts in cells(inputs, jurisdiction).items():
         total = sum(counts.values())
         level = next(level for level in (1, 2) if code in tabulated(inputs, region_type, level))
         thresholds = inputs.config["thresholds_p"][f"({region_type}, {level})"]

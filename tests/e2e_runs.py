@@ -28,7 +28,7 @@ from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca import domain
-from tasks.detailed_dhca.budget_check import check_budget
+from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -69,7 +69,7 @@ def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> Detail
         "params": folder / "params",
         "data": folder / "data",
         "out": folder / "out",
-        "region": run_id[-2:],
+        "jurisdiction": run_id[-2:],
         "account": ACCOUNT,
         "ledger": folder / "ledger.sqlite",
         "state": folder / "state",
@@ -96,11 +96,11 @@ def directory(settings: DetailedDhcaSettings) -> DetailedRun:
 def go(settings: DetailedDhcaSettings, workers: Workers, before: str | None = None) -> Path | None:
     """Do what the flow does, in its order and without Prefect; stop before a stage of STAGES if one is given."""
     run, out = directory(settings), Path(settings.out)
-    region, charging, options = settings.region, settings.charging, settings.shaping_options
+    jurisdiction, charging, options = settings.jurisdiction, settings.charging, settings.shaping_options
     with locked(run):
-        if place := finish_released(run, out, region, charging, lambda: configured(settings)):
+        if place := finish_released(run, out, jurisdiction, charging, lambda: configured(settings)):
             return place
-        check_out(run, out, region)
+        check_out(run, out, jurisdiction)
         keep_settings(run, settings)
         stages = _stages(settings, run, workers, out, options)
         for name in STAGES:
@@ -118,32 +118,32 @@ def configured(settings: DetailedDhcaSettings) -> str:
 def _stages(
     settings: DetailedDhcaSettings, run: DetailedRun, workers: Workers, out: Path, options: dict[str, object]
 ) -> dict[str, Callable[[], Any]]:
-    region, charging = settings.region, settings.charging
+    jurisdiction, charging = settings.jurisdiction, settings.charging
 
     def measure() -> None:
-        levels = run.parameters.configuration.levels(region)
+        levels = run.parameters.configuration.levels(jurisdiction)
         for level in levels:
             measure_totals(run, workers, level, estimates=settings.estimates)
             measure_sex_by_age(run, workers, level)
             suppress(run, workers, level)
         if settings.estimates:
-            make_estimators(run, workers, region)
+            make_estimators(run, workers, jurisdiction)
             for level in levels:
                 estimate(run, workers, level)
 
     def finish() -> Path:
         charged = not run.validated.synthetic
-        return commit(run, out, region, charging, charged=charged)
+        return commit(run, out, jurisdiction, charging, charged=charged)
 
     listed, estimates = settings.coterminous_list, settings.estimates
     coterminous = {"enabled": settings.coterminous, "listed": listed, "estimates": estimates}
     return {
-        "validate": lambda: validate(run, workers, settings.params, settings.data, region),
-        "population groups": lambda: count_population_groups(run, workers, region, settings.blocks_each),
-        "budget check": lambda: check_budget(run, region, charging, options),
+        "validate": lambda: validate(run, workers, settings.params, settings.data, jurisdiction),
+        "population groups": lambda: count_population_groups(run, workers, jurisdiction, settings.blocks_each),
+        "budget check": lambda: reserve_budget(run, jurisdiction, charging, options),
         "noise": measure,
-        "coterminous": lambda: equate_coterminous(run, workers, region, **coterminous),  # type: ignore[arg-type]
-        "release": lambda: stage_release(run, workers, region, out, options, "not asked for"),
+        "coterminous": lambda: equate_coterminous(run, workers, jurisdiction, **coterminous),  # type: ignore[arg-type]
+        "release": lambda: stage_release(run, workers, jurisdiction, out, options, "not asked for"),
         "commit": finish,
     }
 
@@ -227,12 +227,12 @@ _context = multiprocessing.get_context("forkserver")
 
 def reserve(settings: DetailedDhcaSettings) -> None:
     """The budget check, as the flow calls it."""
-    check_budget(directory(settings), settings.region, settings.charging, settings.shaping_options)
+    reserve_budget(directory(settings), settings.jurisdiction, settings.charging, settings.shaping_options)
 
 
 def bring_in(settings: DetailedDhcaSettings) -> None:
     """The commit of a run on real data, as the flow calls it."""
-    commit(directory(settings), Path(settings.out), settings.region, settings.charging, charged=True)
+    commit(directory(settings), Path(settings.out), settings.jurisdiction, settings.charging, charged=True)
 
 
 def points_of(folder: Path, function: Callable[..., Any], *arguments: Any) -> list[Point]:

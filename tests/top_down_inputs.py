@@ -18,17 +18,17 @@ from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.budget_check import check_budget
-from tasks.top_down.design import ENGINE, Design, ProductName
-from tasks.top_down.estimate import estimate
-from tasks.top_down.geography import build_spines
-from tasks.top_down.histograms import sum_histograms
-from tasks.top_down.measurements import write_measurements
-from tasks.top_down.release import stage_release
+from tasks.top_down.estimators import estimate
+from tasks.top_down.input.geography import build_spines
+from tasks.top_down.input.histograms import sum_histograms
+from tasks.top_down.input.validation import validate
+from tasks.top_down.release.measurements import write_measurements
+from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import ENGINE, Design, ProductName
+from tasks.top_down.stage_release import stage_release
 from tasks.top_down.synth import synthesize
 from tasks.top_down.tables import Tables
-from tasks.top_down.validation import validate
 
 HERE = cast(Workers, Here())
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
@@ -51,8 +51,8 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "blocks.txt"
     source.write_text("\n".join("|".join(map(str, row)) for row in [GRF, *rows]) + "\n")
-    region: Jurisdiction = "pr" if states == ("72",) else "us"
-    return synthesize(str(source), folder / "data", seed=seed, region=region, form=form).data
+    jurisdiction: Jurisdiction = "pr" if states == ("72",) else "us"
+    return synthesize(str(source), folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
 
 
 def tables(data: Path) -> Tables:
@@ -66,14 +66,14 @@ def tables(data: Path) -> Tables:
 
 
 def design(
-    region: Jurisdiction = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any
+    jurisdiction: Jurisdiction = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any
 ) -> Design:
     """A design of production's settings."""
     mechanism = options.pop("mechanism", "zcdp")
     budget = options.pop("budget", None)
-    settings = {name: settings_for(ENGINE[name], region, mechanism=mechanism) for name in products}
+    settings = {name: settings_for(ENGINE[name], jurisdiction, mechanism=mechanism) for name in products}
     allocations = {name: allocation_for(settings[name], budget) for name in products}
-    return Design(region, options.pop("kind", "optimized"), products, settings, allocations, **options)
+    return Design(jurisdiction, options.pop("kind", "optimized"), products, settings, allocations, **options)
 
 
 def begin(
@@ -92,14 +92,14 @@ def begin(
     validate(run, workers, tables(data), made, None)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
+    reserve_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
     return run
 
 
 def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
     """Draw, estimate and stage the release of a run; returns its staging folder."""
     out = folder / "out"
-    to = (out, run.design.region, staging(run, out, run.design.region))
+    to = (out, run.design.jurisdiction, staging(run, out, run.design.jurisdiction))
     write_measurements(run, workers, *to)
     estimate(run, workers)
     stage_release(run, workers, *to)

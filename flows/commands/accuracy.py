@@ -46,23 +46,23 @@ def accuracy(
     from tasks.detailed_dhca.accuracy.measure import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
     from tasks.detailed_dhca.run import DetailedRun
-    from tasks.lifecycle.files import whole
+    from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
     parameters = checked_parameters(params, data, as_json=options.as_json)
     base, reports = new_run_id("accuracy"), {}
     about = {"Parameters": params, "Data": data}
-    for region in parameters.configuration.regions:
-        run = DetailedRun(options.home / "runs" / f"{base}-{region}")
+    for jurisdiction in parameters.configuration.jurisdictions:
+        run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")
         folder = run / "report"
         try:
-            with options.working(run, f"Accuracy of {region.upper()}") as workers:
+            with options.working(run, f"Accuracy of {jurisdiction.upper()}") as workers:
                 measured = measure_accuracy(
                     run,
                     workers,
                     params,
                     data,
-                    region,
+                    jurisdiction,
                     folder,
                     runs=runs,
                     ledger=options.ledger_file,
@@ -70,14 +70,14 @@ def accuracy(
                     estimates=estimates,
                 )
             if measured is None:
-                err.print(f"{region.upper()} has no block in GRF-C: skipped", style="yellow")
+                err.print(f"{jurisdiction.upper()} has no block in GRF-C: skipped", style="yellow")
                 continue
-            reports[region] = make_report(measured)
-            charts = draw_charts(reports[region])
-            write_report(folder, reports[region], about, charts)
+            reports[jurisdiction] = make_report(measured)
+            charts = draw_charts(reports[jurisdiction])
+            write_report(folder, reports[jurisdiction], about, charts)
             if estimates:
                 (folder / "estimates.svg").write_text(charts["gains"])
-            with whole(place / region) as temporary:
+            with atomic_path(place / jurisdiction) as temporary:
                 shutil.move(folder, temporary)
         except Refused:
             show_findings_of(run, as_json=options.as_json)
@@ -87,13 +87,13 @@ def accuracy(
     err.print(STATEMENT, style="bold red")
     told = [
         {
-            "region": region,
+            "region": jurisdiction,
             "runs": runs,
-            "report": place / region,
+            "report": place / jurisdiction,
             "levels": made.summary(),
             **({"estimates": made.gains().to_dict("records")} if estimates else {}),
         }
-        for region, made in reports.items()
+        for jurisdiction, made in reports.items()
     ]
     show(
         {"NOT_PRIVATE": STATEMENT, "regions": told},

@@ -64,7 +64,7 @@ def compare(
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
     from flows.reports.figures import pair
     from privacy.analyses.comparison_tables import TABLES, PrintedTable
-    from tasks.inputs.level_budgets import named_level, one_region, paper_name
+    from tasks.inputs.level_budgets import named_level, one_jurisdiction, paper_name
 
     if paper is not None and paper not in TABLES:
         raise Refused(f"unknown paper {paper!r}: {' or '.join(TABLES)}")
@@ -78,5 +78,5 @@ def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
         if not margin.strip().isdecimal() or not 1 <= int(margin) <= LARGEST_MARGIN:
             raise Refused(f"a target margin is a whole number of counts, 1 to {LARGEST_MARGIN}, not {margin.strip()!r}")
         targets[named_level(name)] = int(margin)
-    one_region(targets)
+    one_jurisdiction(targets)
     return PrintedTable("", {paper_name(level): margin for level, margin in targets.items()}, {}, bounded=False)

@@ -181,7 +181,7 @@ class RunOptions(ClusterOptions, LedgerOptions):
         bool,
         typer.Option("--second-account", help="Charge persons whom another account was charged for: it is intended."),
     ] = False
-    run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr for each region.")] = None
+    run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
     as_json: Json = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from flows.commands.inputs import checked_parameters
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
 STAGES = ("tasks.detailed_dhca.population_groups", "tasks.detailed_dhca.release")
-SPINE = ("tasks.spine.state", "tasks.spine.plots")
+SPINE = ("tasks.spine.first_pass", "tasks.spine.plots")
 
 
 @with_options
@@ -43,7 +44,7 @@ def run(
     *,
     options: RunOptions,
 ) -> None:
-    """Run SafeTab-P over the regions that config.json asks for, and release their tables.
+    """Run SafeTab-P over the jurisdictions that config.json asks for, and release their tables.
 
     What a run will spend is shown before any noise is drawn. If it stops, `das run --resume ID` continues
     it without spending again; its id is printed at the start. With --resume, only these options are allowed: --state,
@@ -73,54 +74,47 @@ def run(
     command().run(context, options, begin)
 
 
-def command() -> FlowCommand[DetailedDhcaSettings]:
+def command() -> FlowCommand:
     """Return what this command adds to the run of its flow."""
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-
-    return FlowCommand(DetailedDhcaSettings, _flow, _tell, lambda told: told, _summary)
-
-
-def _flow() -> Callable[[DetailedDhcaSettings], str | None]:
-    from flows.detailed_dhca import detailed_dhca
-
-    return detailed_dhca
+    return FlowCommand(SYSTEMS["detailed-dhca"], _tell, lambda told: told, _summary)
 
 
 def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:
-    """Return the settings of a run for each region, after what they will spend was shown; `chosen` are its own.
+    """Return the settings of a run for each jurisdiction, after what they will spend was shown; `chosen` are its own.
 
     Raises Refused where the parameters have errors or OUT holds something.
     """
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id, run_directory
     from flows.reports.curator import spend_table
-    from tasks.detailed_dhca.budget_check import region_spend
+    from tasks.detailed_dhca.budget_check import planned_spend
     from tasks.inputs.configuration import REGION_TYPES
     from tasks.lifecycle.commit import holds_other
 
     base = options.run_id or new_run_id()
-    runs = {str(region): run_directory(options.home, f"{base}-{region}") for region in REGION_TYPES}
+    runs = {str(jurisdiction): run_directory(options.home, f"{base}-{jurisdiction}") for jurisdiction in REGION_TYPES}
     if release.exists() and (not release.is_dir() or holds_other(release, runs)):
         raise Refused(f"{release} is not empty: choose an empty or a new folder")
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
-    err.print(spend_table({region: region_spend(configuration, region) for region in configuration.regions}))
-    ids = {region: f"{base}-{region}" for region in configuration.regions}
+    asked = configuration.jurisdictions
+    err.print(spend_table({jurisdiction: planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
+    ids = {jurisdiction: f"{base}-{jurisdiction}" for jurisdiction in asked}
     return [
         DetailedDhcaSettings.new(
             **options.settings(run_id),
             params=params,
             data=data,
             out=str(release),
-            region=region,
+            jurisdiction=jurisdiction,
             later=later,
             **chosen,
         )
-        for (region, run_id), later in zip(ids.items(), [*list(ids.values())[1:], None], strict=True)
+        for (jurisdiction, run_id), later in zip(ids.items(), [*list(ids.values())[1:], None], strict=True)
     ]
 
 
 def _tell(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {"region": settings.region}
+    return {"region": settings.jurisdiction}
 
 
 def _summary(told: list[dict[str, Any]]) -> RenderableType:

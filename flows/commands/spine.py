@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group
@@ -15,6 +15,8 @@ from flows.reports.terminal import Json, show
 if TYPE_CHECKING:
     from tasks.spine.summary import SpineSummary
 
+JurisdictionOption = Annotated[Literal["us", "pr"], typer.Option(help="US or Puerto Rico.")]
+
 
 class Product(StrEnum):
     """The production runs whose settings there are."""
@@ -23,13 +25,6 @@ class Product(StrEnum):
     pl94_units = "pl94-units"
     dhc_persons = "dhc-persons"
     dhc_units = "dhc-units"
-
-
-class Jurisdiction(StrEnum):
-    """US, or Puerto Rico."""
-
-    us = "us"
-    pr = "pr"
 
 
 class Variant(StrEnum):
@@ -50,7 +45,7 @@ def spine(
     settings: Annotated[Product, typer.Option(help="The production run whose levels, OSEs and budget to take.")] = (
         Product.pl94_persons
     ),
-    region: Annotated[Jurisdiction, typer.Option(help="US or Puerto Rico.")] = Jurisdiction.us,
+    jurisdiction: JurisdictionOption = "us",
     variant: Annotated[Variant, typer.Option(help="Where paper and production program differ.")] = Variant.production,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")
@@ -82,7 +77,7 @@ def spine(
     from tasks.spine.optimize import optimize_spine, over
 
     changes = dict(_pair(text) for text in change or [])
-    chosen = read_settings(settings.value, region.value, variant.value, changes)
+    chosen = read_settings(settings.value, jurisdiction, variant.value, changes)
     cluster = ClusterSettings(workers=workers) if workers else None
     with open_cluster_if(cluster, state_home() / "dask") as client:
         summary = optimize_spine(

@@ -42,18 +42,18 @@ def truth(
     parameters = checked_parameters(params, data, as_json=options.as_json)
     check_empty(release)
     base, made = new_run_id("truth"), {}
-    for region in parameters.configuration.regions:
-        run = DetailedRun(options.home / "runs" / f"{base}-{region}")
-        stopped = interruptible(f"interrupted; nothing of {region.upper()} is left", partial(end_truth, run))
+    for jurisdiction in parameters.configuration.jurisdictions:
+        run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")
+        stopped = interruptible(f"interrupted; nothing of {jurisdiction.upper()} is left", partial(end_truth, run))
         try:
-            with stopped, options.working(run, f"Truth of {region.upper()}") as workers:
-                made[region] = release_truth(
+            with stopped, options.working(run, f"Truth of {jurisdiction.upper()}") as workers:
+                made[jurisdiction] = release_truth(
                     run,
                     workers,
                     params,
                     data,
                     release.absolute(),
-                    region,
+                    jurisdiction,
                     ledger=options.ledger_file,
                     coterminous=coterminous,
                     curator=curator,
@@ -66,6 +66,6 @@ def truth(
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show(
         {"NOT_PRIVATE": True, "releases": made},
-        lambda: "\n".join(f"{region.upper()}: {place or 'skipped, no block'}" for region, place in made.items()),
+        lambda: "\n".join(f"{name.upper()}: {place or 'skipped, no block'}" for name, place in made.items()),
         as_json=options.as_json,
     )

@@ -31,7 +31,7 @@ def tune(
         typer.Option(help="Probability that a group of size 0 is suppressed, at least 0.5.  [default: 0.9999]"),
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
-    region: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
+    jurisdiction: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
     xlsx: Annotated[Path | None, typer.Option(help="Write a workbook with live formulas.")] = None,
     form: FormatOption = Format.table,
@@ -52,7 +52,7 @@ def tune(
     from flows.reports.tuning.tables import tables
     from flows.reports.tuning.tuning import answers
 
-    plan = targeted(first_plan(source, level, definition, region), margin, relative_error)
+    plan = targeted(first_plan(source, level, definition, jurisdiction), margin, relative_error)
     plan = replace(plan, delta=delta_of(delta))
     if gamma is not None:
         plan = replace(plan, gamma=share(gamma, "gamma"))

@@ -30,12 +30,12 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
     if parameters is None:
         findings += check_data_alone(data)
     base, reports = new_run_id("validate"), []
-    for region in parameters.configuration.regions if parameters else ():
-        run = DetailedRun(options.home / "runs" / f"{base}-{region}")
+    for jurisdiction in parameters.configuration.jurisdictions if parameters else ():
+        run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")
         try:
-            with options.working(run, f"Validating {region.upper()}") as workers:
-                if validate_input(run, workers, params, data, region) is None:
-                    err.print(f"{region.upper()} has no block in GRF-C: a run would skip it", style="yellow")
+            with options.working(run, f"Validating {jurisdiction.upper()}") as workers:
+                if validate_input(run, workers, params, data, jurisdiction) is None:
+                    err.print(f"{jurisdiction.upper()} has no block in GRF-C: a run would skip it", style="yellow")
         except Refused:
             if not has_errors(load_findings(run)):  # of the data as a whole, as a mark that does not cover it
                 shutil.rmtree(run.path)
@@ -44,7 +44,7 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
         findings += load_findings(run)
         if run.path not in reports:
             shutil.rmtree(run.path)
-    findings = list(dict.fromkeys(findings))  # both regions read the same parameter files
+    findings = list(dict.fromkeys(findings))  # both jurisdictions read the same parameter files
     show(
         {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
         lambda: findings_table(findings) if findings else "No findings.",

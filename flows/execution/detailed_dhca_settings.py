@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from flows.execution.settings import Location, RunSettings
+from flows.execution.settings import Location, RunSettings, load_settings
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.together import Later
-from tasks.inputs.configuration import Jurisdiction
+from tasks.detailed_dhca.shared_reading import NextRun
 from tasks.inputs.files import digest_file
 from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import SETTINGS
 
 
 class DetailedDhcaSettings(RunSettings):
     """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhca"
-    COMMAND = "das run"
-    FILE = SETTINGS
     MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "later"}
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
-    region: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
+    jurisdiction: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
     coterminous: bool = Field(default=True, description="Equate coterminous geographies (Algorithm 4).")
     coterminous_list: Location | None = Field(default=None, description="Further coterminous sets, a table.")
     estimates: bool = Field(default=False, description="Release estimates from both noisy answers beside the counts.")
     spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
-    later: str | None = Field(default=None, description="Run of the other region whose persons are read with these.")
+    later: str | None = Field(
+        default=None, description="Run of the other jurisdiction whose persons are read with these."
+    )
 
     @property
     def directory(self) -> DetailedRun:
@@ -38,19 +37,21 @@ class DetailedDhcaSettings(RunSettings):
         return DetailedRun(self.runs / str(self.run_id))
 
     @property
-    def later_run(self) -> Later | None:
-        """The run over the other region that comes after this one, where it reads the same input."""
+    def next_run(self) -> NextRun | None:
+        """The run over the other jurisdiction that comes after this one, where it reads the same input."""
         if self.later is None:
             return None
         run = DetailedRun(self.runs / self.later)
-        settings = self.load(run)
-        same = settings and (settings.params, settings.data) == (self.params, self.data)
-        return Later(run, settings.region) if settings and same and settings.region != self.region else None
+        settings = load_settings(run)
+        if not isinstance(settings, DetailedDhcaSettings) or settings.jurisdiction == self.jurisdiction:
+            return None
+        same = (settings.params, settings.data) == (self.params, self.data)
+        return NextRun(run, settings.jurisdiction) if same else None
 
     @property
     def folder(self) -> str:
         """The folder of OUT that the release goes to."""
-        return self.region
+        return self.jurisdiction
 
     @property
     def shaping_options(self) -> dict[str, object]:
@@ -61,7 +62,7 @@ class DetailedDhcaSettings(RunSettings):
         except OSError as error:
             raise Refused(f"{listed}: {error.strerror or 'the file cannot be read'}") from None
         return {
-            "region": self.region,
+            "region": self.jurisdiction,
             "coterminous": self.coterminous,
             "coterminous_list": digest,
             **({"estimates": True} if self.estimates else {}),

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 
 from flows.execution.progress import Expected
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.top_down.run import TopDownRun
 
@@ -28,7 +28,7 @@ SPINE = 6.0  # blocks, in two passes over the states
 PERSON_BYTES = 79  # a line of text
 
 
-def expected_work(run: DetailedRun, region: Jurisdiction, spine: bool, estimates: bool) -> Expected | None:
+def expected_work(run: DetailedRun, jurisdiction: Jurisdiction, spine: bool, estimates: bool) -> Expected | None:
     """Return the core-seconds that each stage is expected to take, and its pieces.
 
     None before the geography is read.
@@ -37,11 +37,11 @@ def expected_work(run: DetailedRun, region: Jurisdiction, spine: bool, estimates
         return None
     file: PersonFile = run.person_file
     millions = _persons(file) / 1e6
-    domains = [load_domain(run, level) for level in run.parameters.configuration.levels(region)]
+    domains = [load_domain(run, level) for level in run.parameters.configuration.levels(jurisdiction)]
     groups = sum(domain.groups for domain in domains) / 1e6
     pieces = sum(len(domain.pieces()) for domain in domains)
     blocks = len(run.geography.blocks) / 1e6
-    states = len(run.parameters.configuration.states(region))
+    states = len(run.parameters.configuration.states(jurisdiction))
     estimated = {"estimate tables": (len(domains) * TABLES, 0), "estimates": (groups * ESTIMATED, pieces)}
     return {
         "validate": (millions * (PARQUET if file.parquet else TEXT), 0),

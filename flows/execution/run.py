@@ -155,7 +155,7 @@ class Run(Generic[S]):
         """Start the last stage: the staged release goes to its place, and the run ends."""
         settings = self.settings
         return self.submit(
-            "commit", commit, *after, out=self.out, region=settings.folder, charging=settings.charging, charged=charged
+            "commit", commit, *after, out=self.out, folder=settings.folder, charging=settings.charging, charged=charged
         )
 
 

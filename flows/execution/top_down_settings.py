@@ -12,28 +12,25 @@ from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
-from tasks.top_down.design import (
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import (
     ENGINE,
     Design,
     Estimator,
     Kind,
     ProductName,
-    asked_digest,
     check_allocation,
+    request_digest,
 )
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.tables import Tables, public_digests
 
 FORMS = ("parquet", "txt")
 
 
 class TopDownSettings(RunSettings):
-    """What one run of the TopDown Algorithm reads, writes and may spend: the release of one region."""
+    """What one run of the TopDown Algorithm reads, writes and may spend: the release of one jurisdiction."""
 
     SYSTEM = "top-down"
-    COMMAND = "das tda run"
-    FILE = TOP_DOWN_SETTINGS
 
     data: Location = Field(description="Folder of persons and units (.txt or .parquet), quarters.csv, states.csv.")
     geography: Location | None = Field(
@@ -41,7 +38,7 @@ class TopDownSettings(RunSettings):
     )
     quarters: Location | None = Field(default=None, description="Declared living quarters by block; quarters.csv.")
     totals: Location | None = Field(default=None, description="Declared population by state; states.csv.")
-    region: Jurisdiction = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
+    jurisdiction: Jurisdiction = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
     spine: Kind = Field(default="optimized", description="conventional, aian or optimized.")
     products: tuple[ProductName, ...] = Field(default=("persons", "units"), min_length=1)
     mechanism: Literal["zcdp", "pure"] = "zcdp"
@@ -70,7 +67,7 @@ class TopDownSettings(RunSettings):
     @property
     def folder(self) -> str:
         """The folder of OUT that the release goes to."""
-        return self.region
+        return self.jurisdiction
 
     @property
     def tables(self) -> Tables:
@@ -89,7 +86,7 @@ class TopDownSettings(RunSettings):
         """Return what the run is to do. Raises Refused for what cannot be."""
         changes = self.changes | {"mechanism": self.mechanism}
         products = tuple(dict.fromkeys(self.products))
-        settings = {name: read_settings(ENGINE[name], self.region, "production", changes) for name in products}
+        settings = {name: read_settings(ENGINE[name], self.jurisdiction, "production", changes) for name in products}
         own = {
             "persons": (self.persons_allocation, self.persons_budget),
             "units": (self.units_allocation, self.units_budget),
@@ -97,10 +94,10 @@ class TopDownSettings(RunSettings):
         allocations = {name: read_allocation(*own[name], settings[name], f"--{name}-budget") for name in products}
         for name, allocation in allocations.items():
             check_allocation(name, allocation, settings[name])
-        if self.nation and self.region == "pr":
+        if self.nation and self.jurisdiction == "pr":
             raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
         return Design(
-            region=self.region,
+            jurisdiction=self.jurisdiction,
             kind=self.spine,
             products=products,
             settings=settings,
@@ -116,7 +113,7 @@ class TopDownSettings(RunSettings):
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
         try:
-            return asked_digest(self.design(), public_digests(self.tables))
+            return request_digest(self.design(), public_digests(self.tables))
         except OSError as error:
             raise Refused(f"{self.data}: {error.strerror or 'a file cannot be read'}") from None
 

@@ -50,8 +50,8 @@ class Row:
 
 
 def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, Any], list[TextTable]]:
-    """Return the data for `--json` and the tables, region by region."""
-    tables, regions, spends = [], [], []
+    """Return the data for `--json` and the tables, jurisdiction by jurisdiction."""
+    tables, jurisdictions, spends = [], [], []
     for setting in settings:
         own, other = setting.definition, OTHER[setting.definition]
         rows = [_row(setting, paper_name(level), budget) for level, budget in setting.levels.items()]
@@ -60,7 +60,7 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
         total = ["total", near(spends[-1].unbounded), *[""] * 5, digits(needed)]
         columns = ["level", UNITS[own], "stability", "step 2", "margin, recipe", "margin, exact", "margin, TotalOnly"]
         columns += [f"{MECHANISMS[other]}: least {UNITS[other]}"]
-        where = f"{setting.region.upper()}, {setting.source}"
+        where = f"{setting.jurisdiction.upper()}, {setting.source}"
         tables.append(
             TextTable(
                 f"Budgets and margins of error, {MECHANISMS[own]}: {where}",
@@ -72,13 +72,13 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
         with refusing():
             results = analyses(own, [row.measured for row in rows], setting.gamma, delta)
             results += analyses(other, [row.other for row in rows], setting.gamma, delta)
-        title = f"(epsilon, {float(delta):g}) at these margins: {setting.region.upper()}"
+        title = f"(epsilon, {float(delta):g}) at these margins: {setting.jurisdiction.upper()}"
         tables.append(analyses_table(title, {"": results}, {}))
         spent = {"unbounded": str(spends[-1].unbounded), "bounded": str(spends[-1].bounded)}
-        told = {"source": setting.source, "region": setting.region, "definition": own, "unit": UNITS[own]} | spent
+        told = {"source": setting.source, "region": setting.jurisdiction, "definition": own, "unit": UNITS[own]} | spent
         levels = [row.json() for row in rows]
-        regions.append(told | {"levels": levels, "analyses": analyses_json({"configuration": results}, {})})
-    data: dict[str, Any] = {"delta": float(delta), "regions": regions}
+        jurisdictions.append(told | {"levels": levels, "analyses": analyses_json({"configuration": results}, {})})
+    data: dict[str, Any] = {"delta": float(delta), "regions": jurisdictions}
     if len(spends) > 1:
         both = disjoint(spends)
         data["both_regions"] = {"unbounded": str(both.unbounded), "bounded": str(both.bounded)}

@@ -47,11 +47,11 @@ def spend_table(spends: dict[str, Spend]) -> Table:
     """Return what each run will spend, by the folder of its release, for both neighbour relations."""
     table = Table("release", "neighbours", "spends", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
     table.title_justify = "left"
-    for region, spend in spends.items():
+    for jurisdiction, spend in spends.items():
         unit = "rho" if spend.definition == "zcdp" else "epsilon"
         for neighbours, amount in (("add or remove one", spend.unbounded), ("replace one", spend.bounded)):
             told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-            table.add_row(region.upper(), neighbours, f"{unit} {float(amount):g}", f"{told:.3f}")
+            table.add_row(jurisdiction.upper(), neighbours, f"{unit} {float(amount):g}", f"{told:.3f}")
     return table
 
 

@@ -55,15 +55,15 @@ class Spend:
 
 
 def spend(definition: Definition, level_budgets: Iterable[Fraction]) -> Spend:
-    """Compose the population group levels of one region: their sum, and twice that for a replaced record."""
+    """Compose the population group levels of one jurisdiction: their sum, and twice that for a replaced record."""
     total = sum(level_budgets, Fraction(0))
     return Spend(definition, total, 2 * total)
 
 
 def disjoint(spends: Iterable[Spend]) -> Spend:
-    """Compose runs over disjoint regions (US and Puerto Rico; a person is in one of them).
+    """Compose runs over disjoint jurisdictions (US and Puerto Rico; a person is in one of them).
 
-    Adding or removing a person touches one region: the largest. Replacing one can move it from one region to another,
+    Adding or removing a person touches one jurisdiction: the largest. Replacing one can move it from one to the other,
     which costs the unbounded spends of the two, at most twice the largest.
     """
     spends = list(spends)

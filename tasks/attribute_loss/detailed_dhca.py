@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from privacy.analyses.attribute_loss_dhca import GroupLevel, Record, race_groups_of_codes
+from spine.settings import Jurisdiction
 from tasks.attribute_loss.described import check_keys, flag, whole
-from tasks.inputs.configuration import Configuration, Jurisdiction, Level
+from tasks.inputs.configuration import Configuration, Level
 from tasks.inputs.iterations import RACE_CODES, Iterations
 from tasks.inputs.level_budgets import read_parameter_files, stability_parts
 from tasks.lifecycle.errors import Refused
@@ -23,8 +24,8 @@ class Parameters:
     configuration: Configuration
     iterations: Iterations | None
 
-    def levels(self, region: Jurisdiction) -> dict[Level, GroupLevel]:
-        """Return the population group levels that a region tabulates."""
+    def levels(self, jurisdiction: Jurisdiction) -> dict[Level, GroupLevel]:
+        """Return the population group levels that a jurisdiction tabulates."""
         return {
             level: GroupLevel(
                 level.region_type,
@@ -32,7 +33,7 @@ class Parameters:
                 self.configuration.budget(level),
                 *stability_parts(self.configuration, self.iterations, level),
             )
-            for level in self.configuration.levels(region)
+            for level in self.configuration.levels(jurisdiction)
         }
 
     def record(self, values: Mapping[str, str], level: Level) -> Record:

@@ -7,64 +7,65 @@ from dataclasses import replace
 from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Request
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.person_file import missing_data
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.inputs.configuration import Configuration, Jurisdiction
+from tasks.inputs.configuration import Configuration
 from tasks.inputs.parameters import Parameters, configuration_digest, read_parameters
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import Charging, authorize, foresee
+from tasks.lifecycle.reservation import Charging, authorize, precheck
 
 
-def region_spend(configuration: Configuration, region: Jurisdiction) -> Spend:
-    """Return what a run over a region spends. Raises Refused where a budget is infinite."""
-    levels = configuration.levels(region)
+def planned_spend(configuration: Configuration, jurisdiction: Jurisdiction) -> Spend:
+    """Return what a run over a jurisdiction spends. Raises Refused where a budget is infinite."""
+    levels = configuration.levels(jurisdiction)
     try:
         budgets = [configuration.budget(level) for level in levels]
     except ValueError as error:
         raise Refused(str(error)) from None
     if not budgets:
         raise Refused(
-            f"no population group level of {region.upper()} has a budget above 0: there is nothing to release"
+            f"no population group level of {jurisdiction.upper()} has a budget above 0: there is nothing to release"
         )
     return spend(configuration.privacy_defn, budgets)
 
 
-def foresee_budget(run: DetailedRun, params: str, data: str, region: Jurisdiction, charging: Charging) -> None:
+def precheck_budget(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:
     """Refuse at once what the budget check would refuse later: an account that is missing or has too little left.
 
-    Charges nothing. Marked data needs no account, nor does a region that is switched off; a run that has its row is
-    past this; validation reports invalid parameters and missing data.
+    Charges nothing. Marked data needs no account, nor does a jurisdiction that is switched off; a run that has its row
+    is past this; validation reports invalid parameters and missing data.
 
     Raises
     ------
     Refused, Failed
-        as `check_budget` does.
+        as `reserve_budget` does.
     """
     parameters, _ = read_parameters(params)
-    if parameters is None or region not in parameters.configuration.regions:
+    if parameters is None or jurisdiction not in parameters.configuration.jurisdictions:
         return
     if read_mark(data) is not None or missing_data(data):
         return
-    request = _request(run, region, charging, parameters, configuration="")
-    foresee(run, charging, request)
+    request = _request(run, jurisdiction, charging, parameters, configuration="")
+    precheck(run, charging, request)
 
 
 def _request(
     run: DetailedRun,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     charging: Charging,
     parameters: Parameters,
     configuration: str,
     validated: Validated | None = None,
 ) -> Request:
     """Return what a run asks of the ledger; before its data is read, without digests of it."""
-    total = region_spend(parameters.configuration, region)
+    total = planned_spend(parameters.configuration, jurisdiction)
     return Request(
         run=run.id,
         account=charging.account or "",
-        states=parameters.configuration.states(region),
+        states=parameters.configuration.states(jurisdiction),
         definition=total.definition,
         amount=total.unbounded,
         input_digest=validated.input_digest if validated else "",
@@ -75,9 +76,9 @@ def _request(
     )
 
 
-def check_budget(
+def reserve_budget(
     run: DetailedRun,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     charging: Charging,
     options: dict[str, object],
     *,
@@ -100,7 +101,7 @@ def check_budget(
         return None
     parameters, validated = run.parameters, run.validated
     configuration = configuration_digest(parameters.digests, options)
-    request = _request(run, region, charging, parameters, configuration, validated)
+    request = _request(run, jurisdiction, charging, parameters, configuration, validated)
     request = replace(request, run=entered_as or run.id)
     authorize(run, charging, request, synthetic=validated.synthetic)
-    return region_spend(parameters.configuration, region)
+    return planned_spend(parameters.configuration, jurisdiction)

@@ -12,16 +12,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.published import Estimated, Published, load_kind, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import published_folders
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction, Level
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level
 from tasks.inputs.files import digest_file, unchanged
-from tasks.inputs.geography import NOWHERE, Geography
+from tasks.inputs.grf_c import NOWHERE, RegionMap
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, once, save_arrays, save_object
+from tasks.lifecycle.files import load_object, save_arrays, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 
 LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
@@ -31,21 +32,21 @@ ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_ty
 def equate_coterminous(
     run: DetailedRun,
     workers: Workers,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     *,
     enabled: bool,
     listed: str | None,
     estimates: bool = False,
 ) -> None:
     """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
-    once(run.coterminous_path, lambda: save_sets(run, region, enabled=enabled, listed=listed))
+    unless_done(run.coterminous_path, lambda: save_sets(run, jurisdiction, enabled=enabled, listed=listed))
     kinds = (False, True) if estimates else (False,)
-    halves = [(region, iteration_level, kind) for iteration_level in ITERATION_LEVELS for kind in kinds]
+    halves = [(jurisdiction, iteration_level, kind) for iteration_level in ITERATION_LEVELS for kind in kinds]
     workers.map("coterminous", run, equate, halves)
 
 
 def save_sets(
-    run: DetailedRun, region: Jurisdiction, *, enabled: bool, listed: str | None, digest: object = None
+    run: DetailedRun, jurisdiction: Jurisdiction, *, enabled: bool, listed: str | None, digest: object = None
 ) -> None:
     """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing.
 
@@ -58,7 +59,7 @@ def save_sets(
     """
     path = listed if enabled else None
     with unchanged([path] if path else []):
-        sets = find_sets(run, region, path) if enabled else {}
+        sets = find_sets(run, jurisdiction, path) if enabled else {}
         read = digest_file(path) if path else None
     if path and digest not in (None, read):
         raise Refused(f"{path} changed while it was read")
@@ -102,7 +103,7 @@ def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _equal_pairs(
-    geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+    geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs of regions of two types that hold the same land blocks.
 
@@ -133,7 +134,7 @@ def _equal_pairs(
 
 
 def _runs(
-    geography: Geography, region_types: tuple[str, ...]
+    geography: RegionMap, region_types: tuple[str, ...]
 ) -> tuple[dict[str, NDArray[np.int32]], NDArray[np.int64]]:
     """Cut the land blocks into runs that lie in the same region of every type: their regions, and how many blocks."""
     land = np.flatnonzero(~is_water(geography.blocks))
@@ -152,7 +153,7 @@ def _added_up(region: NDArray[np.int32], blocks: NDArray[np.int64], regions: int
 
 
 def _listed_pairs(
-    path: str, geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+    path: str, geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
     table, findings = read_table(path, "the list", LIST_COLUMNS)
@@ -214,7 +215,7 @@ def equate(run: DetailedRun, jurisdiction: Jurisdiction, iteration_level: int, e
         sources, finals = _sources(run, side.level, estimates), final_folders(run, side.level, estimates)
         for (first, last), source, final in zip(regions, sources, finals, strict=True):
             inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
-            once(final, partial(_write_final, source, final, given.take(inside)))
+            unless_done(final, partial(_write_final, source, final, given.take(inside)))
 
 
 def final_folders(run: DetailedRun, level: Level, estimates: bool = False) -> list[Path]:

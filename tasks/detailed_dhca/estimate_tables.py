@@ -15,10 +15,11 @@ from privacy.estimation.ancestors import critical_value
 from privacy.estimation.equality import find_equalities
 from privacy.estimation.estimator import Estimator, make_estimator
 from privacy.estimation.pooling import Answers
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, WIDTHS, load_domain, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import NEVER, Jurisdiction, Level
-from tasks.lifecycle.files import load_object, once, save_object, stamp
+from tasks.inputs.configuration import NEVER, Level
+from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.workers import Workers
 
 STATE_DIGITS, COUNTY_DIGITS = 2, 5  # of a region id, which begins with its state's, and a tract's with its county's
@@ -57,31 +58,31 @@ def details_of(run: DetailedRun, level: Level) -> dict[int, Detail]:
     return details
 
 
-def make_estimators(run: DetailedRun, workers: Workers, region: Jurisdiction) -> None:
+def make_estimators(run: DetailedRun, workers: Workers, jurisdiction: Jurisdiction) -> None:
     """Make the estimators of every detail of every level, each once."""
-    numbers = range(len(_distinct(run, region)))
-    workers.map("estimate tables", run, save_estimator, [(region, number) for number in numbers])
+    numbers = range(len(_distinct(run, jurisdiction)))
+    workers.map("estimate tables", run, save_estimator, [(jurisdiction, number) for number in numbers])
 
 
-def save_estimator(run: DetailedRun, region: Jurisdiction, number: int) -> None:
+def save_estimator(run: DetailedRun, jurisdiction: Jurisdiction, number: int) -> None:
     """Make one of the estimators."""
     path = run.estimator_path(number)
-    made_for = _distinct(run, region)[number]
-    once(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
+    made_for = _distinct(run, jurisdiction)[number]
+    unless_done(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
 
 
 def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
     """Return the estimators of a level, by detail."""
-    numbers = {made_for: number for number, made_for in enumerate(_distinct(run, level.region))}
+    numbers = {made_for: number for number, made_for in enumerate(_distinct(run, level.jurisdiction))}
     return {
         detail: load_object(run.estimator_path(numbers[made_for]))
         for detail, made_for in details_of(run, level).items()
     }
 
 
-def _distinct(run: DetailedRun, region: Jurisdiction) -> list[Detail]:
+def _distinct(run: DetailedRun, jurisdiction: Jurisdiction) -> list[Detail]:
     """Return what estimators are made for, one number each."""
-    levels = run.parameters.configuration.levels(region)
+    levels = run.parameters.configuration.levels(jurisdiction)
     return list(dict.fromkeys(made_for for level in levels for made_for in details_of(run, level).values()))
 
 
@@ -101,7 +102,7 @@ def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
     """
     parameters = run.parameters
     below = Level(level.region_type, 2)
-    if level.iteration_level != 1 or below not in parameters.configuration.levels(level.region):
+    if level.iteration_level != 1 or below not in parameters.configuration.levels(level.jurisdiction):
         return {}
     kinds = ("ethnicity",) if parameters.configuration.max_race_codes > 1 else ("ethnicity", "alone", "combination")
     maps = parameters.iterations.granularity(level).maps
@@ -115,7 +116,7 @@ def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
 
 def ancestors(run: DetailedRun, level: Level) -> dict[Level, int]:
     """Return the levels whose regions hold those of this one, with the digits of a region id that name them."""
-    levels = run.parameters.configuration.levels(level.region)
+    levels = run.parameters.configuration.levels(level.jurisdiction)
     above = {Level(name, level.iteration_level): digits for name, digits in ANCESTORS.get(level.region_type, ())}
     return {ancestor: digits for ancestor, digits in above.items() if ancestor in levels}
 

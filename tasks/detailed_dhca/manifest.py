@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from privacy.estimation.allocation import sex_margin
-from tasks.detailed_dhca.budget_check import region_spend
+from spine.settings import Jurisdiction
+from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.domain import AGES, DETAILS, Queries, load_domain, load_queries
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
-from tasks.inputs.configuration import REGION_TYPES, Jurisdiction, Level
+from tasks.inputs.configuration import REGION_TYPES, Level
 from tasks.inputs.parameters import configuration_digest
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object
@@ -39,7 +40,7 @@ OF_ESTIMATES = {
 
 def describe_release(
     run: DetailedRun,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     out: Path,
     published: Mapping[Level, Mapping[str, int]],
     options: Mapping[str, object],
@@ -57,19 +58,19 @@ def describe_release(
     told_of_estimates = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
     manifest: dict[str, Any] = {
         "release": "Detailed DHC-A by SafeTab-P",
-        "region": region.upper(),
+        "region": jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
-        "spent": None if truth else spent(region_spend(parameters.configuration, region)),
+        "spent": None if truth else spent(planned_spend(parameters.configuration, jurisdiction)),
         "levels": {str(level): _level(run, level, published[level]) for level in published},
         **({"estimates": told_of_estimates} if estimated else {}),
         "statements": {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {}),
         "options": dict(options),
         "spine": spine,
         "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
-        "geography": _geography(run, region, validated),
-        "coterminous_sets": _coterminous(run, region),
+        "geography": _geography(run, jurisdiction, validated),
+        "coterminous_sets": _coterminous(run, jurisdiction),
         "parameter_files": parameters.digests,
         "configuration_digest": configuration_digest(parameters.digests, options),
         **made_by(),

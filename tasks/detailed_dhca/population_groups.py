@@ -18,15 +18,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.domain import AGE23, AGES, load_domain
 from tasks.detailed_dhca.person_file import CELLS
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Jurisdiction, Level
-from tasks.inputs.geography import NOWHERE, Geography
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level
+from tasks.inputs.grf_c import NOWHERE, RegionMap
 from tasks.inputs.iterations import KINDS, Granularity
-from tasks.lifecycle.files import load_object, once, open_array, read_part, save_arrays, save_object, stamp
-from tasks.lifecycle.kernels import use_kernels
+from tasks.lifecycle.files import load_object, open_array, read_part, save_arrays, save_object, stamp, unless_done
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.workers import Workers
 
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
@@ -45,18 +46,18 @@ class Partition:
 
 
 def count_population_groups(
-    run: DetailedRun, workers: Workers, region: Jurisdiction, blocks_each: int | None = None
+    run: DetailedRun, workers: Workers, jurisdiction: Jurisdiction, blocks_each: int | None = None
 ) -> None:
     """Count the population groups of all levels, one partition of the blocks a piece."""
     geography = run.geography
     if blocks_each is None:
         blocks_each = min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers.count) + 1)
-    once(run.partitions_path, lambda: _save_partitions(run, geography, region, blocks_each))
+    unless_done(run.partitions_path, lambda: _save_partitions(run, geography, jurisdiction, blocks_each))
     partitions = load_partitions(run)
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 
 
-def _save_partitions(run: DetailedRun, geography: Geography, jurisdiction: Jurisdiction, blocks_each: int) -> None:
+def _save_partitions(run: DetailedRun, geography: RegionMap, jurisdiction: Jurisdiction, blocks_each: int) -> None:
     levels = run.parameters.configuration.levels(jurisdiction)
     region_types = [name for name in REGION_TYPES[jurisdiction] if any(level.region_type == name for level in levels)]
     partitions = [

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.coterminous import load_final, load_final_estimates
 from tasks.detailed_dhca.domain import (
     DETAILS,
@@ -27,38 +28,38 @@ from tasks.detailed_dhca.published import Published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.detailed_dhca.tabulated import write_tabulated
-from tasks.inputs.configuration import Jurisdiction, Level
+from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafted, drafts, staging
+from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafts, release_file, staging
 from tasks.lifecycle.workers import Workers
 
 TABLES = {"t1": t1_tables, "t2": t2_tables}
 
 
 def stage_release(
-    run: DetailedRun, workers: Workers, region: Jurisdiction, out: Path, options: Mapping[str, object], spine: str
+    run: DetailedRun, workers: Workers, jurisdiction: Jurisdiction, out: Path, options: Mapping[str, object], spine: str
 ) -> None:
     """Write the whole release into its staging folder: every level's tables, what is tabulated, report and manifest.
 
     `spine` is the line that the manifest says of the spine branch; where it ends in SEE_SPINE, the branch's files lie
     in the folder already. Everything else there is of an earlier try and goes.
     """
-    levels = run.parameters.configuration.levels(region)
-    staged = staging(run, out, region)
-    clear_staging(run, out, region, but=SPINE if spine.endswith(SEE_SPINE) else None)
+    levels = run.parameters.configuration.levels(jurisdiction)
+    staged = staging(run, out, jurisdiction)
+    clear_staging(run, out, jurisdiction, but=SPINE if spine.endswith(SEE_SPINE) else None)
     if is_truth(run):  # exact counts: their owner's only, as the release will be that the folder becomes
         for folder in (staged, drafts(staged)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     each = [(level, table, staged) for level in levels for table in TABLES]
     workers.map("release", run, write_table, each)
     published = workers.map("release", run, published_details, [(level,) for level in levels])
-    write_tabulated(run, region, staged)
+    write_tabulated(run, jurisdiction, staged)
     estimated = None
     if options.get("estimates"):
         workers.map("release of estimates", run, write_estimates, each)
         dropped = workers.map("release of estimates", run, dropped_estimates, [(level,) for level in levels])
         estimated = dict(zip(levels, dropped, strict=True))
-    describe_release(run, region, staged, dict(zip(levels, published, strict=True)), options, spine, estimated)
+    describe_release(run, jurisdiction, staged, dict(zip(levels, published, strict=True)), options, spine, estimated)
 
 
 def write_table(run: DetailedRun, level: Level, table: str, out: Path) -> None:
@@ -94,8 +95,8 @@ def _write(out: Path, table: str, level: Level, batches: Iterator[pa.Table]) -> 
     first = next(batches)
     in_text = [name for name in first.column_names if name != "MOE" or "ESTIMATE" in first.column_names]
     with (
-        drafted(out, f"{table}/{level.slug}.csv") as text,
-        drafted(out, f"parquet/{table}/{level.slug}.parquet") as columns,
+        release_file(out, f"{table}/{level.slug}.csv") as text,
+        release_file(out, f"parquet/{table}/{level.slug}.parquet") as columns,
         pa.csv.CSVWriter(text, first.select(in_text).schema, write_options=PIPES) as as_text,
         pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
     ):

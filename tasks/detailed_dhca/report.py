@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from privacy.noise.margins import margin_of_error
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS, Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Jurisdiction, Level
-from tasks.lifecycle.pages import end_of_axis, environment, style
+from tasks.inputs.configuration import Level
+from tasks.pages import end_of_axis, environment, style
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total

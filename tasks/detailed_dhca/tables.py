@@ -51,7 +51,7 @@ class Margins:
 
 def load_margins(run: DetailedRun, level: Level) -> Margins:
     """Return the margins that counts of a level can have: its own, or a coterminous donor's. Zero without noise."""
-    levels = run.parameters.configuration.levels(level.region)
+    levels = run.parameters.configuration.levels(level.jurisdiction)
     shape = (len(levels), len(WIDTHS))
     margins = Margins(*(np.zeros(shape, np.int64) for _ in range(3)))
     if is_truth(run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
@@ -12,11 +13,9 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Jurisdiction
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
 
@@ -27,13 +26,13 @@ def release_truth(
     params: str,
     data: str,
     out: Path,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     *,
     ledger: Path,
     coterminous: bool = False,
     curator: bool = False,
 ) -> Path | None:
-    """Release exact counts, marked NOT PRIVATE, to OUT/us or OUT/pr; None where the region has no block.
+    """Release exact counts, marked NOT PRIVATE, to OUT/us or OUT/pr; None where the jurisdiction has no block.
 
     The release is open to its owner only, as is OUT where it is made here.
 
@@ -43,24 +42,24 @@ def release_truth(
         where the data is not marked synthetic and nobody says to be its curator; where the ledger contradicts the mark
         or its absence.
     """
-    check_out(run, out, region)
-    mark_truth(run, out, region)
-    validated = validate(run, workers, params, data, region)
+    check_out(run, out, jurisdiction)
+    mark_truth(run, out, jurisdiction)
+    validated = validate(run, workers, params, data, jurisdiction)
     if validated is None:
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
+    if not (register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests) or curator):
         raise Refused(
             "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
         )
-    count_population_groups(run, workers, region)
-    for level in run.parameters.configuration.levels(region):
+    count_population_groups(run, workers, jurisdiction)
+    for level in run.parameters.configuration.levels(jurisdiction):
         measure_totals(run, workers, level)
         measure_sex_by_age(run, workers, level)
         suppress(run, workers, level)
-    equate_coterminous(run, workers, region, enabled=coterminous, listed=None)
+    equate_coterminous(run, workers, jurisdiction, enabled=coterminous, listed=None)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.mkdir(mode=0o700, exist_ok=True)
-    options = {"region": region, "coterminous": coterminous}
-    stage_release(run, workers, region, out, options, "das truth builds no spine")
-    return commit(run, out, region, Charging(None, ledger), charged=False)
+    options = {"region": jurisdiction, "coterminous": coterminous}
+    stage_release(run, workers, jurisdiction, out, options, "das truth builds no spine")
+    return commit(run, out, jurisdiction, Charging(None, ledger), charged=False)

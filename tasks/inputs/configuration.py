@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, 
 
 from privacy.accounting.states import STATES_PR, STATES_US
 from privacy.noise.laws import Definition
+from spine.settings import Jurisdiction
 from tasks.inputs.findings import Finding
 
-Jurisdiction = Literal["us", "pr"]
 REGION_TYPES: dict[Jurisdiction, tuple[str, ...]] = {
     "us": ("USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH"),
     "pr": ("PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"),
@@ -34,8 +34,8 @@ class Level(NamedTuple):
         return self.region_type in NATION_STATE
 
     @property
-    def region(self) -> Jurisdiction:
-        """The region that tabulates it: US and Puerto Rico have no region type in common."""
+    def jurisdiction(self) -> Jurisdiction:
+        """The jurisdiction that tabulates it: US and Puerto Rico have no region type in common."""
         return "pr" if self.region_type.startswith("PR-") else "us"
 
     @property
@@ -148,21 +148,19 @@ class Configuration(BaseModel):
             raise ValueError(f"holds invalid state codes {invalid}")
         return tuple(sorted(value))
 
-    def levels(self, region: Jurisdiction) -> tuple[Level, ...]:
-        """Return the population group levels that a region tabulates: those with a budget above 0."""
-        return tuple(
-            level for level in ALL_LEVELS if level.region_type in REGION_TYPES[region] and self.budgets[level] != 0
-        )
+    def levels(self, jurisdiction: Jurisdiction) -> tuple[Level, ...]:
+        """Return the population group levels that a jurisdiction tabulates: those with a budget above 0."""
+        return tuple(level for level in ALL_LEVELS if level.jurisdiction == jurisdiction and self.budgets[level] != 0)
 
-    def states(self, region: Jurisdiction) -> tuple[str, ...]:
-        """Return the state filter of a region."""
-        return self.state_filter_us if region == "us" else STATES_PR
+    def states(self, jurisdiction: Jurisdiction) -> tuple[str, ...]:
+        """Return the state filter of a jurisdiction."""
+        return self.state_filter_us if jurisdiction == "us" else STATES_PR
 
     @property
-    def regions(self) -> tuple[Jurisdiction, ...]:
-        """The regions that run, US first."""
+    def jurisdictions(self) -> tuple[Jurisdiction, ...]:
+        """The jurisdictions that run, US first."""
         runs: dict[Jurisdiction, bool] = {"us": self.run_us, "pr": self.run_pr}
-        return tuple(region for region in runs if runs[region])
+        return tuple(jurisdiction for jurisdiction in runs if runs[jurisdiction])
 
     @property
     def noiseless(self) -> bool:
@@ -252,10 +250,10 @@ def parse_configuration(text: str) -> tuple[Configuration | None, list[Finding]]
             _finding(_say(item["msg"]), str(item["loc"][0])) for item in error.errors() if item["type"] != "missing"
         ]
         return None, faults
-    if not configuration.regions:
+    if not configuration.jurisdictions:
         faults.append(_finding("At least one of 'run_us', 'run_pr' must be True.", "run_us"))
-    for region in configuration.regions:
-        names = {level for level in ALL_LEVELS if level.region_type in REGION_TYPES[region]}
+    for jurisdiction in configuration.jurisdictions:
+        names = {level for level in ALL_LEVELS if level.region_type in REGION_TYPES[jurisdiction]}
         if lacking := sorted(str(level) for level in names - set(configuration.thresholds)):
             faults.append(_finding(f"has no thresholds for {lacking}", "thresholds_p"))
     return (None if faults else configuration), faults

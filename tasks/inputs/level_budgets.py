@@ -11,12 +11,13 @@ from typing import Any, cast
 
 from privacy.accounting.composition import LevelBudget
 from privacy.noise.laws import Definition
-from tasks.inputs.configuration import ALL_LEVELS, Configuration, Jurisdiction, Level, parse_configuration
+from spine.settings import Jurisdiction
+from tasks.inputs.configuration import ALL_LEVELS, Configuration, Level, parse_configuration
 from tasks.inputs.files import read_text, why
 from tasks.inputs.findings import has_errors
 from tasks.inputs.iterations import Iterations, read_iterations
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact
 
 MANIFEST = "manifest.json"  # as in tasks.detailed_dhca.manifest, whose import takes half a second
 GEOGRAPHIES = {"USA": "Nation", "STATE": "State", "COUNTY": "County", "TRACT": "Tract", "PLACE": "Place"}
@@ -25,10 +26,10 @@ ITERATIONS = {1: "Regional", 2: "Detailed"}
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured in one region, and with what budgets."""
+    """What is measured in one jurisdiction, and with what budgets."""
 
     source: str
-    region: Jurisdiction
+    jurisdiction: Jurisdiction
     definition: Definition
     gamma: Fraction
     race_codes: int
@@ -38,7 +39,7 @@ class Setting:
 
 def paper_name(level: Level) -> str:
     """Return a level as the papers write it, `(Nation, Detailed)`."""
-    puerto_rico = "PR-" if level.region == "pr" else ""
+    puerto_rico = "PR-" if level.jurisdiction == "pr" else ""
     region_type = level.region_type.removeprefix("PR-")
     return f"({puerto_rico}{GEOGRAPHIES.get(region_type, region_type)}, {ITERATIONS[level.iteration_level]})"
 
@@ -65,18 +66,20 @@ def named_level(text: str) -> Level:
     return level
 
 
-def one_region(levels: Iterable[Level]) -> Jurisdiction:
-    """Return the region of all these levels.
+def one_jurisdiction(levels: Iterable[Level]) -> Jurisdiction:
+    """Return the jurisdiction of all these levels.
 
     Raises
     ------
     Refused
         where there is none, or some are of the US and some of Puerto Rico: those are runs of their own.
     """
-    regions = {level.region for level in levels}
-    if len(regions) != 1:
-        raise Refused("levels of the US and of Puerto Rico belong to separate runs" if regions else "there is no level")
-    return regions.pop()
+    jurisdictions = {level.jurisdiction for level in levels}
+    if len(jurisdictions) != 1:
+        raise Refused(
+            "levels of the US and of Puerto Rico belong to separate runs" if jurisdictions else "there is no level"
+        )
+    return jurisdictions.pop()
 
 
 def read_parameter_files(path: Path) -> tuple[Configuration, Iterations | None]:
@@ -119,7 +122,7 @@ def stability_parts(configuration: Configuration, iterations: Iterations | None,
 
 
 def read_settings(path: Path) -> list[Setting]:
-    """Read a config.json or its directory, or a release or its manifest.json; a setting for each region.
+    """Read a config.json or its directory, or a release or its manifest.json; a setting for each jurisdiction.
 
     Raises
     ------
@@ -131,22 +134,22 @@ def read_settings(path: Path) -> list[Setting]:
     if path == manifest or (path.is_dir() and manifest.is_file()):
         return [_of_release(manifest)]
     config, iterations = read_parameter_files(path)
-    if idle := [region.upper() for region in config.regions if not config.levels(region)]:
+    if idle := [jurisdiction.upper() for jurisdiction in config.jurisdictions if not config.levels(jurisdiction)]:
         raise Refused(f"{path}: no population group level of {idle[0]} has a budget")
     return [
         Setting(
             str(path),
-            region,
+            jurisdiction,
             config.privacy_defn,
             config.stage_1_fraction,
             config.max_race_codes,
             config.zero_suppression_chance,
             {
                 level: LevelBudget(config.budget(level), sum(stability_parts(config, iterations, level)))
-                for level in config.levels(region)
+                for level in config.levels(jurisdiction)
             },
         )
-        for region in config.regions
+        for jurisdiction in config.jurisdictions
     ]
 
 
@@ -158,17 +161,17 @@ def _of_release(path: Path) -> Setting:
         config = manifest["configuration"]
         chance = config["zero_suppression_chance"]
         levels = {
-            named_level(name): LevelBudget(told_number(level["queries"]["total_only"]["budget"]), level["stability"])
+            named_level(name): LevelBudget(parse_exact(level["queries"]["total_only"]["budget"]), level["stability"])
             for name, level in manifest["levels"].items()
         }
         definition = cast(Definition, manifest["spent"]["definition"])
         return Setting(
             str(path),
-            one_region(levels),
+            one_jurisdiction(levels),
             definition,
-            told_number(config["stage_1_fraction"]),
+            parse_exact(config["stage_1_fraction"]),
             config["max_race_codes"],
-            None if chance is None else told_number(chance),
+            None if chance is None else parse_exact(chance),
             levels,
         )
     except OSError as error:

@@ -61,7 +61,8 @@ def _read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
 def _check_levels(configuration: Configuration, iterations: Iterations) -> list[Finding]:
     """Find the levels whose stability or noise cannot be guaranteed, before anything is spent on them."""
     findings = []
-    for level in (level for region in configuration.regions for level in configuration.levels(region)):
+    asked = configuration.jurisdictions
+    for level in (level for jurisdiction in asked for level in configuration.levels(jurisdiction)):
         try:
             stability = iterations.stability(level, configuration.max_race_codes)
         except ValueError as error:

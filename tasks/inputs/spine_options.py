@@ -22,7 +22,9 @@ from tasks.lifecycle.errors import Refused
 SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
 
 
-def read_settings(product: str, region: Jurisdiction, variant: Variant, changes: Mapping[str, str]) -> SpineSettings:
+def read_settings(
+    product: str, jurisdiction: Jurisdiction, variant: Variant, changes: Mapping[str, str]
+) -> SpineSettings:
     """Return the settings of a run, with single fields changed by name; values are text, lists separated by commas.
 
     Refused for an unknown name or a value that the field cannot take.
@@ -31,8 +33,10 @@ def read_settings(product: str, region: Jurisdiction, variant: Variant, changes:
     unknown = sorted(set(changes) - set(hints))
     if unknown:
         raise Refused(f"no spine setting is called {', '.join(unknown)}; there are {', '.join(hints)}")
-    if fixed := sorted(set(changes) & {"product", "region", "variant", "levels"}):
-        raise Refused(f"{', '.join(fixed)} cannot be set: it follows from the product, the region and the variant")
+    if fixed := sorted(set(changes) & {"product", "jurisdiction", "variant", "levels"}):
+        raise Refused(
+            f"{', '.join(fixed)} cannot be set: it follows from the product, the jurisdiction and the variant"
+        )
     parsed: dict[str, Any] = {}
     for name, text in changes.items():
         value: Any = text
@@ -45,7 +49,7 @@ def read_settings(product: str, region: Jurisdiction, variant: Variant, changes:
         except ValidationError as error:
             raise Refused(f"{name}={text}: {error.errors()[0]['msg']}") from error
     try:
-        return settings_for(product, region, variant, **parsed)
+        return settings_for(product, jurisdiction, variant, **parsed)
     except ValueError as error:
         raise Refused(str(error)) from error
 

@@ -20,41 +20,41 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
 from tasks.lifecycle.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import ALL_SETTINGS, RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 from tasks.lifecycle.staging import clear_staging, drafts, staging
 
 
 def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
     """Return whether an output folder holds anything but what these runs, by the names of their releases, put there."""
     own: set[Path] = set()
-    for region, run in runs.items():
-        staged = staging(run, out, region)
-        own |= {staged, drafts(staged)} | ({out / region} if is_released(run, out, region) else set())
+    for folder, run in runs.items():
+        staged = staging(run, out, folder)
+        own |= {staged, drafts(staged)} | ({out / folder} if is_released(run, out, folder) else set())
     return not own.issuperset(out.iterdir())
 
 
-def check_out(run: RunDirectory, out: Path, region: str) -> None:
+def check_out(run: RunDirectory, out: Path, folder: str) -> None:
     """Raise Refused for an output folder that cannot be written or that holds something else."""
-    place = out / region
+    place = out / folder
     if out.resolve().is_relative_to(run.path.parent.resolve()):  # a run directory is removed with all that is in it
         raise Refused(f"{out} lies among the confidential run directories: choose another output folder")
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Refused(f"{nearest} cannot be written: choose another output folder, or change its permissions")
-    if place.exists() and not is_released(run, out, region) and any(place.iterdir() if place.is_dir() else [place]):
+    if place.exists() and not is_released(run, out, folder) and any(place.iterdir() if place.is_dir() else [place]):
         way_out = f"; das runs discard {run.id} gives up this run" if run.path.exists() else ""
-        raise Refused(f"{place} is not empty: choose an output folder without {region}/ in it{way_out}")
+        raise Refused(f"{place} is not empty: choose an output folder without {folder}/ in it{way_out}")
 
 
-def is_released(run: RunDirectory, out: Path, region: str) -> bool:
+def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
     """Return whether this run's own release is in place."""
-    if not (out / region / MANIFEST).is_file():
+    if not (out / folder / MANIFEST).is_file():
         return False
-    manifest = read_manifest(out / region)
+    manifest = read_manifest(out / folder)
     return manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
 
 
-def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, charged: bool) -> Path:
+def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, charged: bool) -> Path:
     """Move the staged release to its place, end the run and return the place.
 
     `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
@@ -70,12 +70,12 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     """
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged must not be released without noise")
-    place, staged = out / region, staging(run, out, region)
+    place, staged = out / folder, staging(run, out, folder)
     ledger = Ledger(charging.ledger)
     row = ledger.row(run.id) if charged else None
     if charged and row is None:
         raise _row_lost(run, ledger)
-    there = is_released(run, out, region)
+    there = is_released(run, out, folder)
     if there and not is_whole(place):
         raise Refused(f"{place} is not what run {run.id} made: move it away and resume the run")
     if not there and not is_whole(staged):
@@ -92,7 +92,7 @@ def commit(run: RunDirectory, out: Path, region: str, charging: Charging, *, cha
     fsync(out)
     if row:
         ledger.release(run.id, digest)
-    clear_staging(run, out, region)
+    clear_staging(run, out, folder)
     end_run(run)
     return place
 
@@ -125,13 +125,13 @@ def end_run(run: RunDirectory) -> None:
     for path in run.path.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name not in (*ALL_SETTINGS, "lock"):
+        elif path.name not in (SETTINGS, "lock"):
             path.unlink()
     shutil.rmtree(run.path)
 
 
 def finish_released(
-    run: RunDirectory, out: Path, region: str, charging: Charging, configuration: Callable[[], str]
+    run: RunDirectory, out: Path, folder: str, charging: Charging, configuration: Callable[[], str]
 ) -> Path | None:
     """Finish the commit of a run that was sealed or whose release is in place, and return its release; else None.
 
@@ -155,19 +155,19 @@ def finish_released(
         if charging.account and (run / SECRET).exists():
             raise Failed(f"commit: {error}") from None
         row = None
-    there, staged = is_released(run, out, region), staging(run, out, region)
-    if there and row is None and "SYNTHETIC" not in read_manifest(out / region):
+    there, staged = is_released(run, out, folder), staging(run, out, folder)
+    if there and row is None and "SYNTHETIC" not in read_manifest(out / folder):
         raise _row_lost(run, ledger)
     if row is not None and row.status in ("sealed", "released"):
-        there = there and release_digest(out / region) == row.release_digest
+        there = there and release_digest(out / folder) == row.release_digest
         if not there and row.status == "released":
-            raise Refused(f"run {run.id} was released, but its release is not at {out / region}: put it back there")
+            raise Refused(f"run {run.id} was released, but its release is not at {out / folder}: put it back there")
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:
         return None
-    made_with = read_manifest(out / region if there else staged).get("configuration_digest")
+    made_with = read_manifest(out / folder if there else staged).get("configuration_digest")
     if there:  # finish a run whose release has reached its place, whatever is asked for now
-        commit(run, out, region, charging, charged=row is not None)
+        commit(run, out, folder, charging, charged=row is not None)
     if configuration() != made_with:
         raise Refused(f"run {run.id} was released with another configuration; a new run spends budget again")
-    return out / region if there else commit(run, out, region, charging, charged=True)
+    return out / folder if there else commit(run, out, folder, charging, charged=True)

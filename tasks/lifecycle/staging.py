@@ -18,9 +18,9 @@ SPINE, SEE_SPINE = "spine", "see spine/"  # the spine branch's folder, and how i
 PIPES = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")  # of released text
 
 
-def staging(run: RunDirectory, out: Path, region: str) -> Path:
+def staging(run: RunDirectory, out: Path, folder: str) -> Path:
     """Return the temporary sibling in which a run makes its release."""
-    return out / f".{region}-{run.id}.partial"
+    return out / f".{folder}-{run.id}.partial"
 
 
 def drafts(staged: Path) -> Path:
@@ -28,9 +28,9 @@ def drafts(staged: Path) -> Path:
     return staged.with_name(f"{staged.name}.drafts")
 
 
-def clear_staging(run: RunDirectory, out: Path, region: str, *, but: str | None = None) -> None:
+def clear_staging(run: RunDirectory, out: Path, folder: str, *, but: str | None = None) -> None:
     """Remove what a run has staged and not released, `but` one folder of it."""
-    staged = staging(run, out, region)
+    staged = staging(run, out, folder)
     shutil.rmtree(drafts(staged), ignore_errors=True)
     for path in list(staged.iterdir()) if staged.is_dir() else []:
         if path.is_dir() and path.name != but:
@@ -42,7 +42,7 @@ def clear_staging(run: RunDirectory, out: Path, region: str, *, but: str | None 
 
 
 @contextmanager
-def drafted(out: Path, name: str) -> Iterator[Path]:
+def release_file(out: Path, name: str) -> Iterator[Path]:
     """Give a path outside of OUT for a file that is moved to OUT/name when it is complete.
 
     A worker that the cluster has lost may still be writing when the retry of its piece is done. What it writes never

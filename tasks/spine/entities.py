@@ -15,7 +15,7 @@ from spine.hierarchy import Spine
 from spine.osed import Costs, costs_at_top
 from spine.overlap import overlap
 from spine.variance import Root, Sums, cell_variance, entity_sums, upward
-from tasks.spine.state import Plan
+from tasks.spine.first_pass import Plan
 
 Roots = Mapping[str, Mapping[str, list[Root]]]  # by spine and marginal, one root a part
 

@@ -12,13 +12,13 @@ from spine.osed import Costs, at_root
 from spine.variance import Root, Sums, cell_variance
 from spine.workload import Part
 from tasks.spine.entities import Family, Roots
-from tasks.spine.state import SPINES, Plan, State
+from tasks.spine.first_pass import SPINES, Plan, StateSummary
 
 OUTSIDE_LABEL = "outside"
 
 
 def roots(
-    states: Sequence[State], plan: Plan, levels: Mapping[str, tuple[str, ...]]
+    states: Sequence[StateSummary], plan: Plan, levels: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, list[Root]]]:
     """Return the root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
     root_of: dict[str, dict[str, list[Root]]] = {}
@@ -40,7 +40,7 @@ def roots(
     return root_of
 
 
-def shared_codes(states: Sequence[State]) -> dict[str, Any]:
+def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
     """Return by family the codes of the entities that more than one state has a part of."""
     shared = {}
     for name in dict.fromkeys(name for state in states for name in state.codes):

@@ -18,10 +18,10 @@ from tasks.inputs.blocks.columns import GRFC, Columns
 from tasks.inputs.blocks.geography import needed
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import ended, submit
-from tasks.spine.finish import Each, finish
+from tasks.spine.first_pass import summarize_state
 from tasks.spine.prepare import prepare
-from tasks.spine.state import survey
 from tasks.spine.summary import SpineSummary
+from tasks.spine.write import Each, write_spine
 
 
 def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
@@ -63,8 +63,8 @@ def optimize_spine(
     )
     each = each or in_turn
     with prepared.discarding():
-        surveyed = list(each(survey, [(path, prepared.plan) for path in prepared.paths]))
-        return finish(prepared, surveyed, each)
+        summaries = list(each(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
+        return write_spine(prepared, summaries, each)
 
 
 def over(client: Client | None) -> Each:

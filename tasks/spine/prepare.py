@@ -19,7 +19,7 @@ from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.errors import Refused
-from tasks.spine.state import Plan, save_geography
+from tasks.spine.first_pass import Plan, save_geography
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
 MARGINALS = {
@@ -63,7 +63,7 @@ class Prepared:
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of each spine, root first."""
         settings = self.plan.settings
-        plain = CONVENTIONAL if settings.region == "us" else CONVENTIONAL[1:]
+        plain = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
         return {"conventional": plain, "aian": plain, "optimized": settings.levels}
 
 

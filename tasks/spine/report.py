@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ import pandas as pd
 from spine.entities import entities as entities_of
 from spine.entities import in_aian
 from spine.settings import SpineSettings
-from tasks.lifecycle.pages import style
-from tasks.spine.state import SPINES, Plan, build, load_geography
+from tasks.pages import style
+from tasks.spine.first_pass import SPINES, Plan, build, load_geography
 from tasks.spine.titles import CLASSES, LEVELS, NAMES
 
 DRAWN = ("place", "mcd", "aian", "sd")
@@ -76,7 +75,7 @@ def _hierarchy(state: Path, plan: Plan, county: int) -> str:
 
 def _settings(settings: SpineSettings) -> list[tuple[str, str, str]]:
     sources = SpineSettings.sources()
-    return [(name, _words(value), sources[name]) for name, value in asdict(settings).items()]
+    return [(name, _words(value), sources[name]) for name, value in settings.described().items()]
 
 
 def _words(value: Any) -> str:

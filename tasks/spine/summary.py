@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import SpineSettings
-from tasks.spine.state import Plan
+from tasks.spine.first_pass import Plan
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def manifest(summary: SpineSummary, plan: Plan, inputs: Mapping[str, str]) -> di
     sources = SpineSettings.sources()
     settings = {
         name: {"value": str(value) if isinstance(value, Fraction) else value, "source": sources[name]}
-        for name, value in asdict(plan.settings).items()
+        for name, value in plan.settings.described().items()
     }
     allocation = {
         "source": plan.allocation.source,

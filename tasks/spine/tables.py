@@ -10,8 +10,8 @@ import pandas as pd
 
 from spine.variance import Root, cell_variance
 from tasks.spine.entities import Roots
+from tasks.spine.first_pass import SPINES, Plan, StateSummary
 from tasks.spine.second_pass import Written
-from tasks.spine.state import SPINES, Plan, State
 
 
 def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFram
     return table.reset_index()
 
 
-def level_table(states: Sequence[State], plan: Plan, levels: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
+def level_table(states: Sequence[StateSummary], plan: Plan, levels: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
     """Return by spine and level.
 
     How many geounits, their share beta before any bypass, and the spread of their fan-outs.

@@ -36,7 +36,8 @@ def read_config(params: Path) -> dict[str, Any]:
 def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterable[str]) -> None:
     """Copy the parameter files into the new directory `out`, with a config.json that runs exactly these states.
 
-    It runs the regions in the data and reads text or Parquet (`csv`); everything else stays, numbers digit for digit.
+    It runs the jurisdictions in the data and reads text or Parquet (`csv`); everything else stays, numbers digit for
+    digit.
     """
     out.mkdir(parents=True)
     for name in PARAMETER_FILES:

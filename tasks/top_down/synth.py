@@ -25,14 +25,14 @@ from spine.geography import Geography, IntArray
 from spine.settings import Jurisdiction, settings_for
 from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
+from tasks.inputs.arrow import text
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.synthetic_mark import GRF_FILE, QUARTERS_FILE, TOTALS_FILE, Mark, save_mark
-from tasks.lifecycle.arrow import text
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.declared import QUARTERS
-from tasks.top_down.records import COLUMNS, DOMAINS
+from tasks.top_down.input.invariants_input import QUARTERS
+from tasks.top_down.input.records import COLUMNS, DOMAINS
 
 Form = Literal["text", "parquet"]
 RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks
@@ -100,7 +100,7 @@ def synthesize(
     out: Path,
     *,
     seed: int = 0,
-    region: Jurisdiction = "us",
+    jurisdiction: Jurisdiction = "us",
     states: Sequence[int] = (),
     form: Form = "parquet",
     told: Callable[[int, int], None] = lambda done, total: None,
@@ -114,7 +114,7 @@ def synthesize(
     """
     if out.exists() and any(out.iterdir()):
         raise Refused(f"{out} is not empty: choose an empty or a new folder")
-    settings = settings_for("pl94-persons", region, occupied_only=False)
+    settings = settings_for("pl94-persons", jurisdiction, occupied_only=False)
     geography, _ = read_geography(source, settings, states=states)
     out.mkdir(parents=True, exist_ok=True)
     codes = np.unique(geography.state).tolist()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
-from tasks.top_down.design import ProductName
+from tasks.top_down.run_plan import ProductName
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,18 @@ from pathlib import Path
 
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.design import Design
-from tasks.top_down.estimate import estimate
-from tasks.top_down.geography import build_spines
-from tasks.top_down.histograms import sum_histograms
-from tasks.top_down.release import stage_release
+from tasks.top_down.estimators import estimate
+from tasks.top_down.input.geography import build_spines
+from tasks.top_down.input.histograms import sum_histograms
+from tasks.top_down.input.validation import validate
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import Design
+from tasks.top_down.stage_release import stage_release
 from tasks.top_down.tables import Tables
-from tasks.top_down.validation import validate
 
 
 def release_truth(
@@ -44,7 +43,7 @@ def release_truth(
     mark_truth(run, out, folder)
     validated = validate(run, workers, tables, design, None)
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
+    if not (register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests) or curator):
         raise Refused(
             "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
         )

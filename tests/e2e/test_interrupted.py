@@ -104,13 +104,13 @@ class Runs:
         self.make, self.example, self.folder, self.das = SYSTEMS[system][0], example, folder, das
         ended = das(*self.prepare(), first=SECRET)
         assert ended.code == 0, ended.told
-        self.expected = digest(folder / "out" / self.region)
+        self.expected = digest(folder / "out" / self.jurisdiction)
 
     def prepare(self) -> list[Any]:
         """Everything anew; returns the words of the command."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        words, self.run_id, self.region = self.make(self.example, self.folder)
+        words, self.run_id, self.jurisdiction = self.make(self.example, self.folder)
         (self.folder / "state").mkdir(mode=0o700)
         self.ledger = open_account(self.folder)
         where = ("--ledger", self.ledger.path, "--state", self.folder / "state", "--run-id", "run", "--workers", "1")
@@ -157,14 +157,14 @@ def test_a_run_that_is_stopped_in_every_stage_goes_on_each_time(
             assert time.monotonic() < until, (stage, moment, left)
             time.sleep(0.05)
         seen = [path.name for path in (home.folder / "out").glob("[!.]*")]
-        assert seen == [home.region] * (stage == "commit" and moment != "before"), "a release is whole or absent"
+        assert seen == [home.jurisdiction] * (stage == "commit" and moment != "before"), "a release is whole or absent"
         assert len(home.ledger.rows(ACCOUNT)) <= 1, (stage, moment)
         words = resume
     ended = home.das(*resume, first=SECRET)
     assert ended.code == 0, ended.told
-    assert digest(home.folder / "out" / home.region) == home.expected
+    assert digest(home.folder / "out" / home.jurisdiction) == home.expected
     assert [row.status for row in home.ledger.rows(ACCOUNT)] == ["released"]
-    assert [path.name for path in (home.folder / "out").iterdir()] == [home.region]
+    assert [path.name for path in (home.folder / "out").iterdir()] == [home.jurisdiction]
     assert not (home.folder / "state/runs" / home.run_id).exists()
 
 
@@ -183,7 +183,7 @@ def test_a_run_whose_out_lies_on_another_file_system_is_whole_or_absent(
         words = [disk / "out" if word == home.folder / "out" else word for word in words]
         ended = home.das(*words, first=SECRET)
         assert ended.code == 0, ended.told
-        assert digest(disk / "out" / home.region) == home.expected
-        assert [path.name for path in (disk / "out").iterdir()] == [home.region]
+        assert digest(disk / "out" / home.jurisdiction) == home.expected
+        assert [path.name for path in (disk / "out").iterdir()] == [home.jurisdiction]
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)

@@ -34,7 +34,7 @@ from flows.execution.cluster import ClusterSettings, open_cluster
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers
-from tasks.spine.branch import build_spine
+from tasks.spine.run_branch import build_spine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]
@@ -134,7 +134,7 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
     assert digest(place) == released
 
 
-@pytest.mark.parametrize("at", ["tasks.spine.state build", "tasks.spine.second_pass _write"])
+@pytest.mark.parametrize("at", ["tasks.spine.first_pass build", "tasks.spine.second_pass _write"])
 def test_the_spine_completes(example: Path, tmp_path: Path, two: Client, at: str) -> None:
     """The spine's pieces leave their results on the workers: those of a killed one are made again."""
     two.wait_for_workers(2, timeout=60)

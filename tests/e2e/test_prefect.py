@@ -138,13 +138,17 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def fill(persons: Path) -> None:
-    """Repeat persons until each region has the number that is looked for in every log."""
+    """Repeat persons until each jurisdiction has the number that is looked for in every log."""
     header, *lines = persons.read_text().splitlines(keepends=True)
     state = header.split("|").index("TABBLKST")
-    regions: dict[str, list[str]] = {"us": [], "pr": []}
+    jurisdictions: dict[str, list[str]] = {"us": [], "pr": []}
     for line in lines:
-        regions["pr" if line.split("|")[state] == "72" else "us"].append(line)
-    filled = [lines[number % len(lines)] for region, lines in regions.items() for number in range(PERSONS[region])]
+        jurisdictions["pr" if line.split("|")[state] == "72" else "us"].append(line)
+    filled = [
+        lines[number % len(lines)]
+        for jurisdiction, lines in jurisdictions.items()
+        for number in range(PERSONS[jurisdiction])
+    ]
     persons.write_text("".join([header, *filled]))
 
 
@@ -231,8 +235,8 @@ def confidential(office: Office) -> dict[str, str]:
 
 def counts() -> dict[str, str]:
     """Exact numbers of persons, as words of their own."""
-    spelled = {region: f"{number:,}".replace(",", "[,_]?") for region, number in PERSONS.items()}
-    return {f"persons of {region}": rf"(?<![\w.-]){number}(?![\w.-])" for region, number in spelled.items()}
+    spelled = {jurisdiction: f"{number:,}".replace(",", "[,_]?") for jurisdiction, number in PERSONS.items()}
+    return {f"persons of {jurisdiction}": rf"(?<![\w.-]){number}(?![\w.-])" for jurisdiction, number in spelled.items()}
 
 
 def found(words: dict[str, str], text: str) -> list[str]:
@@ -271,20 +275,22 @@ def test_no_person_no_count_and_no_secret_is_known_outside_the_confidential_dire
 @pytest.mark.scheduled
 def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
     assert {name: run["state_type"] for name, run in scheduled.items()} == {"us": "COMPLETED", "pr": "COMPLETED"}
-    for region, run in scheduled.items():
+    for jurisdiction, run in scheduled.items():
         assert run["auto_scheduled"]
-        own = f"{run['id']}-{region}"
-        assert (office.folder / "out" / own / region / "manifest.json").is_file()
+        own = f"{run['id']}-{jurisdiction}"
+        assert (office.folder / "out" / own / jurisdiction / "manifest.json").is_file()
         row = office.ledger.row(own)
         assert row is not None
         assert row.status == "released"
-        assert row.states == {"us": ("31", "46"), "pr": ("72",)}[region]
+        assert row.states == {"us": ("31", "46"), "pr": ("72",)}[jurisdiction]
 
 
 @pytest.mark.scheduled
 def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
-    for region, run in scheduled.items():
-        levels = {"us": ("(USA, 1)", "(STATE, 2)", "(AIANNH, 2)"), "pr": ("(PR-STATE, 1)", "(PR-TRACT, 2)")}[region]
+    for jurisdiction, run in scheduled.items():
+        levels = {"us": ("(USA, 1)", "(STATE, 2)", "(AIANNH, 2)"), "pr": ("(PR-STATE, 1)", "(PR-TRACT, 2)")}[
+            jurisdiction
+        ]
         expected = {f"{stage} {level}" for stage in ("totals", "sex by age", "suppression") for level in levels}
         once = {"validate", "population groups", "budget check", "coterminous", "spine", "release", "commit"}
         expected |= once
@@ -323,10 +329,10 @@ def test_the_server_says_how_a_run_ended(
     assert (stopped["state_type"], stopped["state_name"]) == ("FAILED", "Failed")
     assert "one charge; Retry goes on with the same noise" in stopped["state"]["message"]
     assert "charged" in stopped["tags"]
-    for region, run in scheduled.items():
-        (ended,) = flow_runs_of(office, f"{run['id']}-{region}")
+    for jurisdiction, run in scheduled.items():
+        (ended,) = flow_runs_of(office, f"{run['id']}-{jurisdiction}")
         assert "charged" in ended["tags"]
-        assert re.fullmatch(rf"{region.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
+        assert re.fullmatch(rf"{jurisdiction.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
 
 
 def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
@@ -336,8 +342,8 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
         "run", office.folder / "params", data, nowhere, *words, "--account", "x", "--run-id", "none"
     )
     assert code == 1, told
-    for region in PERSONS:
-        (run,) = flow_runs_of(office, f"none-{region}")
+    for jurisdiction in PERSONS:
+        (run,) = flow_runs_of(office, f"none-{jurisdiction}")
         assert run["state"]["message"] == "refused: there is no account x: open it first (das ledger open x …)"
         tasks = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}})
         assert [task["name"] for task in tasks] == ["parameters and account"]

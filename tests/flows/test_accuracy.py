@@ -39,7 +39,7 @@ def das(*words: object) -> str:
 
 
 @pytest.mark.slow
-def test_reports_of_both_regions(example: Path, tmp_path: Path, state_home: Path) -> None:
+def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home: Path) -> None:
     told = json.loads(das(example / "params", example / "data", tmp_path / "out", "--runs", 2, "--json"))
     assert told["NOT_PRIVATE"] == STATEMENT
     assert [region["region"] for region in told["regions"]] == ["us", "pr"]
@@ -62,7 +62,7 @@ def test_reports_of_both_regions(example: Path, tmp_path: Path, state_home: Path
 
 
 @pytest.mark.slow
-def test_one_region_in_a_terminal(example: Path, tmp_path: Path) -> None:
+def test_one_jurisdiction_in_a_terminal(example: Path, tmp_path: Path) -> None:
     params = tmp_path / "params"
     shutil.copytree(example / "params", params)
     config = json.loads((params / "config.json").read_text()) | {"run_us": False}

@@ -13,7 +13,7 @@ from dhca_inputs import Inputs, configuration, truth_here
 from flows.cli import main
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca import manifest
-from tasks.detailed_dhca.budget_check import region_spend
+from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.domain import Queries
 from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS
 from tasks.inputs.level_budgets import MANIFEST, named_level, paper_name
@@ -103,7 +103,7 @@ def config(tmp_path, **changes):
     return path
 
 
-def test_a_configuration_with_both_regions(das, tmp_path):
+def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     changes = dict.fromkeys(BUDGET_KEYS, 0) | {
         "privacy_budget_p_level_2_usa": 2.134,
         "privacy_budget_p_level_1_pr_state": 1,
@@ -149,7 +149,7 @@ def test_a_finished_release(das, tmp_path):
         )
         for level in config.levels("us")
     }
-    release = {"spent": spent(region_spend(parameters.configuration, "us")), "levels": levels}
+    release = {"spent": spent(planned_spend(parameters.configuration, "us")), "levels": levels}
     release |= {"configuration": config.model_dump(mode="json", exclude={"budgets", "thresholds"})}
     (tmp_path / MANIFEST).write_text(json.dumps(release))
     _, out, _ = das(params, "--json")

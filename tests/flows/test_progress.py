@@ -103,9 +103,9 @@ def test_levels_that_report_at_once_share_a_bar(display: Progress) -> None:
 def test_the_work_expected_of_a_run_counts_its_persons_and_groups(example: Path, tmp_path: Path) -> None:
     settings = settings_for(tmp_path, params=example / "params", data=example / "data")
     run = directory(settings)
-    assert expected_work(run, settings.region, False, False) is None
+    assert expected_work(run, settings.jurisdiction, False, False) is None
     go(settings, Here(), before="population groups")  # type: ignore[arg-type]
-    expected = expected_work(run, settings.region, True, False)
+    expected = expected_work(run, settings.jurisdiction, True, False)
     assert expected is not None
     assert set(expected) == {"validate", "population groups", *MEASURED, "spine", "release"}
     lines = (example / "data/person-records.txt").read_bytes().count(b"\n") - 1

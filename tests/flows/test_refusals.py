@@ -101,7 +101,7 @@ def test_good_input_is_valid_and_leaves_nothing(
     assert [path for path in (state_home / "runs").iterdir() if path.is_dir()] == []
 
 
-def test_both_regions_are_checked(tmp_path: Path, das: Das, shared_cluster: None) -> None:
+def test_both_jurisdictions_are_checked(tmp_path: Path, das: Das, shared_cluster: None) -> None:
     """A fault of each, and one of the parameters that both read: three lines."""
     inputs = Inputs(config=configuration(run_pr=True), codes=[*Inputs().codes, "4000"])
     inputs.persons = [
@@ -394,10 +394,10 @@ def test_a_limit_that_could_not_be_kept_is_refused_before_a_run_is_made(
 
 
 @pytest.mark.e2e
-def test_a_region_that_is_switched_off_is_charged_nothing(
+def test_a_jurisdiction_that_is_switched_off_is_charged_nothing(
     tmp_path: Path, shared_cluster: None, prefect_server: None, state_home: Path
 ) -> None:
-    """As a deployment starts it, which names its region itself."""
+    """As a deployment starts it, which names its jurisdiction itself."""
     from flows.detailed_dhca import detailed_dhca
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
@@ -412,7 +412,7 @@ def test_a_region_that_is_switched_off_is_charged_nothing(
         params=str(params),
         data=str(data),
         out=str(tmp_path / "out"),
-        region="pr",
+        jurisdiction="pr",
         account="census",
         ledger=str(ledger.path),
         run_id="switched-off-pr",
@@ -478,13 +478,13 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
         run = RunDirectory(state_home / "runs/kept-us")
         run.create()
         settings = DetailedDhcaSettings(
-            params="p", data="d", out="out", region="us", run_id=run.id, cluster=ClusterSettings(**cluster)
+            params="p", data="d", out="out", jurisdiction="us", run_id=run.id, cluster=ClusterSettings(**cluster)
         )
         keep_settings(run, settings)
         return taken
 
     taken: list[Any] = []
-    monkeypatch.setattr("flows.commands.run._flow", lambda: taken.append)
+    monkeypatch.setattr("flows.detailed_dhca.detailed_dhca", taken.append)
     monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
     monkeypatch.setattr("flows.commands.runner.served", nullcontext)
     return keep
@@ -564,7 +564,7 @@ def test_a_release_does_not_go_to_a_url(
     assert "give a folder on this machine" in last_line(err)
     assert not (tmp_path / "s3:").exists()
     with pytest.raises(ValidationError, match="give a folder on this machine"):  # as a deployment gives it
-        DetailedDhcaSettings(params="p", data="d", out="s3://b/{run}", region="us")
+        DetailedDhcaSettings(params="p", data="d", out="s3://b/{run}", jurisdiction="us")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def _wait_until_gone(process: psutil.Process) -> None:
         pytest.fail(f"{process} goes on")
 
 
-@pytest.mark.parametrize("by", ["environment", "profile", "nothing"])
+@pytest.mark.parametrize("by", ["environment", pytest.param("profile", marks=pytest.mark.slow), "nothing"])
 def test_a_server_is_started_only_where_prefect_is_configured_for_none(by: str, tmp_path: Path) -> None:
     url = "http://127.0.0.1:1/api"
     (tmp_path / "profiles.toml").write_text(f'active = "office"\n[profiles.office]\nPREFECT_API_URL = "{url}"\n')
@@ -111,7 +111,7 @@ def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] in ([], ["dask"])
 
 
-def test_two_regions_that_are_refused_alike_say_it_once(
+def test_two_jurisdictions_that_are_refused_alike_say_it_once(
     das: Callable[..., tuple[int, str, str]], example: Path, tmp_path: Path, shared_cluster: None, prefect_server: None
 ) -> None:
     from e2e_runs import real_data

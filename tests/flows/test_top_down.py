@@ -22,9 +22,9 @@ from privacy.noise.randomness import RunSecret
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.design import PRODUCTS, Estimator
-from tasks.top_down.reestimate import release_estimate
+from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import PRODUCTS, Estimator
 
 ACCOUNT = "census"
 # every stage that draws, counts or writes on workers, and where its pieces write

@@ -122,7 +122,7 @@ def test_a_configuration(das, tmp_path):
     assert len(data["levels"]) == 12
     assert (data["gamma"], data["race_codes"], data["zero_suppression_chance"]) == ("1/4", 3, "9999/10000")
     assert level(data, "(County, Detailed)")["stability"] == 4
-    assert len(told(das, path, "--region", "pr")["levels"]) == 8
+    assert len(told(das, path, "--jurisdiction", "pr")["levels"]) == 8
     assert {row["stability"] for row in told(das, path, "--race-codes", 8)["levels"]} == {9}
 
 
@@ -166,7 +166,7 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("--chance", ".4"), "chance is a number from 0.5 to 1"),
         (("--chance", "1"), "chance is a number strictly between 0 and 1"),
         (("--delta", "2"), "delta is a number strictly between 0 and 1"),
-        (("--region", "pr"), "--region needs a configuration"),
+        (("--jurisdiction", "pr"), "--jurisdiction needs a configuration"),
         (("nowhere.json",), "nowhere.json cannot be read"),
         (("nowhere.json", "--definition", "zcdp"), "has its own levels and definition"),
         (("--html", "/nowhere/tune.html"), "cannot be written"),
@@ -183,7 +183,7 @@ def test_bad_configurations_are_refused_in_one_line(das, tmp_path):
     for changes, arguments, message in (
         ({"privacy_budget_p_level_2_usa": -1}, (), "must not be negative"),
         (dict.fromkeys(BUDGET_KEYS, 0), (), "no population group level of US has a budget"),
-        ({}, ("--region", "pr"), "has the regions us, not 'pr'"),
+        ({}, ("--jurisdiction", "pr"), "has the jurisdictions us, not 'pr'"),
     ):
         code, out, err = das(config(tmp_path, **changes), *arguments)
         assert (code, out) == (1, "")

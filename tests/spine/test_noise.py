@@ -72,11 +72,11 @@ def test_a_path_with_too_much_share_is_found() -> None:
     assert cost == allocation.budget * (1 + Fraction(1, spine.denominator))
 
 
-@pytest.mark.parametrize("region", ["us", "pr"])
+@pytest.mark.parametrize("jurisdiction", ["us", "pr"])
 @pytest.mark.parametrize("run", RUNS)
-def test_the_production_allocations(das_data: Path, run: str, region: str) -> None:
-    published = json.loads((das_data / "tda-production-allocations.json").read_text())[f"{run}_{region.upper()}"]
-    allocation = allocation_for(settings_for(RUNS[run], region))
+def test_the_production_allocations(das_data: Path, run: str, jurisdiction: str) -> None:
+    published = json.loads((das_data / "tda-production-allocations.json").read_text())[f"{run}_{jurisdiction.upper()}"]
+    allocation = allocation_for(settings_for(RUNS[run], jurisdiction))
     assert allocation.budget == Fraction(published["rho"])
     shares = published.get("geolevel") or published["geolevel_share"]
     assert dict(allocation.levels) == {level: Fraction(share) for level, share in shares.items()}
@@ -153,15 +153,15 @@ GROUPED += [(product, share) for product in ("pl94-persons", "pl94-units") for s
 
 @pytest.mark.parametrize("mechanism", ["zcdp", "pure"])
 @pytest.mark.parametrize("variant", ["production", "paper"])
-@pytest.mark.parametrize("region", ["us", "pr"])
+@pytest.mark.parametrize("jurisdiction", ["us", "pr"])
 @pytest.mark.parametrize(("product", "tract_groups"), GROUPED)
 def test_every_run_spends_its_budget_exactly(
-    product: str, tract_groups: str, region: str, variant: str, mechanism: str
+    product: str, tract_groups: str, jurisdiction: str, variant: str, mechanism: str
 ) -> None:
     """Whatever the budget, the shares and their denominators: the dearest path costs the budget, bypassed or not."""
     share = Fraction(tract_groups)
     changes: dict[str, Any] = {"tract_groups": True, "tract_group_share": share} if share else {}
-    settings = settings_for(product, region, variant, mechanism=mechanism, **changes)
+    settings = settings_for(product, jurisdiction, variant, mechanism=mechanism, **changes)
     allocation = allocation_for(settings, Fraction(17, 7) if mechanism == "pure" else None)
     rng = np.random.default_rng(7)
     spine = random_spine(rng, blocks=200, levels=len(settings.levels), keep=0.5)

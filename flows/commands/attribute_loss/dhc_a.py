@@ -57,8 +57,8 @@ def dhc_a(
     described = [None, *descriptions(person or [], people)]
     tables, plain = [], []
     notes = _dhca_notes(read, unit, crossed, described=len(described) > 1)
-    for region in read.configuration.regions:
-        levels = read.levels(region)
+    for jurisdiction in read.configuration.jurisdictions:
+        levels = read.levels(jurisdiction)
         for values in described:
             records = {level: read.record(values, level) if values else None for level in levels}
             rows = {
@@ -70,11 +70,11 @@ def dhc_a(
             }
             rows["total"] = {label: sum((row[label] for row in rows.values()), Fraction(0)) for label in columns}
             who = values["name"] if values else WORST
-            title = f"A-attribute loss, Detailed DHC-A, {region.upper()}: {who}"
+            title = f"A-attribute loss, Detailed DHC-A, {jurisdiction.upper()}: {who}"
             text = [[level, *map(unit.text, row.values())] for level, row in rows.items()]
             tables.append(TextTable(title, ["level", *columns], text))
             each = {level: {label: unit.json(row[label]) for label in columns} for level, row in rows.items()}
-            plain.append({"region": region, "person": who, "levels": each})
+            plain.append({"region": jurisdiction, "person": who, "levels": each})
     tables[-1] = replace(tables[-1], notes=notes)
     data = {"unit": unit.unit, "crossed": crossed, "notes": notes, "losses": plain}
     report(data, tables, form, as_json=as_json)
@@ -85,7 +85,7 @@ def _dhca_notes(read: Parameters, unit: Scale, crossed: str, *, described: bool)
 
     stability = "from the iteration files" if read.iterations else "max(2, max_race_codes) + 1, without iteration files"
     notes = [f"Unit: {unit.unit}. Stability: {stability}. Change of block: {crossed}."]
-    if len(read.configuration.regions) == 2:
+    if len(read.configuration.jurisdictions) == 2:
         cost = loss_of_crossing(read.levels("us").values(), read.levels("pr").values())
         notes.append(f"A move between the states and Puerto Rico costs at most {unit.text(cost)} over both releases.")
     return notes + [ANALYST] * described

@@ -46,10 +46,10 @@ def accuracy(
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
     from flows.execution.settings import new_run_id
-    from tasks.top_down.accuracy import LEVELS, averaged, covered, measure_accuracy
-    from tasks.top_down.accuracy_report import write_report
-    from tasks.top_down.design import ESTIMATORS, KINDS
+    from tasks.top_down.accuracy.errors import LEVELS, averaged, covered, measure_accuracy
+    from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.run import TopDownRun
+    from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)
     kinds = tuple(dict.fromkeys(kind.value for kind in spine)) if spine else KINDS

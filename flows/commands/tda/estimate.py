@@ -43,7 +43,7 @@ def estimate(
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
     from flows.execution.settings import new_run_id
-    from tasks.top_down.reestimate import end_estimate, release_estimate
+    from tasks.top_down.estimate_from_release import end_estimate, release_estimate
     from tasks.top_down.run import TopDownRun
 
     check_empty(release)

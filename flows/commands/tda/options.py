@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.spine import Jurisdiction
+from flows.commands.spine import JurisdictionOption
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
@@ -47,7 +47,6 @@ DataArgument = Annotated[
     str | None,
     typer.Argument(metavar="DATA", help="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."),
 ]
-RegionOption = Annotated[Jurisdiction, typer.Option(help="US or Puerto Rico.")]
 GeographyOption = Annotated[
     str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
 ]
@@ -70,7 +69,7 @@ class InputOptions:
     geography: GeographyOption = None
     quarters: QuartersOption = None
     totals: TotalsOption = None
-    region: RegionOption = Jurisdiction.us
+    jurisdiction: JurisdictionOption = "us"
     only: StateOption = None
     product: ProductsOption = None
 
@@ -84,7 +83,7 @@ class InputOptions:
             "geography": self.geography,
             "quarters": self.quarters,
             "totals": self.totals,
-            "region": self.region.value,
+            "jurisdiction": self.jurisdiction,
             "states": tuple(self.only or ()),
             "products": tuple(product.value for product in self.product) if self.product else None,
         }

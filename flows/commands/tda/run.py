@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +12,12 @@ from rich.table import Table
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Mechanism
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
-    from tasks.top_down.design import Design
+    from tasks.top_down.run_plan import Design
 
 
 @with_options
@@ -65,7 +66,7 @@ def run(
 
     **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
     """
-    options.start_ahead("tasks.top_down.histograms", "tasks.top_down.release")
+    options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage")
 
     from flows.execution.settings import new_run_id
 
@@ -75,7 +76,7 @@ def run(
         settings = inputs.settings(
             data,
             str(release),
-            **options.settings(options.run_id or new_run_id("tda", inputs.region.value)),
+            **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
             spine=spine.value,
             nation=us_level,
             mechanism=mechanism.value,
@@ -94,11 +95,9 @@ def run(
     command().run(context, options, begin)
 
 
-def command() -> FlowCommand[TopDownSettings]:
+def command() -> FlowCommand:
     """Return what the command adds to the run of its flow."""
-    from flows.execution.top_down_settings import TopDownSettings
-
-    return FlowCommand(TopDownSettings, _flow, _tell, lambda told: told[0], _summary)
+    return FlowCommand(SYSTEMS["top-down"], _tell, lambda told: told[0], _summary)
 
 
 def spend_table(design: Design) -> Table:
@@ -109,20 +108,14 @@ def spend_table(design: Design) -> Table:
     unit = "rho" if design.definition == "zcdp" else "epsilon"
     table = Table("product", "one record replaced", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
     table.title_justify = "left"
-    with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.region]
+    with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.jurisdiction]
     for nation in with_us:
-        where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.region]
+        where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.jurisdiction]
         for product in design.products:
             amount = design.cost(product, nation)
             told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
             table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{told:.3f}")
     return table
-
-
-def _flow() -> Callable[[TopDownSettings], str | None]:
-    from flows.top_down import top_down
-
-    return top_down
 
 
 def _tell(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:

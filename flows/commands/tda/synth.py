@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from flows.commands.spine import Jurisdiction
-from flows.commands.tda.options import RegionOption, StateOption
+from flows.commands.spine import JurisdictionOption
+from flows.commands.tda.options import StateOption
 from flows.reports.terminal import Json, err, show
 
 
 def synth(
     geography: Annotated[str, typer.Argument(help="Block tables, as das spine reads them.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder to make.")],
-    region: RegionOption = Jurisdiction.us,
+    jurisdiction: JurisdictionOption = "us",
     only: StateOption = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
     text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,
@@ -39,7 +39,7 @@ def synth(
             geography,
             data,
             seed=seed,
-            region=region.value,
+            jurisdiction=jurisdiction,
             states=only or (),
             form="text" if text else "parquet",
             told=lambda done, total: bar.update(task, completed=done, total=total),

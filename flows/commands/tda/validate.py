@@ -22,8 +22,8 @@ def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> 
     from flows.execution.settings import new_run_id
     from flows.reports.curator import findings_data, findings_table, load_findings
     from tasks.inputs.findings import has_errors
+    from tasks.top_down.input.validation import check_input
     from tasks.top_down.run import TopDownRun
-    from tasks.top_down.validation import check_input
 
     settings = inputs.settings(
         data,

@@ -14,8 +14,9 @@ from privacy.analyses.comparison_tables import GAMMA, PRODUCTION
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
 from privacy.noise.laws import Definition
-from tasks.inputs.configuration import Jurisdiction, Level
-from tasks.inputs.level_budgets import Setting, named_level, one_region, read_settings
+from spine.settings import Jurisdiction
+from tasks.inputs.configuration import Level
+from tasks.inputs.level_budgets import Setting, named_level, one_jurisdiction, read_settings
 from tasks.lifecycle.errors import Refused
 
 CHANCE = Fraction("0.9999")
@@ -40,7 +41,7 @@ class Plan:
     """
 
     source: str
-    region: Jurisdiction
+    jurisdiction: Jurisdiction
     definition: Definition
     levels: dict[Level, Fraction]
     gamma: Fraction = GAMMA
@@ -81,7 +82,9 @@ class Plan:
         return replace(self, levels={level: budget * share for level, budget in self.levels.items()})
 
 
-def first_plan(source: Path | None, levels: Sequence[str] | None, definition: str | None, region: str | None) -> Plan:
+def first_plan(
+    source: Path | None, levels: Sequence[str] | None, definition: str | None, jurisdiction: str | None
+) -> Plan:
     """Return the plan of a file, of `LEVEL=BUDGET` each, or of production.
 
     Raises
@@ -94,9 +97,9 @@ def first_plan(source: Path | None, levels: Sequence[str] | None, definition: st
     if source is not None:
         if levels or definition:
             raise Refused("a configuration has its own levels and definition: give either it or these options")
-        return _of_file(source, region)
-    if region is not None:
-        raise Refused("--region needs a configuration")
+        return _of_file(source, jurisdiction)
+    if jurisdiction is not None:
+        raise Refused("--jurisdiction needs a configuration")
     chosen: Definition = "puredp" if definition == "puredp" else "zcdp"
     return _of_levels(levels, chosen) if levels else _of_production(chosen)
 
@@ -120,12 +123,12 @@ def chance_of_zeros(text: str) -> Fraction:
     return chance
 
 
-def _of_file(path: Path, region: str | None) -> Plan:
-    settings = {setting.region: setting for setting in read_settings(path)}
-    if region not in (None, *settings):
-        raise Refused(f"{path} has the regions {', '.join(settings)}, not {region!r}")
+def _of_file(path: Path, jurisdiction: str | None) -> Plan:
+    settings = {setting.jurisdiction: setting for setting in read_settings(path)}
+    if jurisdiction not in (None, *settings):
+        raise Refused(f"{path} has the jurisdictions {', '.join(settings)}, not {jurisdiction!r}")
     setting: Setting = next(
-        chosen_setting for chosen_setting in settings.values() if region in (None, chosen_setting.region)
+        chosen_setting for chosen_setting in settings.values() if jurisdiction in (None, chosen_setting.jurisdiction)
     )
     with refusing():
         usual = multiplicity_stability(setting.race_codes)
@@ -136,7 +139,7 @@ def _of_file(path: Path, region: str | None) -> Plan:
     }
     return Plan(
         source=setting.source,
-        region=setting.region,
+        jurisdiction=setting.jurisdiction,
         definition=setting.definition,
         levels={level: level_setting.budget for level, level_setting in setting.levels.items()},
         gamma=setting.gamma,
@@ -152,7 +155,7 @@ def _of_levels(texts: Sequence[str], definition: Definition) -> Plan:
     for text in texts:
         name, budget = pair(text, "a level")
         levels[named_level(name)] = fraction(budget, f"the budget of {name.strip()}")
-    return Plan("levels of the command line", one_region(levels), definition, levels)
+    return Plan("levels of the command line", one_jurisdiction(levels), definition, levels)
 
 
 def _of_production(definition: Definition) -> Plan:

@@ -14,10 +14,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, errors_folder, is_measured
 from tasks.detailed_dhca.domain import TOTAL, TOTAL_ONLY, load_domain
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Jurisdiction, Level
+from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array
 
 NAMES = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)")
@@ -26,9 +27,9 @@ NOT_PRIVATE = "NOT_PRIVATE"
 INDEX = ("REGION_TYPE", "ITERATION_LEVEL", "DETAILED_ONLY", "Population group size")
 
 
-def write_single_run(run: DetailedRun, region: Jurisdiction, out: Path) -> None:
+def write_single_run(run: DetailedRun, jurisdiction: Jurisdiction, out: Path) -> None:
     """Write OUT/error_report.csv: the summed errors of every published group of a run."""
-    levels = run.parameters.configuration.levels(region)
+    levels = run.parameters.configuration.levels(jurisdiction)
     tables = (_single_run(run, level) for level in levels)
     first = next(tables)
     out.mkdir(parents=True)

@@ -11,9 +11,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, compare, gather
-from tasks.detailed_dhca.budget_check import check_budget, region_spend
+from tasks.detailed_dhca.budget_check import planned_spend, reserve_budget
 from tasks.detailed_dhca.coterminous import equate, find_sets
 from tasks.detailed_dhca.domain import load_domain, load_queries
 from tasks.detailed_dhca.estimate_tables import make_estimators
@@ -24,11 +25,10 @@ from tasks.detailed_dhca.sex_by_age import measure_tables
 from tasks.detailed_dhca.suppression import keep_published
 from tasks.detailed_dhca.totals import choose_details
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import ITERATION_LEVELS, Jurisdiction, Level
+from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
-from tasks.lifecycle.files import once, save_object
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.files import save_object, unless_done
+from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.workers import Workers
 
 
@@ -37,7 +37,7 @@ def measure_accuracy(
     workers: Workers,
     params: str,
     data: str,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     out: Path,
     *,
     runs: int,
@@ -45,7 +45,7 @@ def measure_accuracy(
     coterminous: bool = True,
     estimates: bool = False,
 ) -> Accuracy | None:
-    """Repeat the noise stages of a run and compare; None where the region has no block.
+    """Repeat the noise stages of a run and compare; None where the jurisdiction has no block.
 
     The errors of every population group go to OUT/single_runs, run by run.
 
@@ -55,27 +55,29 @@ def measure_accuracy(
         where the data is not marked synthetic or the ledger contradicts the mark, the input is not valid or a budget is
         infinite.
     """
-    validated = validate(run, workers, params, data, region)
+    validated = validate(run, workers, params, data, jurisdiction)
     if validated is None:
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
+    if not register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests):
         raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
     configuration = run.parameters.configuration
-    region_spend(configuration, region)  # refuses infinite budgets before anything is counted
-    count_population_groups(run, workers, region)
+    planned_spend(configuration, jurisdiction)  # refuses infinite budgets before anything is counted
+    count_population_groups(run, workers, jurisdiction)
     sets = run.coterminous_path
-    once(sets, lambda: save_object(sets, find_sets(run, region) if coterminous else {}))
+    unless_done(sets, lambda: save_object(sets, find_sets(run, jurisdiction) if coterminous else {}))
     if estimates:
-        make_estimators(run, workers, region)
+        make_estimators(run, workers, jurisdiction)
     errors = Errors.none()
     for first in range(0, runs, workers.count):  # as many at once as there are workers: a repetition takes disk
         numbers = range(first, min(first + workers.count, runs))
         errors = errors.add(
-            _repeat(run, workers, region, numbers, out, ledger, coterminous=coterminous, estimates=estimates)
+            _repeat(run, workers, jurisdiction, numbers, out, ledger, coterminous=coterminous, estimates=estimates)
         )
-    levels = configuration.levels(region)
-    return Accuracy(region, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), errors)
+    levels = configuration.levels(jurisdiction)
+    return Accuracy(
+        jurisdiction, runs, coterminous, levels, tuple(load_queries(run, level) for level in levels), errors
+    )
 
 
 def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
@@ -83,7 +85,7 @@ def trial_directory(run: DetailedRun, number: int) -> DetailedRun:
     return DetailedRun(run.path.resolve() / f"trials/{number}")
 
 
-def open_trial(run: DetailedRun, number: int, region: Jurisdiction, ledger: Path, *, coterminous: bool) -> None:
+def open_trial(run: DetailedRun, number: int, jurisdiction: Jurisdiction, ledger: Path, *, coterminous: bool) -> None:
     """Make the run directory of a repetition: the run's public files and exact counts, and a secret of its own.
 
     Raises
@@ -95,14 +97,14 @@ def open_trial(run: DetailedRun, number: int, region: Jurisdiction, ledger: Path
     trial.create()
     for name in ("prepared", "counts"):
         (trial / name).symlink_to(run.path.resolve() / name)
-    options: dict[str, object] = {"region": region, "coterminous": coterminous, "coterminous_list": None}
-    check_budget(trial, region, Charging(None, ledger), options, entered_as=run.id)
+    options: dict[str, object] = {"region": jurisdiction, "coterminous": coterminous, "coterminous_list": None}
+    reserve_budget(trial, jurisdiction, Charging(None, ledger), options, entered_as=run.id)
 
 
 def _repeat(
     run: DetailedRun,
     workers: Workers,
-    region: Jurisdiction,
+    jurisdiction: Jurisdiction,
     numbers: Sequence[int],
     out: Path,
     ledger: Path,
@@ -112,19 +114,19 @@ def _repeat(
 ) -> Errors:
     """Return the errors of some repetitions; their directories, secrets first, are gone afterwards."""
     for number in numbers:
-        open_trial(run, number, region, ledger, coterminous=coterminous)
-    levels = run.parameters.configuration.levels(region)
+        open_trial(run, number, jurisdiction, ledger, coterminous=coterminous)
+    levels = run.parameters.configuration.levels(jurisdiction)
     domains = sorted((load_domain(run, level) for level in levels), key=lambda domain: -domain.groups)
     pieces = [(number, domain.level, *piece) for domain in domains for number in numbers for piece in domain.pieces()]
     workers.map("repetitions", run, measure, [(*piece, estimates) for piece in pieces])
     if estimates:
         workers.map("estimates", run, estimate_trial, pieces)
     kinds = (False, True) if estimates else (False,)
-    halves = [(number, region, half, kind) for half in ITERATION_LEVELS for number in numbers for kind in kinds]
+    halves = [(number, jurisdiction, half, kind) for half in ITERATION_LEVELS for number in numbers for kind in kinds]
     workers.map("coterminous", run, equate_trial, halves)
     compared = [(number, domain.level, estimates) for domain in domains for number in numbers]
     workers.map("comparison", run, compare_trial, compared)
-    workers.map("errors by group", run, write_trial, [(number, region, out) for number in numbers])
+    workers.map("errors by group", run, write_trial, [(number, jurisdiction, out) for number in numbers])
     errors = Errors.none()
     for number in numbers:
         trial = trial_directory(run, number)
@@ -147,10 +149,10 @@ def estimate_trial(run: DetailedRun, number: int, level: Level, first: int, last
 
 
 def equate_trial(
-    run: DetailedRun, number: int, region: Jurisdiction, iteration_level: int, estimates: bool = False
+    run: DetailedRun, number: int, jurisdiction: Jurisdiction, iteration_level: int, estimates: bool = False
 ) -> None:
     """Algorithm 4 in a repetition, for one iteration level."""
-    equate(trial_directory(run, number), region, iteration_level, estimates)
+    equate(trial_directory(run, number), jurisdiction, iteration_level, estimates)
 
 
 def compare_trial(run: DetailedRun, number: int, level: Level, estimates: bool = False) -> None:
@@ -158,6 +160,6 @@ def compare_trial(run: DetailedRun, number: int, level: Level, estimates: bool =
     compare(trial_directory(run, number), level, estimates=estimates)
 
 
-def write_trial(run: DetailedRun, number: int, region: Jurisdiction, out: Path) -> None:
+def write_trial(run: DetailedRun, number: int, jurisdiction: Jurisdiction, out: Path) -> None:
     """Write a repetition's errors by group."""
-    write_single_run(trial_directory(run, number), region, out / f"single_runs/trial_{number}")
+    write_single_run(trial_directory(run, number), jurisdiction, out / f"single_runs/trial_{number}")

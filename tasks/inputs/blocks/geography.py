@@ -86,11 +86,11 @@ def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = Fal
     prims_given: whether there is a prim crosswalk beside the table.
     """
     names: list[str | None] = [columns.place]
-    if settings.region == "us":
+    if settings.jurisdiction == "us":
         names += [columns.cousub, columns.aiannh]
     if "sd" in settings.entities:
         names += columns.sd
-    if "Prim" in settings.levels and settings.region == "us" and columns.prim is None and not prims_given:
+    if "Prim" in settings.levels and settings.jurisdiction == "us" and columns.prim is None and not prims_given:
         names += [columns.cousub_status, columns.place_status]
     return [name for name in names if name is not None]
 
@@ -172,7 +172,7 @@ def _with_prims(geography: Geography, table: pa.Table, columns: Columns, setting
     if columns.prim:
         return replace(geography, prim=_integers(table, columns.prim, -1))
     status = [_letters(table, name) for name in (columns.cousub_status, columns.place_status)]
-    if settings.region == "us" and None in (columns.cousub_status, columns.place_status):
+    if settings.jurisdiction == "us" and None in (columns.cousub_status, columns.place_status):
         return geography  # the prims stand in a table of their own
     return replace(geography, prim=prims(geography, *status))
 

@@ -75,7 +75,7 @@ def test_decimals_compose_exactly() -> None:
 
 @given(us=FRACTIONS, pr=FRACTIONS)
 @PROPERTY
-def test_disjoint_regions(us: Fraction, pr: Fraction) -> None:
+def test_disjoint_jurisdictions(us: Fraction, pr: Fraction) -> None:
     """A person is in one of them: added or removed, the larger is spent; moved, at most twice the larger."""
     both = disjoint([spend("zcdp", [us]), spend("zcdp", [pr])])
     assert both == Spend("zcdp", max(us, pr), 2 * max(us, pr))

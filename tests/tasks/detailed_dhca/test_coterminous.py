@@ -42,16 +42,16 @@ Node = tuple[str, str]  # region type and id
 Sets = set[frozenset[Node]]
 
 
-def validated(folder: Path, inputs: Inputs, region: str = "us") -> DetailedRun:
-    run = new_run(folder, f"run-{region}")
-    done, findings = validate_here(run, *inputs.write(folder), region)  # type: ignore[arg-type]
+def validated(folder: Path, inputs: Inputs, jurisdiction: str = "us") -> DetailedRun:
+    run = new_run(folder, f"run-{jurisdiction}")
+    done, findings = validate_here(run, *inputs.write(folder), jurisdiction)  # type: ignore[arg-type]
     assert done is not None, findings
     return run
 
 
-def found_sets(run: DetailedRun, region: str = "us", listed: Path | None = None) -> Sets:
+def found_sets(run: DetailedRun, jurisdiction: str = "us", listed: Path | None = None) -> Sets:
     """The sets as the project finds them."""
-    numbers = find_sets(run, region, str(listed) if listed else None)  # type: ignore[arg-type]
+    numbers = find_sets(run, jurisdiction, str(listed) if listed else None)  # type: ignore[arg-type]
     ids = run.geography.region_ids
     members: dict[int, set[Node]] = {}
     for region_type, set_of in numbers.items():
@@ -61,12 +61,12 @@ def found_sets(run: DetailedRun, region: str = "us", listed: Path | None = None)
     return {frozenset(nodes) for nodes in members.values()}
 
 
-def naive_sets(inputs: Inputs, region: str = "us") -> Sets:
+def naive_sets(inputs: Inputs, jurisdiction: str = "us") -> Sets:
     """Regions with the same land blocks."""
     land: dict[Node, set[tuple[str, ...]]] = {}
     for block in inputs.blocks:
         water = block[3].startswith("0") or block[2].startswith("9900")
-        if block[0] in states(inputs, region) and not water:
+        if block[0] in states(inputs, jurisdiction) and not water:
             for node in regions(block).items():
                 land.setdefault(node, set()).add(block[:4])
     groups: dict[frozenset[tuple[str, ...]], set[Node]] = {}
@@ -171,10 +171,10 @@ def test_a_list_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None,
 Tables = dict[tuple[str, str, str], tuple[int, int, tuple[int, ...]]]  # group: detail, total, cells
 
 
-def random_tables(inputs: Inputs, region: str, rng: random.Random) -> Tables:
+def random_tables(inputs: Inputs, jurisdiction: str, rng: random.Random) -> Tables:
     """Some groups of the domain with made-up counts: a total, or a table and its sum."""
     tables: Tables = {}
-    blocks = [block for block in inputs.blocks if block[0] in states(inputs, region)]
+    blocks = [block for block in inputs.blocks if block[0] in states(inputs, jurisdiction)]
     for block in blocks:
         for region_type, region_id in regions(block).items():
             for level in (1, 2):
@@ -216,8 +216,8 @@ def algorithm_4(inputs: Inputs, df: Tables, sets: Sets, order: tuple[str, ...]) 
     return df
 
 
-def write_tables(run: DetailedRun, region: str, tables: Tables) -> None:
-    levels = run.parameters.configuration.levels(region)  # type: ignore[arg-type]
+def write_tables(run: DetailedRun, jurisdiction: str, tables: Tables) -> None:
+    levels = run.parameters.configuration.levels(jurisdiction)  # type: ignore[arg-type]
     for place, level in enumerate(levels):
         domain = load_domain(run, level)
         rows = []
@@ -239,11 +239,11 @@ def write_tables(run: DetailedRun, region: str, tables: Tables) -> None:
             save_arrays(run.published_folder(level, first), published.take(inside).arrays())
 
 
-def read_tables(run: DetailedRun, region: str) -> tuple[Tables, dict[tuple[str, str, str], str]]:
+def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple[str, str, str], str]]:
     """The final tables, and by group the region type whose noise it has."""
     tables: Tables = {}
     noise_of: dict[tuple[str, str, str], str] = {}
-    levels = run.parameters.configuration.levels(region)  # type: ignore[arg-type]
+    levels = run.parameters.configuration.levels(jurisdiction)  # type: ignore[arg-type]
     for level in levels:
         domain = load_domain(run, level)
         published = load_published(final_folders(run, level))
@@ -260,22 +260,22 @@ def read_tables(run: DetailedRun, region: str) -> tuple[Tables, dict[tuple[str, 
     return tables, noise_of
 
 
-@given(inputs=countries(), seed=st.integers(0, 10**6), region=st.sampled_from(["us", "pr"]))
+@given(inputs=countries(), seed=st.integers(0, 10**6), jurisdiction=st.sampled_from(["us", "pr"]))
 @PROPERTY
-def test_algorithm_4(inputs: Inputs, seed: int, region: str) -> None:
-    if region == "pr":
+def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
+    if jurisdiction == "pr":
         inputs.config |= {"run_us": False, "run_pr": True}
         inputs.blocks = [("72", *block[1:]) for block in {block[1:4]: block for block in inputs.blocks}.values()]
         inputs.persons = people(3, blocks=inputs.blocks)
         inputs.config["privacy_budget_p_level_2_pr_state"] = 1
     with TemporaryDirectory() as folder:
-        run = validated(Path(folder), inputs, region)
-        before = random_tables(inputs, region, random.Random(seed))
-        write_tables(run, region, before)
-        equate_coterminous(run, Here(), region, enabled=True, listed=None)  # type: ignore[arg-type]
-        after, noise_of = read_tables(run, region)
-    sets = naive_sets(inputs, region)
-    assert after == algorithm_4(inputs, before, sets, US if region == "us" else PR)
+        run = validated(Path(folder), inputs, jurisdiction)
+        before = random_tables(inputs, jurisdiction, random.Random(seed))
+        write_tables(run, jurisdiction, before)
+        equate_coterminous(run, Here(), jurisdiction, enabled=True, listed=None)  # type: ignore[arg-type]
+        after, noise_of = read_tables(run, jurisdiction)
+    sets = naive_sets(inputs, jurisdiction)
+    assert after == algorithm_4(inputs, before, sets, US if jurisdiction == "us" else PR)
     for group, donor in noise_of.items():
         nodes = next((nodes for nodes in sets if group[:2] in nodes), frozenset({group[:2]}))
         (source,) = (region_id for region_type, region_id in nodes if region_type == donor)

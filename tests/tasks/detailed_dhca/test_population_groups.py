@@ -196,20 +196,20 @@ def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: 
 # Exact counts
 
 
-def counted(folder: Path, inputs: Inputs, blocks_each: int | None, region: str = "us") -> DetailedRun:
+def counted(folder: Path, inputs: Inputs, blocks_each: int | None, jurisdiction: str = "us") -> DetailedRun:
     params, data = inputs.write(folder)
     run = new_run(folder, f"run-{blocks_each}")
-    validated, findings = validate_here(run, params, data, region)  # type: ignore[arg-type]
+    validated, findings = validate_here(run, params, data, jurisdiction)  # type: ignore[arg-type]
     assert validated is not None, findings
-    count_population_groups(run, Here(), region, blocks_each)  # type: ignore[arg-type]
+    count_population_groups(run, Here(), jurisdiction, blocks_each)  # type: ignore[arg-type]
     return run
 
 
-def check_counts(run: DetailedRun, inputs: Inputs, region: str, regions_each: int) -> None:
+def check_counts(run: DetailedRun, inputs: Inputs, jurisdiction: str, regions_each: int) -> None:
     """Totals and tables of every level, taken in runs of `regions_each` regions, against the naive ones."""
-    expected = cells(inputs, region)
+    expected = cells(inputs, jurisdiction)
     seen = 0
-    for level in run.parameters.configuration.levels(region):  # type: ignore[arg-type]
+    for level in run.parameters.configuration.levels(jurisdiction):  # type: ignore[arg-type]
         domain = load_domain(run, level)
         keys = [
             (level.region_type, region_id, code) for region_id in domain.region_ids for code in domain.iteration_codes
@@ -349,7 +349,7 @@ def test_the_kernels_count_what_the_product_does(
 def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the chunks are in another order than the blocks."""
     params, data = Inputs(persons=people(90)).write(tmp_path)
-    monkeypatch.setattr("tasks.detailed_dhca.person_file.CHUNK_BYTES", 700)
+    monkeypatch.setattr("tasks.inputs.records.CHUNK_BYTES", 700)
     monkeypatch.setattr("tasks.inputs.files.CHUNK_BYTES", 700)
     found = []
     for fewest in (0, 1 << 30):

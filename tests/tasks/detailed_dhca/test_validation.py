@@ -37,9 +37,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.budget_check import foresee_budget
-from tasks.detailed_dhca.person_file import PATTERNS
-from tasks.detailed_dhca.persons import AGE23_BINS, encoded_chunks
+from tasks.detailed_dhca.budget_check import precheck_budget
+from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS
+from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import _input_digest, validate
 from tasks.inputs.findings import Finding
@@ -300,7 +300,7 @@ def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
     assert encoded(run) == expected(inputs.persons, ("72",))
 
 
-def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
+def test_a_jurisdiction_without_a_block_is_skipped(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(state_filter_us=["44"]))
     params, data = inputs.write(tmp_path)
     validated, findings = validate_here(new_run(tmp_path), params, data)
@@ -308,12 +308,12 @@ def test_a_region_without_a_block_is_skipped(tmp_path: Path) -> None:
     assert errors(findings) == []
 
 
-def test_a_region_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
+def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     """Its thresholds and the noise of its levels were never checked, so it may not get as far as a charge."""
     thresholds = {key: value for key, value in configuration()["thresholds_p"].items() if "PR-" not in key}
     params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
     run = new_run(tmp_path, "run-pr")
-    foresee_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
+    precheck_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
     validated, findings = validate_here(run, params, data, "pr")
     assert validated is None
     assert errors(findings) == []
@@ -537,7 +537,7 @@ def test_chunks_may_end_anywhere(
         edit(data / "GRF-C.txt", lambda text: "\n".join(text.split("\n")[:3]))
         (data / "person-records.txt").write_bytes(text.encode())
         for number, size in enumerate([*sizes, len(text.encode())]):
-            for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
+            for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
                 patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
             run = new_run(Path(folder), f"run-{number}")
             validated, findings = validate_here(run, params, data)
@@ -597,7 +597,7 @@ def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
 def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
+    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 1000)
     params, data = Inputs().write(tmp_path)
     path = data / name
@@ -660,7 +660,7 @@ def test_a_part_of_a_file_is_that_part(
 ) -> None:
     """Else each chunk would count everybody, or lose somebody."""
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
-    for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
+    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 2000)
     params, data = Inputs().write(tmp_path)
     for path in data.iterdir():

@@ -205,11 +205,11 @@ def test_thresholds_a_whole_number_reaches(numbers: list[float], expected: tuple
     assert parsed(thresholds_p=thresholds).thresholds[Level("COUNTY", 2)] == expected
 
 
-def test_thresholds_of_a_region_that_runs_are_needed() -> None:
+def test_thresholds_of_a_jurisdiction_that_runs_are_needed() -> None:
     thresholds = {name: numbers for name, numbers in configuration()["thresholds_p"].items() if "PR" not in name}
     assert parsed(thresholds_p=thresholds).regions == ("us",)
     (fault,) = faults(json.dumps(configuration(thresholds_p=thresholds, run_pr=True)))
-    lacking = sorted(str(level) for level in ALL_LEVELS if level.region == "pr")
+    lacking = sorted(str(level) for level in ALL_LEVELS if level.jurisdiction == "pr")
     assert fault == f"thresholds_p: has no thresholds for {lacking}"
 
 
@@ -220,7 +220,7 @@ def test_thresholds_of_an_unknown_level() -> None:
     ]
 
 
-def test_one_of_the_regions_must_run() -> None:
+def test_one_of_the_jurisdictions_must_run() -> None:
     (fault,) = faults(json.dumps(configuration(run_us=False, run_pr=False)))
     assert fault == "run_us: At least one of 'run_us', 'run_pr' must be True."
 

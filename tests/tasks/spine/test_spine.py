@@ -29,7 +29,7 @@ def grfc(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most of a small run's time goes into its charts; two tests below look at them."""
-    monkeypatch.setattr("tasks.spine.finish.write_report", lambda *_: None)
+    monkeypatch.setattr("tasks.spine.write.write_report", lambda *_: None)
 
 
 def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

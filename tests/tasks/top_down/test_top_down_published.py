@@ -17,8 +17,8 @@ from top_down_inputs import HERE, begin, country, design, finish
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
-from tasks.top_down.measure import Drawing
-from tasks.top_down.reestimate import release_estimate
+from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.measure.measuring import Drawing
 from tasks.top_down.run import TopDownRun
 
 CASES = [
@@ -43,12 +43,16 @@ def contents(folder: Path, but: tuple[str, ...]) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in files.items() if not name.startswith(but)}
 
 
-@pytest.mark.parametrize(("region", "states", "options"), CASES)
+@pytest.mark.parametrize(("jurisdiction", "states", "options"), CASES)
 def test_the_release_comes_out_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, region: str, states: tuple[str, ...], options: dict[str, object]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jurisdiction: str,
+    states: tuple[str, ...],
+    options: dict[str, object],
 ) -> None:
     data = country(tmp_path, states)
-    staged = finish(begin(tmp_path / "run", data, design(region, **options)), tmp_path / "run")  # type: ignore[arg-type]
+    staged = finish(begin(tmp_path / "run", data, design(jurisdiction, **options)), tmp_path / "run")  # type: ignore[arg-type]
     shutil.rmtree(tmp_path / "run/runs")
     shutil.rmtree(data)
 
@@ -66,7 +70,7 @@ def test_the_release_comes_out_again(
     assert "SYNTHETIC" in manifest
     for product, told in manifest["products"].items():
         assert told["solved"] == of_run["products"][product]["solved"]
-    if region == "pr":
+    if jurisdiction == "pr":
         other = estimated(tmp_path / "gls", staged, estimator="gls", rounding="program", microdata="text")
         assert (other / "margins/persons/County/72.parquet").exists()
         assert (other / "mdf/72_persons.txt").exists()
@@ -128,8 +132,8 @@ BAD = {
     "a person in each facility": described(lambda told: told.update(state_totals={"46": 1})),
     "estimator is 'other', not one of topdown, gls": described(lambda told: told.update(estimator="other")),
     r"products are houses, not persons and units": described(lambda told: told.update(products=["houses"])),
-    "not sorted codes of region pr": described(lambda told: told.update(region="pr")),
-    "another product or region": described(lambda told: told["settings"]["units"].update(region="pr")),
+    "not sorted codes of jurisdiction pr": described(lambda told: told.update(region="pr")),
+    "another product or jurisdiction": described(lambda told: told["settings"]["units"].update(region="pr")),
     "is not for the levels": described(
         lambda told: told["allocations"]["units"].update(levels={"US": "1/2", "State": "1/2"})
     ),
@@ -141,7 +145,7 @@ BAD = {
     "not those of state 46, each once": with_blocks("geocode", lambda old: pa.array(old.to_pylist()[::-1])),
     "unknown AIANNH code": with_blocks("aiannh", lambda old: pa.array([9999] * (len(old) - 1) + [4990])),
     "region is '../../elsewhere', not one of us": described(lambda told: told.update(region="../../elsewhere")),
-    "not sorted codes of region us": described(lambda told: told.update(states=["../46"])),
+    "not sorted codes of jurisdiction us": described(lambda told: told.update(states=["../46"])),
     r"products are ../units": described(lambda told: told.update(products=["../units"])),
     r"a TopDown release \(ValueError in design": described(
         lambda told: told["allocations"]["units"].update(budget="1e999999999")

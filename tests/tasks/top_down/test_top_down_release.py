@@ -16,11 +16,12 @@ from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
-from tasks.top_down import estimate as estimating
-from tasks.top_down import geography, pieces
-from tasks.top_down.design import KINDS, Design, Estimator, check_allocation
-from tasks.top_down.measure import open_measuring
+from tasks.top_down.estimate import batches
+from tasks.top_down.estimators import take_exact
+from tasks.top_down.input import geography
+from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
+from tasks.top_down.run_plan import KINDS, Design, Estimator, check_allocation
 from tasks.top_down.truth import release_truth
 
 MATRIX = [
@@ -43,16 +44,16 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Pa
     return {states: country(tmp_path_factory.mktemp("country"), states) for states in sets}
 
 
-def made(region: str, kind: str, mechanism: str, nation: bool | None, **options: object) -> Design:
+def made(jurisdiction: str, kind: str, mechanism: str, nation: bool | None, **options: object) -> Design:
     budget = {"budget": Fraction(20)} if mechanism == "pure" else {}
-    return design(region, kind=kind, mechanism=mechanism, nation=nation, **budget, **options)  # type: ignore[arg-type]
+    return design(jurisdiction, kind=kind, mechanism=mechanism, nation=nation, **budget, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("region", "kind", "mechanism", "states", "nation", "estimator"), MATRIX)
+@pytest.mark.parametrize(("jurisdiction", "kind", "mechanism", "states", "nation", "estimator"), MATRIX)
 def test_release_keeps_every_invariant_and_sum(
     tmp_path: Path,
     places: dict[tuple[str, ...], Path],
-    region: str,
+    jurisdiction: str,
     kind: str,
     mechanism: str,
     states: tuple[str, ...],
@@ -60,7 +61,7 @@ def test_release_keeps_every_invariant_and_sum(
     estimator: str,
 ) -> None:
     data = places[states]
-    run = begin(tmp_path, data, made(region, kind, mechanism, nation, microdata="text", estimator=estimator))
+    run = begin(tmp_path, data, made(jurisdiction, kind, mechanism, nation, microdata="text", estimator=estimator))
     staged = finish(run, tmp_path)
     persons, units = read(staged, "mdf/*_persons.parquet"), read(staged, "mdf/*_units.parquet")
     totals = dict(line.split(",") for line in (data / "states.csv").read_text().split()[1:])
@@ -151,10 +152,10 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path) -> None:
         open_measuring(run, "persons", "23")
     (run / "TRUTH").unlink()
     with pytest.raises(Failed, match="only a truth takes exact counts"):
-        estimating.take_exact(run, "persons", "23", "County")
+        take_exact(run, "persons", "23", "County")
 
 
-@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+@pytest.mark.parametrize("estimator", ["topdown", pytest.param("gls", marks=pytest.mark.slow)])
 def test_release_does_not_depend_on_pieces_or_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimator: Estimator
 ) -> None:
@@ -170,7 +171,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
                 (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
             return results
 
-    monkeypatch.setattr(pieces, "EACH", {"Tract": 1, "Block": 1})
+    monkeypatch.setattr(batches, "BATCH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
     apart = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1

@@ -11,8 +11,8 @@ from top_down_inputs import HERE, country, damage, design, edited, tables
 
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.input.validation import validate
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.validation import validate
 
 Change = Callable[[list[str]], list[str]]
 

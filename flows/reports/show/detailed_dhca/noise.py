@@ -1,0 +1,62 @@
+"""The noise in published counts: of which law it is, and which counts share it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.margins import margin_of_sum
+from tasks.lifecycle.manifest import parse_exact
+
+Source = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise in one published total.
+
+    Attributes
+    ----------
+    source : tuple
+        Who drew it: counts of one source have the very same noise, counts of two have independent noise.
+    law : Law or None
+        The law of each cell that was measured; None in a release without noise.
+    cells : int
+        The cells that the count sums.
+    """
+
+    source: Source
+    law: Law | None
+    cells: int
+
+
+def read_law(told: Mapping[str, Any]) -> Law:
+    """Return the law of a query, from the manifest's words for it."""
+    if told["law"] == "discrete Gaussian":
+        return DiscreteGaussian(parse_exact(told["sigma_squared"]))
+    return TwoSidedGeometric(parse_exact(told["scale"]))
+
+
+def margin_of_difference(one: Noise, *others: Noise) -> int:
+    """Return the 95% margin of a count less the sum of others.
+
+    What one source gave to both sides falls out; the rest is independent and adds up in law.
+    """
+    times: Counter[Source] = Counter({one.source: 1})
+    times.subtract(Counter(other.source for other in others))
+    by_source = {noise.source: noise for noise in (one, *others)}
+    if max(map(abs, times.values())) > 1:
+        raise ValueError("a source stands twice on one side of a difference")
+    return margin_of_cells((by_source[source].law, by_source[source].cells) for source, sign in times.items() if sign)
+
+
+def margin_of_cells(cells: Iterable[tuple[Law | None, int]]) -> int:
+    """Return the 95% margin of a sum or difference of so many independent cells of each law."""
+    together: defaultdict[Law, int] = defaultdict(int)
+    for law, number in cells:
+        if law is not None:
+            together[law] += number
+    return margin_of_sum(together)

@@ -1,0 +1,205 @@
+"""A Detailed DHC-A release, as the page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from flows.reports.show.copied_dhca import write_data
+from flows.reports.show.detailed_dhca import views
+from flows.reports.show.detailed_dhca.presenters import SHAPE_WORDS, NotThere
+from flows.reports.show.detailed_dhca.release import Release
+from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
+from flows.reports.show.detailed_dhca.view_models import (
+    Comparison,
+    Found,
+    GroupItem,
+    GroupView,
+    IterationView,
+    Overview,
+    RegionView,
+    View,
+)
+from flows.reports.show.geography import TITLES, Region
+from flows.reports.show.names import Names
+from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
+from tasks.lifecycle.errors import Refused
+
+GROUP_COLUMNS = [
+    "REGION_TYPE",
+    "REGION_ID",
+    "REGION_NAME",
+    "ITERATION_CODE",
+    "ITERATION_NAME",
+    "STATUS",
+    "COUNT",
+    "MOE",
+    "LOW",
+    "HIGH",
+    "TABLE",
+    "WHY",
+    "ESTIMATE",
+    "ESTIMATE_MOE",
+]
+LONGEST = 200  # characters of one thing that is asked
+Table = tuple[list[str], list[list[Any]]]
+
+
+class DetailedDhcaPages(ReleasePages):
+    """The views of a Detailed DHC-A release by their addresses."""
+
+    kind = "detailed"
+
+    def __init__(
+        self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
+    ) -> None:
+        super().__init__(folder, manifest, scope)
+        self.release = Release(folder, manifest, names, params, scope)
+        if any(level.region_type == "USA" for level in self.release.facts):
+            self.nation = manifest["geography"]["states"]
+
+    def view(self, asked: Mapping[str, str]) -> View:
+        """Return the view that an address names. Raises NotThere where it names none."""
+        return view_of(self.release, asked)
+
+    def rows(self, view: View) -> Table:
+        """Return the columns and rows of a view's main table."""
+        return table(view)
+
+    def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
+        """Return the address of the view that a region and an iteration mean. Raises NotThere where they mean none."""
+        if table is not None:
+            raise Refused("--table is for bottom-up and TopDown releases")
+        if region is None and iteration is None:
+            return {"view": "overview"}
+        place = one_region(self.release, region) if region is not None else None
+        code = one_iteration(self.release, iteration) if iteration is not None else None
+        if place is None:
+            return {"view": f"iteration/{code}"}
+        return {"view": f"region/{place.key}" if code is None else f"group/{place.key}/{code}"}
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write groups and cells as Parquet; return what else the browser needs to know."""
+        return write_data(self.release, folder)
+
+    def warm(self) -> None:
+        """Make what the first search would wait for, and ask every file once."""
+        index_of(self.release)
+        for region in {region.type: region for region in self.release.regions}.values():
+            self.release.totals(region_type=region.type, region_id=region.id)
+            for code in {one.level: code for code, one in self.release.iterations.items()}.values():
+                self.release.cells(region, code)
+
+
+def view_of(release: Release, asked: Mapping[str, str]) -> View:
+    """Return the view that an address names. Raises NotThere where it names none."""
+    asked = {name: value[:LONGEST] for name, value in asked.items()}
+    match asked.get("view", "overview").split("/"):
+        case ["overview"] | [""]:
+            return views.overview(release)
+        case ["find"]:
+            return views.find(release, asked.get("q", ""))
+        case ["region", kind, number]:
+            return views.region(
+                release,
+                _region(kind, number),
+                asked.get("q_iteration", ""),
+                asked.get("level", ""),
+                asked.get("sort", ""),
+                _page(asked),
+            )
+        case ["iteration", code]:
+            within = asked.get("in", "")
+            inside = _region(*within.split("/", 1)) if within.count("/") == 1 else None
+            return views.iteration(release, code, asked.get("type", ""), inside, asked.get("sort", ""), _page(asked))
+        case ["group", kind, number, code]:
+            return views.group(release, _region(kind, number), code)
+        case ["compare"]:
+            return views.compare(
+                release,
+                _group(asked.get("a", "")),
+                _group(asked["b"]) if asked.get("b") else None,
+                asked.get("region", ""),
+                asked.get("iteration", ""),
+            )
+    raise NotThere("this address is not a view of the page")
+
+
+def _page(asked: Mapping[str, str]) -> int:
+    """Return the page that is asked for; 0, for all rows, where a file of them is."""
+    if asked.get("format") == "csv":
+        return 0
+    number = asked.get("page", "1")
+    return int(number) if number.isdecimal() and len(number) < 8 else 1
+
+
+def _region(kind: str, number: str) -> Region:
+    if kind.removeprefix("PR-") not in TITLES:
+        raise NotThere(f"{kind!r} is not a region type")
+    return Region(kind, number)
+
+
+def _group(text: str) -> tuple[Region, str]:
+    parts = text.split("/")
+    if len(parts) != 3:
+        raise NotThere(f"{text!r} is not a group: TYPE/REGION/ITERATION")
+    return _region(parts[0], parts[1]), parts[2]
+
+
+def table(view: View) -> Table:
+    """Return the main table of a view: columns and rows."""
+    match view:
+        case Overview():
+            columns = ["LEVEL", "REGIONS", "ITERATIONS", "GROUPS", "PUBLISHED", "SUPPRESSED_UP_TO"]
+            shapes = list(SHAPE_WORDS)
+            columns += [name.upper() for name in shapes] + [f"MOE_{name.upper()}" for name in shapes]
+            return columns, [
+                [row.slug, row.regions, row.iterations, row.groups, row.published, row.suppressed_up_to]
+                + [row.by_shape[name] for name in shapes]
+                + [row.margins[name] for name in shapes]
+                for row in view.levels
+            ]
+        case RegionView() | IterationView():
+            return list(GROUP_COLUMNS), [_group_row(row) for row in view.page.rows]
+        case GroupView():
+            return _group_table(view)
+        case Comparison():
+            rows = [*([view.total] if view.total else []), *view.rows]
+            return ["AGE", "SEX", "A", "B", "DIFFERENCE", "MOE"], [list(asdict(row).values()) for row in rows]
+        case Found():
+            return ["KIND", "CODE", "NAME", "WITHIN"], [
+                *([region.kind, region.id, region.name, region.within] for region in view.regions),
+                *(["iteration", one.code, one.name, one.level] for one in view.iterations),
+                *(["group", key, name, ""] for key, name in view.groups),
+            ]
+
+
+def _group_row(group: GroupItem) -> list[Any]:
+    kind, number = group.region.key.split("/")
+    names = [kind, number, group.region.name, group.iteration.code, group.iteration.name]
+    counts = [group.status, group.count, group.margin, group.low, group.high, group.shape, group.why]
+    return [*names, *counts, group.estimate, group.estimate_margin]
+
+
+def _group_table(view: GroupView) -> Table:
+    """Return a group's total and cells, then the groups around it."""
+    columns = ["OF", *GROUP_COLUMNS[:5], "AGE", "SEX", "STATUS", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
+
+    def total(of: str, group: GroupItem) -> list[Any]:
+        counts = [group.count, group.margin, group.estimate, group.estimate_margin]
+        return [of, *_group_row(group)[:5], "all ages", "both", group.status, *counts]
+
+    rows = [total("group", view.group)]
+    for label, of in (
+        [("all ages", view.pyramid), *((age.label, age) for age in view.pyramid.ages)] if view.pyramid else ()
+    ):
+        for sex in ("male", "female"):
+            counts = [getattr(of, sex + of_sex) for of_sex in ("", "_margin", "_estimate", "_estimate_margin")]
+            rows.append([*rows[0][:6], label, sex, view.group.status, *counts])
+    rows += [total("within", group) for group in view.parents]
+    rows += [total(inside.kinds, group) for inside in view.children for group in inside.rows]
+    rows += [total("beside", group) for group in (view.siblings.rows if view.siblings else ())]
+    return columns, rows

@@ -1,0 +1,399 @@
+"""A release of the Detailed DHC-A as a database to ask: DuckDB over its own Parquet, of which nothing is copied.
+
+What is held in memory are the manifest, the list of regions that have a published count, and the list of iterations.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from flows.reports.show.database import Database
+from flows.reports.show.detailed_dhca.iterations import Iteration, from_tables, read_parameters, read_tabulated
+from flows.reports.show.detailed_dhca.noise import Noise, read_law
+from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
+from flows.reports.show.names import Names, names_for
+from flows.reports.show.scope import Scope
+from privacy.noise.laws import Law
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.domain import DETAILS, WIDTHS
+from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
+from tasks.inputs.configuration import ALL_LEVELS, Level
+
+CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
+SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total
+CELLS = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))
+SHAPE_OF_ROWS = {CELLS[shape] + 2: shape for shape in SHAPES[1:]}  # of T2: a row a cell, and one for each sex
+LEVELS = {str(level): level for level in ALL_LEVELS}
+SLUGS = {level.slug: level for level in ALL_LEVELS}
+
+
+@dataclass(frozen=True)
+class LevelFacts:
+    """What the manifest says of a population group level.
+
+    `laws` are those of the published counts' cells, by detail; None in a release of exact counts.
+    """
+
+    level: Level
+    regions: int
+    iterations: int
+    groups: int
+    thresholds: tuple[int, ...]
+    suppressed_up_to: int | None
+    published: Mapping[str, int]
+    laws: Mapping[str, Law | None]
+    step_1: Law | None
+
+    def margin(self, detail: str) -> int:
+        """Return the 95% margin of a total of that detail."""
+        law = self.laws[detail]
+        return margin_of_error(law, CELLS[detail]) if law else 0
+
+    @cached_property
+    def margins(self) -> dict[str, int]:
+        """The margin of a total by detail."""
+        return {detail: self.margin(detail) for detail in DETAILS}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published total: the group, its count and margin, its table's shape, and the noise in it.
+
+    estimate: with its margin, where the release has one of the group.
+    """
+
+    region: Region
+    code: str
+    count: int
+    margin: int
+    shape: str
+    noise: Noise
+    estimate: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2; its estimate where there is one."""
+
+    start: int | None
+    end: int | None
+    sex: int
+    count: int
+    margin: int
+    estimate: tuple[int, int] | None = None
+
+
+class Release:
+    """A Detailed DHC-A release, open for reading.
+
+    Parameters
+    ----------
+    folder : Path
+        The release.
+    names : Names, optional
+        Names of regions; those kept beside the release are added.
+    params : Path, optional
+        The parameters directory of the run, for the iterations' names.
+    scope : Scope, optional
+        The part of the release that is read; all of it unless told.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Mapping[str, Any],
+        names: Names | None = None,
+        params: Path | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        self.scope = scope or Scope()
+        self.folder, self.manifest = folder, manifest
+        self.facts = {LEVELS[name]: _facts(LEVELS[name], told) for name, told in manifest["levels"].items()}
+        self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
+        self.names: Names = {
+            region: name
+            for region, name in names_for(folder, names or {}).items()
+            if region.type.removeprefix(PUERTO_RICO) in TITLES
+        }
+        self._set_of = {
+            region: (number, members)
+            for number, members in enumerate(_sets(manifest.get("coterminous_sets", [])))
+            for region in members
+        }
+        self._database = Database(folder)
+        for level in self.facts:
+            for table in ("t1", "t2", *(("estimates/t1", "estimates/t2") if self.estimated else ())):
+                self._database.columns(_file(table, level))
+        self._widest = lru_cache(maxsize=4096)(self._find_widest)
+        everywhere = set(self._regions())
+        numbers = Counter(region.type for region in everywhere)
+        self.all_listed = {
+            level.region_type: facts.regions == numbers[level.region_type] for level, facts in self.facts.items()
+        }
+        self.regions = {region for region in everywhere if self.scope.holds(region)}
+        self.iterations: dict[str, Iteration] = self._iterations(params)
+
+    def _table(self, table: str, level: Level) -> str:
+        """Return what stands in a query for a table (t1, t2, estimates/t1, estimates/t2) of a level."""
+        return self._database.source(_file(table, level))
+
+    # -- one group ----------------------------------------------------------------------------------------------------
+
+    def group(self, region: Region, code: str) -> Published | None:
+        """Return the published total of a group; None where there is none."""
+        found = self.totals(region_type=region.type, region_id=region.id, code=code)
+        return found[0] if found else None
+
+    def cells(self, region: Region, code: str) -> list[Cell]:
+        """Return the rows of a group's T2 table, in the order of the release; none for a group with a total alone."""
+        level = self.level_of(region, code)
+        if level is None:
+            return []
+        where = "REGION_ID = ? AND ITERATION_CODE = ?"
+        query, times = self._beside("t2", level, CELL_COLUMNS, where)
+        return [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
+
+    def all_cells(self, level: Level) -> dict[tuple[Region, str], list[Cell]]:
+        """Return the T2 tables of a whole level, as far as the scope holds its regions."""
+        found: dict[tuple[Region, str], list[Cell]] = {}
+        query, _ = self._beside("t2", level, CELL_COLUMNS, "true")
+        for region_id, code, *cell in self._database.ask(query):
+            region = Region(level.region_type, region_id)
+            if self.scope.holds(region):
+                found.setdefault((region, code), []).append(_cell(*cell))
+        return found
+
+    @property
+    def estimated(self) -> bool:
+        """Whether estimates stand beside the counts."""
+        return "estimates" in self.manifest
+
+    def _beside(self, table: str, level: Level, columns: str, where: str, order: str = "") -> tuple[str, int]:
+        """Return the query for rows of a level beside their estimates, and how often it takes what `where` is given.
+
+        Columns: region, iteration, `columns`, COUNT, MOE, and where the release has them ESTIMATE and its MOE.
+        """
+        keys = f"REGION_ID, ITERATION_CODE{columns}"
+        rows = f"SELECT {keys}, COUNT, MOE FROM {self._table(table, level)} WHERE {where} {order}"
+        if not self.estimated:
+            return rows, 1
+        estimates = self._table(f"estimates/{table}", level)
+        beside = f"SELECT {keys}, ESTIMATE, MOE AS ESTIMATE_MOE FROM {estimates} WHERE {where}"
+        again = order.partition(" LIMIT ")[0]
+        both = f"({rows}) LEFT JOIN ({beside}) USING ({keys})"
+        return f"SELECT {keys}, COUNT, MOE, ESTIMATE, ESTIMATE_MOE FROM {both} {again}", 2
+
+    # -- many ---------------------------------------------------------------------------------------------------------
+
+    def totals(
+        self,
+        *,
+        region_type: str,
+        region_id: str | None = None,
+        prefix: str = "",
+        code: str | None = None,
+        level: Level | None = None,
+        order: str = "",
+    ) -> list[Published]:
+        """Return the published totals of a type: of a region or of those whose id begins so, of an iteration or of all.
+
+        `order` ends the query, with how many are wanted; for one iteration alone.
+        """
+        found: list[Published] = []
+        for one, where, given in self._selections(region_type, region_id, prefix, code, level):
+            query, times = self._beside("t1", one, "", where, order)
+            found += self._published(one, self._database.ask(query, given * times), where, given)
+        return found
+
+    def number(self, *, region_type: str, prefix: str, code: str) -> int:
+        """Return how many regions of a type, of those whose id begins so, have a published total of an iteration."""
+        queries = [
+            (f"SELECT count(*) FROM {self._table('t1', one)} WHERE {where}", given)
+            for one, where, given in self._selections(region_type, None, prefix, code, None)
+        ]
+        return sum(number for query, given in queries for (number,) in self._database.ask(query, given))
+
+    def _selections(
+        self, region_type: str, region_id: str | None, prefix: str, code: str | None, level: Level | None
+    ) -> Iterator[tuple[Level, str, list[Any]]]:
+        """Return the levels that rows are in, with the condition for them and the values in it."""
+        if region_id is None and region_type != "USA" and not self.scope.complete_in(Region("USA", NATION)):
+            if region_type == "AIANNH":
+                return
+            prefix = prefix or self.scope.state or ""
+        if code is not None:
+            level = self.level_of(Region(region_type, ""), code)
+        conditions: dict[str, Any] = {}
+        if region_id is not None:
+            conditions["REGION_ID = ?"] = region_id
+        if prefix:  # a range, which skips the row groups that lie beyond it
+            conditions |= {"REGION_ID >= ?": prefix, "REGION_ID < ?": prefix + ":"}
+        if code is not None:
+            conditions["ITERATION_CODE = ?"] = code
+        for one in self.levels:
+            if one == level or (level is None and code is None and one.region_type == region_type):
+                yield one, " AND ".join(["true", *conditions]), list(conditions.values())
+
+    def _published(self, level: Level, rows: list[Any], condition: str, given: list[Any]) -> list[Published]:
+        """Return rows of T1 with their tables' shapes: from the margin where it tells, else by counting T2's rows."""
+        told = self._shapes(level)
+        counted: dict[tuple[str, str], int] = {}
+        if any(told.get(margin) is None for _, _, _, margin, *_ in rows):
+            counted = {
+                (region, code): number
+                for region, code, number in self._database.ask(
+                    f"SELECT REGION_ID, ITERATION_CODE, count(*) FROM {self._table('t2', level)} "
+                    f"WHERE {condition} GROUP BY ALL",
+                    given,
+                )
+            }
+        found = []
+        for region_id, code, count, margin, *beside in rows:
+            region = Region(level.region_type, region_id)
+            shape = told.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
+            noise = self._noise(level, region, code, margin, shape)
+            found.append(Published(region, code, count, margin, shape, noise, _estimate(beside)))
+        return found
+
+    def _shapes(self, level: Level) -> dict[int, str | None]:
+        """Return the shape that each margin tells at a level; None where it fits two, of coterminous donors too."""
+        shapes: dict[int, set[str]] = {}
+        for facts in self.facts.values():
+            if facts.level == level or (self._set_of and facts.level.iteration_level == level.iteration_level):
+                for detail, margin in facts.margins.items():
+                    shapes.setdefault(margin, set()).add("total" if detail == "total_only" else detail)
+        return {margin: next(iter(fits)) if len(fits) == 1 else None for margin, fits in shapes.items()}
+
+    def _noise(self, level: Level, region: Region, code: str, margin: int, shape: str) -> Noise:
+        """Return the noise of a published total: its level's, or that of the coterminous region whose count it is.
+
+        Which member of a set gave the count is not in the release; its margin is. Where two laws have that margin the
+        wider is taken.
+        """
+        number, members = self._set_of.get(region, (None, (region,)))
+        source = ("set", number, code) if number is not None else (region.type, region.id, code)
+        types = tuple(member.type for member in members)
+        return Noise(source, self._widest(types, level.iteration_level, margin, shape), CELLS[shape])
+
+    def _find_widest(self, region_types: tuple[str, ...], iteration_level: int, margin: int, shape: str) -> Law | None:
+        """Return the widest law of a cell, among the levels of these types, with which a total has this margin."""
+        details = ("total", "total_only") if shape == "total" else (shape,)
+        laws = [
+            law
+            for region_type in region_types
+            if (facts := self.facts.get(Level(region_type, iteration_level)))
+            for detail in details
+            if facts.margins[detail] == margin and (law := facts.laws[detail])
+        ]
+        return max(laws, key=lambda law: law.variance(), default=None)
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def level_of(self, region: Region, code: str) -> Level | None:
+        """Return the level that a region and an iteration belong to; None where the run measured none such."""
+        iteration = self.iterations.get(code)
+        level = iteration and Level(region.type, iteration.level)
+        return level if level in self.levels else None
+
+    def coterminous(self, region: Region) -> tuple[Region, ...]:
+        """Return the other regions made of the same blocks, whose counts are this one's."""
+        _, members = self._set_of.get(region, (None, ()))
+        return tuple(member for member in members if member != region and self.scope.holds(member))
+
+    def set_order(self, region: Region) -> int:
+        """Return the place of a region in its set of coterminous regions."""
+        return self._set_of[region][1].index(region)
+
+    def name(self, region: Region) -> str:
+        """Return what a region is called."""
+        return self.names.get(region) or plain_name(region)
+
+    def regions_in(self, region_type: str, prefix: str = "") -> list[Region]:
+        """Return the regions of a type, of those with a published count, whose ids begin so; sorted."""
+        return [region for region in self._by_type.get(region_type, ()) if region.id.startswith(prefix)]
+
+    @cached_property
+    def _by_type(self) -> dict[str, list[Region]]:
+        by_type: dict[str, list[Region]] = {}
+        for region in sorted(self.regions, key=lambda region: (region.type, region.id)):
+            by_type.setdefault(region.type, []).append(region)
+        return by_type
+
+    def lists_all_regions(self, region_type: str) -> bool:
+        """Return whether the release tells every region of a type."""
+        return self.all_listed.get(region_type, False)
+
+    def _regions(self) -> Iterator[Region]:
+        """Return the regions that the release's own table names; where it has none, those with a published count."""
+        if REGIONS_FILE in self.manifest["files"]:
+            with self._database.path(REGIONS_FILE).open(newline="") as file:
+                for row in csv.DictReader(file, delimiter="|"):
+                    yield Region(row["REGION_TYPE"], row["REGION_ID"])
+            return
+        for level in self.facts:
+            for (region_id,) in self._database.ask(f"SELECT DISTINCT REGION_ID FROM {self._table('t1', level)}"):
+                yield Region(level.region_type, region_id)
+
+    def _iterations(self, params: Path | None) -> dict[str, Iteration]:
+        if ITERATIONS_FILE in self.manifest["files"]:
+            return read_tabulated(self._database.path(ITERATIONS_FILE))
+        if params is not None:
+            return read_parameters(params, self.manifest["parameter_files"])
+        seen: dict[tuple[int, bool], set[str]] = {}
+        numbers: dict[tuple[int, bool], int] = {}
+        total_only: set[str] = set()
+        for level, facts in self.facts.items():
+            key = level.iteration_level, level.nation_or_state
+            told = self._database.ask(
+                f"SELECT ITERATION_CODE, min(MOE), max(MOE) FROM {self._table('t1', level)} GROUP BY 1"
+            )
+            seen.setdefault(key, set()).update(code for code, *_ in told)
+            numbers[key] = facts.iterations
+            alone = facts.margins["total_only"]
+            if level.nation_or_state and alone not in (facts.margins[shape] for shape in SHAPES):
+                total_only.update(code for code, least, most in told if least == most == alone)
+        complete = {key: len(seen[key]) == number for key, number in numbers.items()}
+        return from_tables(seen, complete, total_only)
+
+
+def _facts(level: Level, told: Mapping[str, Any]) -> LevelFacts:
+    queries = told.get("queries")
+    laws = {name: read_law(query) for name, query in queries.items()} if queries else {}
+    return LevelFacts(
+        level=level,
+        regions=told["regions"],
+        iterations=told["iterations"],
+        groups=told["groups"],
+        thresholds=tuple(told["thresholds"]),
+        suppressed_up_to=told["suppressed_up_to"],
+        published=told["groups_published"],
+        laws={detail: laws.get("total_only" if detail == "total_only" else "stage_2") for detail in DETAILS},
+        step_1=laws.get("stage_1"),
+    )
+
+
+def _cell(start: str, end: str, sex: str, count: int, margin: int, *beside: int | None) -> Cell:
+    first, last = (None, None) if start == "*" else (int(start), int(end))
+    return Cell(first, last, int(sex), count, margin, _estimate(beside))
+
+
+def _estimate(beside: Sequence[int | None]) -> tuple[int, int] | None:
+    """Return ESTIMATE and its MOE, where a row has them."""
+    match beside:
+        case [int() as estimate, int() as margin]:
+            return estimate, margin
+    return None
+
+
+def _sets(told: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:
+    return [tuple(Region(*member.split(" ", 1)) for member in members) for members in told]
+
+
+def _file(table: str, level: Level) -> str:
+    return f"parquet/{table}/{level.slug}.parquet"

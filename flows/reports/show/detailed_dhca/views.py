@@ -1,0 +1,243 @@
+"""The views of a Detailed DHC-A release: each a function of the release that gives typed rows.
+
+The page, the terminal, the CSV and the JSON all show these; none of them computes anything. Margins of error are 95%
+margins of the noise; those of sums and differences come from the exact laws of the noise that is in them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, pyramid, total_difference
+from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
+from flows.reports.show.detailed_dhca.child_areas import groups_inside
+from flows.reports.show.detailed_dhca.presenters import (
+    NotThere,
+    describe_law,
+    explain_no_region,
+    known_iteration,
+    page_of,
+    present_estimate,
+    present_group,
+    present_groups,
+    present_iteration,
+    present_level,
+    present_region,
+    regions_above,
+)
+from flows.reports.show.detailed_dhca.release import Release
+from flows.reports.show.detailed_dhca.search import groups_named, iterations_named, matches, regions_named, words_of
+from flows.reports.show.detailed_dhca.view_models import (
+    Comparison,
+    Found,
+    GroupView,
+    IterationView,
+    Overview,
+    Paged,
+    RegionView,
+)
+from flows.reports.show.geography import Region, title
+from tasks.detailed_dhca.report import LEVEL_WORDS
+
+ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
+LISTED = 60  # regions in a region, by name alone
+FOUND = 40  # regions, and iterations, that a search lists
+
+
+def overview(release: Release) -> Overview:
+    """Return what a release is: its levels, their noise, what was published."""
+    manifest = release.manifest
+    area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
+    first = next(iter(release.levels)).region_type
+    tops = release.regions_in(first)[:1]
+    states = [region for kind in ("STATE", "PR-STATE") for region in release.regions_in(kind)]
+    return Overview(
+        title=f"Detailed DHC-A, {area}",
+        reading=caveat(release, "overview"),
+        levels=[present_level(facts) for facts in release.levels.values()],
+        largest=[present_region(release, region) for region in dict.fromkeys([*tops, *states])],
+        spent=manifest["spent"],
+        statements=manifest["statements"],
+        states=len(manifest["geography"]["states"]),
+        coterminous_sets=len(manifest["coterminous_sets"]),
+    )
+
+
+def region(release: Release, of: Region, query: str = "", level: str = "", sort: str = "", page: int = 1) -> RegionView:
+    """Return the groups published for a region, the largest first or by code; those whose iteration holds a text."""
+    if of not in release.regions:
+        raise NotThere(explain_no_region(release, of))
+    rows = release.totals(region_type=of.type, region_id=of.id)
+    level_of = {row.code: release.iterations[row.code].level for row in rows}
+    counts = [
+        (LEVEL_WORDS[measured.iteration_level], Counter(level_of.values())[measured.iteration_level], facts.iterations)
+        for measured, facts in release.levels.items()
+        if measured.region_type == of.type
+    ]
+    wanted = words_of(query)
+    rows = [
+        row
+        for row in rows
+        if level in ("", str(level_of[row.code])) and matches(wanted, f"{row.code} {release.iterations[row.code].name}")
+    ]
+    rows.sort(key=(lambda row: row.code) if sort == "code" else (lambda row: (-row.count, row.code)))
+    number, pages, shown = page_of(len(rows), page)
+    kinds = of.child_types if release.scope.complete_in(of) else ()
+    inside = [(title(kind, several=True), release.regions_in(kind, of.child_prefix)) for kind in kinds]
+    return RegionView(
+        title=release.name(of),
+        reading=caveat(release, "region"),
+        region=present_region(release, of),
+        above=[present_region(release, other) for other in regions_above(release, of)],
+        coterminous=[present_region(release, other) for other in release.coterminous(of)],
+        inside=[
+            (words, len(some), [present_region(release, other) for other in some[:LISTED]])
+            for words, some in inside
+            if some
+        ],
+        page=Paged(present_groups(release, rows[shown]), number, pages, len(rows)),
+        asked={"q": query, "level": level, "sort": sort},
+        counts=counts,
+    )
+
+
+def iteration(
+    release: Release, code: str, region_type: str = "", within: Region | None = None, sort: str = "", page: int = 1
+) -> IterationView:
+    """Return where an iteration was published: by region type, and the regions of one type, the largest first."""
+    told = known_iteration(release, code)
+    sort = "code" if sort == "code" else ""
+    prefix = within.child_prefix if within else ""
+    by_type = []
+    for measured, facts in release.levels.items():
+        if measured.iteration_level == told.level and (within is None or measured.region_type in within.child_types):
+            known = len(release.regions_in(measured.region_type, prefix))
+            whole = not prefix and release.scope.state is None
+            regions = facts.regions if whole else known if release.lists_all_regions(measured.region_type) else None
+            address = f"iteration/{code}&type={measured.region_type}" + (f"&in={within.key}" if within else "")
+            by_type.append((measured, regions, address))
+    if not by_type:
+        raise NotThere(f"nothing was tabulated of iteration {code} there")
+    if within and not release.scope.complete_in(within):
+        raise NotThere(release.scope.words)
+    published = {
+        measured.region_type: release.number(region_type=measured.region_type, prefix=prefix, code=code)
+        for measured, *_ in by_type
+    }
+    if region_type and region_type not in published:
+        raise NotThere(f"{region_type} is not a region type that this iteration is tabulated for")
+    chosen = region_type or next((kind for kind, number in published.items() if number), next(iter(published)))
+    number, pages, shown = page_of(published[chosen], page)
+    order = f"ORDER BY {ORDERS[sort]} LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
+    rows = release.totals(region_type=chosen, prefix=prefix, code=code, order=order)
+    return IterationView(
+        title=told.name + (f", {release.name(within)}" if within else ""),
+        reading=caveat(release, "iteration"),
+        iteration=present_iteration(told),
+        within=present_region(release, within) if within else None,
+        chosen=chosen,
+        kinds=title(chosen, several=True),
+        by_type=[
+            (
+                measured.region_type,
+                title(measured.region_type, several=True),
+                published[measured.region_type],
+                regions,
+                address,
+            )
+            for measured, regions, address in by_type
+        ],
+        page=Paged(present_groups(release, rows), number, pages, published[chosen]),
+        asked={"type": region_type, "in": within.key if within else "", "sort": sort},
+    )
+
+
+def group(release: Release, of: Region, code: str) -> GroupView:
+    """Return one group: its count, its table, and the same iteration in the regions around it."""
+    told = known_iteration(release, code)
+    published = release.group(of, code)
+    if published is None and of not in release.regions and of not in release.names:
+        raise NotThere(explain_no_region(release, of))
+    parent = of.parent if of.parent in release.regions else None
+    above = regions_above(release, of)
+    return GroupView(
+        title=f"{told.name}, {release.name(of)}",
+        reading=caveat(release, "group" if published else "missing"),
+        group=present_group(release, of, told, published),
+        estimate=present_estimate(published.estimate) if published and release.estimated else None,
+        law=describe_law(release, published),
+        pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
+        coterminous=[present_region(release, other) for other in release.coterminous(of)],
+        parents=[present_group(release, one, told, release.group(one, code)) for one in above],
+        siblings=groups_inside(release, parent, told, of.type, None) if parent else None,
+        children=[
+            inside
+            for kind in of.child_types
+            if (inside := groups_inside(release, of, told, kind, published if kind == of.adds_up_from else None))
+        ],
+    )
+
+
+def compare(
+    release: Release,
+    a: tuple[Region, str],
+    b: tuple[Region, str] | None,
+    region_query: str = "",
+    iteration_query: str = "",
+) -> Comparison:
+    """Return two groups side by side, with the margins of their differences; without the second, what it may be."""
+    regions, iterations = [a[0]], [a[1]]
+    if b is None:
+        regions = regions_named(release, region_query) if region_query else regions
+        iterations = iterations_named(release, iteration_query) if iteration_query else iterations
+        if len(regions) == 1 and len(iterations) == 1:
+            b = (regions[0], iterations[0])
+    first = release.group(*a)
+    asked = {"a": f"{a[0].key}/{a[1]}", "region": region_query, "iteration": iteration_query}
+    left = present_group(release, a[0], known_iteration(release, a[1]), first)
+    if b is None:
+        return Comparison(
+            title=f"Compare {left.iteration.name}, {left.region.name}",
+            reading=CAVEATS["find"],
+            a=left,
+            b=None,
+            same=False,
+            total=None,
+            rows=(),
+            pyramids=(),
+            asked=asked,
+            regions=[present_region(release, region) for region in regions[:FOUND]],
+            iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
+        )
+    second = release.group(*b)
+    right = present_group(release, b[0], known_iteration(release, b[1]), second)
+    same = bool(first and second and first.noise.source == second.noise.source)
+    cells = [release.cells(*key) for key in (a, b)]
+    return Comparison(
+        title=f"{left.iteration.name}, {left.region.name}, beside {right.iteration.name}, {right.region.name}",
+        reading=caveat(release, "same" if same else "compare"),
+        a=left,
+        b=right,
+        same=same,
+        total=total_difference(first, second),
+        rows=differences(first, second, *cells) if first and second else (),
+        pyramids=common_pyramids(first, second, *cells) if first and second else (),
+        asked={**asked, "b": f"{b[0].key}/{b[1]}"},
+    )
+
+
+def find(release: Release, query: str) -> Found:
+    """Return the regions and iterations whose name or code answers to a text."""
+    regions, iterations = regions_named(release, query), iterations_named(release, query)
+    groups = [] if regions or iterations else groups_named(release, query)
+    return Found(
+        title=f"“{query}”" if query else "Find",
+        reading=CAVEATS["find"],
+        query=query,
+        regions=[present_region(release, region) for region in regions[:FOUND]],
+        regions_total=len(regions),
+        iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
+        iterations_total=len(iterations),
+        groups=[(f"{of.key}/{code}", f"{release.iterations[code].name}, {release.name(of)}") for of, code in groups],
+        named=bool(release.names),
+    )

@@ -1,0 +1,231 @@
+"""Blocks and the regions made of them, from GRF-C. Public (docs/spec/files.md#regions)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spine.settings import Jurisdiction
+from tasks.inputs.block_codes import (
+    BLOCK_COLUMNS,
+    BLOCK_WIDTHS,
+    STATE_UNIT,
+    TRACT_UNIT,
+    block_numbers,
+    code_number,
+    has_digits,
+)
+from tasks.inputs.configuration import REGION_TYPES
+from tasks.inputs.findings import Finding, has_errors
+from tasks.inputs.tables import Column, check_mask, read_table
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
+
+GRF_FILE = "GRF-C.txt"
+COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
+WIDTHS = (*BLOCK_WIDTHS, 5, 4)
+NO_PLACE, NO_AREA = 99999, 9999
+NOWHERE = -1  # the region number of a block that lies in no region of a type
+
+
+@dataclass(frozen=True)
+class RegionMap:
+    """The blocks of one run and, for each region type, the region of each block.
+
+    Attributes
+    ----------
+    blocks : int64 array, sorted
+        Block codes as numbers of 15 digits; the index in it is the block's row.
+    region_ids : {region type: sorted tuple of str}
+        Every region of the type, inhabited or not; the index in it is the region's number.
+    region_of : {region type: int32 array, one per block}
+        The region of each block, -1 for none.
+    """
+
+    blocks: NDArray[np.int64]
+    region_ids: dict[str, tuple[str, ...]]
+    region_of: dict[str, NDArray[np.int32]]
+
+    def partitions(self, blocks_each: int) -> list[slice]:
+        """Cut the blocks into ranges of whole tracts of about `blocks_each` blocks each."""
+        tracts = self.blocks // 10_000
+        starts = np.flatnonzero(np.diff(tracts, prepend=-1))
+        cuts = [int(starts[0])] if len(starts) else []
+        for start in starts.tolist():
+            if start - cuts[-1] >= blocks_each:
+                cuts.append(start)
+        return [slice(start, stop) for start, stop in zip(cuts, [*cuts[1:], len(self.blocks)], strict=True)]
+
+    def regions_in(self, region_type: str, blocks: slice) -> tuple[int, int]:
+        """Return (first, last + 1) of the region numbers that some consecutive blocks touch; (0, 0) if none."""
+        regions = self.region_of[region_type][blocks]
+        regions = regions[regions != NOWHERE]
+        return (int(regions.min()), int(regions.max()) + 1) if len(regions) else (0, 0)
+
+
+@dataclass(frozen=True)
+class BlockCodes:
+    """The blocks of a file, in its order.
+
+    block: int64, the number of 15 digits. place, area: int32 codes, NO_PLACE and NO_AREA for none.
+    """
+
+    block: NDArray[np.int64]
+    place: NDArray[np.int32]
+    area: NDArray[np.int32]
+
+    def take(self, rows: NDArray[Any]) -> BlockCodes:
+        """Return these rows; `rows` are numbers or a mask."""
+        return BlockCodes(self.block[rows], self.place[rows], self.area[rows])
+
+    def within(self, states: Sequence[str]) -> BlockCodes:
+        """Return the blocks of these states."""
+        listed = np.array([f"{state:02d}" in states for state in range(100)])
+        inside = listed[self.block // STATE_UNIT]
+        return self if inside.all() else self.take(inside)
+
+
+def read_region_map(
+    data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], parsed: BlockCodes | None = None
+) -> tuple[RegionMap | None, list[Finding]]:
+    """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
+
+    A jurisdiction without a block gives a map without blocks. `parsed` are the blocks of the file where the fast reader
+    has taken it (`fast_grf_c`).
+    """
+    findings: list[Finding] = []
+    codes = _in_order(parsed.within(states)) if parsed else None
+    if codes is None:
+        read, findings = _read_validating(data, states)
+        codes = None if read is None else _in_order(read)
+    if codes is None:
+        return None, findings
+    begin, end = (np.searchsorted(codes.block, [(int(state) + k) * STATE_UNIT for state in states]) for k in (0, 1))
+    absent = sorted(state for state, none in zip(states, begin == end, strict=True) if none)
+    if absent and len(codes.block):
+        rule = f"states without a block; a run is charged to them all the same: {absent}"
+        findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
+    tracts = _Numbered.ranges(codes.block // TRACT_UNIT)
+    encoded = {region_type: _regions(region_type, codes, tracts) for region_type in REGION_TYPES[jurisdiction]}
+    return (
+        RegionMap(
+            blocks=codes.block,
+            region_ids={region_type: names for region_type, (names, _) in encoded.items()},
+            region_of={region_type: regions for region_type, (_, regions) in encoded.items()},
+        ),
+        findings,
+    )
+
+
+def _in_order(codes: BlockCodes) -> BlockCodes | None:
+    """Return blocks by their numbers; None where one appears twice."""
+    if (codes.block[1:] > codes.block[:-1]).all():
+        return codes
+    codes = codes.take(np.argsort(codes.block, kind="stable"))
+    return codes if (codes.block[1:] > codes.block[:-1]).all() else None
+
+
+def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | None, list[Finding]]:
+    """Read and check the blocks of the states; every fault is a finding with its line."""
+    table, findings = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
+    if table is None:
+        return None, findings
+    findings += _malformed(table, "TABBLKST", 2)
+    table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
+    for column, width in zip(COLUMNS, WIDTHS, strict=True):
+        findings += _malformed(table, column, width)
+    if has_errors(findings):
+        return None, findings
+    columns = {name: Column(table[name]) for name in COLUMNS}
+    blocks = block_numbers(columns)
+    place, area = (columns[name].where(code_number, np.int32) for name in ("PLACEFP", "AIANNHCE"))
+    order = np.argsort(blocks, kind="stable")
+    repeated = np.zeros(len(blocks), bool)
+    repeated[order[1:]] = np.diff(blocks[order]) == 0
+    findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
+    return BlockCodes(blocks, place, area), findings
+
+
+def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
+    """Find the values of a column that are not `width` digits."""
+    good = Column(table[column]).where(partial(has_digits, width))
+    return check_mask(GRF_FILE, table, column, f"Invalid values found in {column}", ~good)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """The distinct codes of regions, sorted, and which of them, or NOWHERE, each block has."""
+
+    codes: NDArray[np.int64]
+    of_block: NDArray[np.int32]
+
+    @classmethod
+    def ranges(cls, code: NDArray[np.int64]) -> _Numbered:
+        """Number the codes of regions that are ranges of the blocks: codes that never fall."""
+        begins = np.ones(len(code), bool)
+        np.not_equal(code[1:], code[:-1], out=begins[1:])
+        return cls(code[begins], np.cumsum(begins, dtype=np.int32) - np.int32(1))
+
+    def grouped(self, code: NDArray[np.int64]) -> _Numbered:
+        """Number groups of these regions by the code of each region's group, codes that never fall."""
+        groups = _Numbered.ranges(code)
+        return _Numbered(groups.codes, groups.of_block[self.of_block])
+
+    @classmethod
+    def anywhere(cls, code: NDArray[np.int64]) -> _Numbered:
+        """Number the codes of regions, or NOWHERE, in any order."""
+        somewhere = code != NOWHERE
+        of_block = np.full(len(code), NOWHERE, np.int32)
+        of_block[somewhere], codes = pd.factorize(code[somewhere], sort=True)
+        return cls(codes, of_block)
+
+
+def _regions(region_type: str, codes: BlockCodes, tracts: _Numbered) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Return the sorted ids of a type's regions, as a release spells them, and the region of each of ordered blocks."""
+    tract = tracts.codes
+    match region_type.removeprefix("PR-"):
+        case "USA":
+            width, regions = 1, tracts.grouped(np.ones_like(tract))
+        case "STATE":
+            width, regions = 2, tracts.grouped(tract // 10**9)
+        case "COUNTY":
+            width, regions = 5, tracts.grouped(tract // 10**6)
+        case "TRACT":
+            width, regions = 11, tracts
+        case "PLACE":
+            code = codes.block // STATE_UNIT * 10**5 + codes.place
+            width, regions = 7, _Numbered.anywhere(np.where(codes.place == NO_PLACE, NOWHERE, code))
+        case "AIANNH":
+            area = codes.area.astype(np.int64)
+            width, regions = 4, _Numbered.anywhere(np.where(area == NO_AREA, NOWHERE, area))
+        case _:
+            raise ValueError(f"{region_type} is not a region type")
+    return tuple(f"{number:0{width}d}" for number in regions.codes.tolist()), regions.of_block
+
+
+def save_region_map(folder: Path, geography: RegionMap) -> None:
+    """Write a map for the workers."""
+    save_arrays(folder / "blocks", {"blocks": geography.blocks, **geography.region_of})
+    save_object(folder / "region_ids", geography.region_ids)
+
+
+def load_region_map(folder: Path) -> RegionMap:
+    """Map what `save_region_map` wrote into memory: workers of one machine share its pages."""
+    return _load(folder, stamp(folder / "region_ids"))
+
+
+@lru_cache(maxsize=4)
+def _load(folder: Path, _stamp: tuple[int, int]) -> RegionMap:
+    region_ids = load_object(folder / "region_ids")
+    return RegionMap(
+        blocks=open_array(folder / "blocks", "blocks"),
+        region_ids=region_ids,
+        region_of={region_type: open_array(folder / "blocks", region_type) for region_type in region_ids},
+    )

@@ -1,0 +1,150 @@
+"""One state's spines: the work that can be done state by state, in any order. This is the first of two passes.
+
+A run of several states builds each state as a forest of its top geounits and puts a root above them all; a run of one
+state has its root at once. The first pass returns what the root needs to know; the second (`tasks.spine.second_pass`)
+measures and writes, with the root known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spine.allocations import Allocation
+from spine.build import aian, conventional, optimized
+from spine.bypass import bypass
+from spine.entities import Entities, entities, in_aian
+from spine.geocodes import largest_counters
+from spine.geography import Geography, IntArray
+from spine.hierarchy import Spine
+from spine.settings import SpineSettings
+from spine.variance import upward
+from spine.workload import WORKLOADS, Part, marginal_parts
+
+SPINES = ("conventional", "aian", "optimized")
+TRACTS_DRAWN = 10  # a county of about this many tracts fits a drawing
+REPORTED = ("county", "tract", "cbg", "place", "mcd", "aian", "pme")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings that every state of a run shares. marginals: the cells whose standard errors are asked for."""
+
+    settings: SpineSettings
+    allocation: Allocation
+    marginals: tuple[str, ...]
+    rooted: bool
+
+    @property
+    def power(self) -> int:
+        """How information grows with the share: linearly under zCDP, with its square under pure DP."""
+        return 1 if self.allocation.mechanism == "zcdp" else 2
+
+    def parts(self, levels: tuple[str, ...]) -> dict[str, list[Part]]:
+        """Return the orthogonal parts of each marginal.
+
+        The allocation is taken as a spine of these levels, root first, has it.
+        """
+        allocation = self.allocation.on(levels)
+        workload = WORKLOADS.get(self.settings.product)
+        return {marginal: marginal_parts(marginal, workload, allocation) for marginal in self.marginals}
+
+    def parts_of(self, spine: Spine) -> dict[str, list[Part]]:
+        """Return the parts for one state's spine, which stands under a root of its own or under the run's."""
+        return self.parts(spine.levels if self.rooted else (self.settings.levels[0], *spine.levels))
+
+
+@dataclass(frozen=True)
+class StateSummary:
+    """What a state reports to the root; all of it is small.
+
+    codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
+    number of geounits with 0, 1, 2... children. tops: by spine, marginal and part the (d, d) information on the only
+    top geounit of a rooted spine, else the sum of all tops' variances. counters: for each level of the optimized spine
+    the largest counter in a geocode. county: the one to draw: whether it is nearly all inside or outside AIAN areas,
+    how far it is from a size that draws well, its code.
+    """
+
+    code: int
+    blocks: int
+    codes: Mapping[str, IntArray]
+    geounits: Mapping[str, tuple[int, ...]]
+    fanout: Mapping[str, tuple[IntArray, ...]]
+    tops: Mapping[str, Mapping[str, list[NDArray[np.floating[Any]]]]]
+    counters: tuple[int, ...]
+    county: tuple[bool, int, int]
+
+
+def save_geography(path: Path, geography: Geography) -> None:
+    """Write one state's blocks for the workers."""
+    columns = {f.name: getattr(geography, f.name) for f in fields(geography)}
+    np.savez(path, **{name: column for name, column in columns.items() if column is not None})
+
+
+def load_geography(path: Path) -> Geography:
+    """Read what `save_geography` wrote."""
+    with np.load(path) as columns:
+        return Geography(**{name: columns[name] for name in columns.files})
+
+
+def build(geography: Geography, plan: Plan) -> dict[str, Spine]:
+    """Return the three spines of one state, with shares; the optimized one is bypassed."""
+    settings, spines = plan.settings, {}
+    for name, make in zip(SPINES, (conventional, aian, optimized), strict=True):
+        spine = make(geography, settings)
+        spine = spine.with_shares(dict(plan.allocation.on(spine.levels).levels))
+        if not plan.rooted:
+            spine = spine.without_root()
+        spines[name] = bypass(spine, settings) if name == "optimized" else spine
+    return spines
+
+
+def reported_families(geography: Geography, settings: SpineSettings) -> dict[str, Entities]:
+    """Return the families to report.
+
+    The tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs.
+    """
+    names = dict.fromkeys((*REPORTED, *settings.entities))
+    families = {name: entities(geography, name, settings) for name in names}
+    return {name: family for name, family in families.items() if family is not None}
+
+
+def summarize_state(path: Path, plan: Plan) -> StateSummary:
+    """Make the first pass over the state whose blocks lie at `path`; return what the root must know."""
+    geography = load_geography(path)
+    spines = build(geography, plan)
+    tops: dict[str, dict[str, list[Any]]] = {}
+    for which, spine in spines.items():
+        tops[which] = {}
+        for marginal, parts in plan.parts_of(spine).items():
+            ups = [upward(spine, part, plan.power) for part in parts]
+            tops[which][marginal] = [up.from_subtree[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
+    return StateSummary(
+        code=int(geography.state[0]),
+        blocks=len(geography),
+        codes={name: family.codes for name, family in reported_families(geography, plan.settings).items()},
+        geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},
+        fanout={name: _fanout(spine) for name, spine in spines.items()},
+        tops=tops,
+        counters=largest_counters(spines["optimized"]),
+        county=_county_to_draw(geography, plan.settings),
+    )
+
+
+def _fanout(spine: Spine) -> tuple[IntArray, ...]:
+    return tuple(np.bincount(spine.children(level)) for level in range(len(spine.levels) - 1))
+
+
+def _county_to_draw(geography: Geography, settings: SpineSettings) -> tuple[bool, int, int]:
+    first = np.unique(geography.tract, return_index=True)[1]
+    counties, number = np.unique(geography.county[first], return_counts=True)
+    row = np.searchsorted(counties, geography.county)
+    part = np.bincount(row, weights=in_aian(geography, settings)) / np.bincount(row)
+    one_sided = (part < 0.1) | (part > 0.9)
+    far = np.abs(number - TRACTS_DRAWN)
+    return min(zip(one_sided.tolist(), far.tolist(), counties.tolist(), strict=True))

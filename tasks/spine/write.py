@@ -1,0 +1,128 @@
+"""The last stage of a spine: join the states under their root, measure and write, and move the result into place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from spine.noise import Noise, noise, record_cost
+from spine.variance import Root
+from tasks.spine.entities import Roots
+from tasks.spine.first_pass import SPINES, StateSummary
+from tasks.spine.join import entity_table, roots, shared_codes
+from tasks.spine.prepare import Prepared
+from tasks.spine.report import write_report
+from tasks.spine.second_pass import Written, write_state
+from tasks.spine.summary import SpineSummary, manifest
+from tasks.spine.tables import class_table, level_table, root_error, with_errors
+
+Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
+
+
+def write_spine(prepared: Prepared, states: Sequence[StateSummary], each: Each) -> SpineSummary:
+    """Join the states under their root, write everything, and move the result into place."""
+    plan, levels, partial = prepared.plan, prepared.levels, prepared.partial
+    root_of = roots(states, plan, levels)
+    written = list(each(write_state, _second_pass(prepared, states, root_of)))
+    tops = {which: sum(state.geounits[which][0] for state in states) for which in SPINES}
+    entities = entity_table([state.families for state in written], tops, plan, root_of, levels)
+    classes = class_table(entities, plan.marginals)
+    level_rows = with_errors(level_table(states, plan, levels), plan, levels, written, root_of)
+    noises = noise(plan.allocation, _all_shares(prepared, written))
+    cost = max(each.cost for each in written)
+    if not plan.rooted:
+        _write_root(prepared, states, root_of["optimized"][plan.marginals[0]])
+        top = levels["optimized"][0]
+        cost += record_cost(plan.allocation, [row.parameter for row in noises if row.level == top])
+    entities.to_csv(partial / "entities.csv", index=False)
+    classes.to_csv(partial / "classes.csv", index=False)
+    level_rows.to_csv(partial / "levels.csv", index=False)
+    _noise_table(noises).to_csv(partial / "noise.csv", index=False)
+    summary = _summary(prepared, states, classes, cost)
+    (partial / "spine.json").write_text(json.dumps(manifest(summary, plan, prepared.inputs), indent=2) + "\n")
+    county = prepared.county or min(state.county for state in states)[-1]
+    page = (partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
+    list(each(write_report, [page]))  # it draws for a second, and imports what draws: on a worker, where there are some
+    shutil.rmtree(partial / "scratch")
+    if prepared.out.exists():
+        prepared.out.rmdir()
+    partial.rename(prepared.out)
+    return summary
+
+
+def _second_pass(prepared: Prepared, states: Sequence[StateSummary], root_of: Roots) -> list[tuple[Any, ...]]:
+    """Return the arguments of `write_state` for each state."""
+    plan = prepared.plan
+    counts = [state.geounits["optimized"] for state in states]
+    ids = [(0,) * len(counts[0]), *accumulate(counts, lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)))]
+    counters = tuple(max(column) for column in zip(*(state.counters for state in states), strict=True))
+    shared = shared_codes(states)
+    return [
+        (path, plan, root_of, shared, first_ids, counters, prepared.partial)
+        for path, first_ids in zip(prepared.paths, ids[:-1], strict=True)
+    ]
+
+
+def _all_shares(prepared: Prepared, written: Sequence[Written]) -> dict[str, list[Fraction]]:
+    """Return the distinct shares of every level of the optimized spine, root included."""
+    shares: dict[str, list[Fraction]] = {}
+    for level in prepared.levels["optimized"]:
+        distinct = {share for state in written for share in state.shares.get(level, [])}
+        shares[level] = sorted(distinct) or [prepared.plan.allocation.levels[level]]
+    return shares
+
+
+def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
+    """Return exact parameters as text, and as decimals to look at."""
+    table = pd.DataFrame([{name: str(value) for name, value in row._asdict().items()} for row in noises])
+    return table.assign(decimal=[float(row.parameter) for row in noises])
+
+
+def _write_root(prepared: Prepared, states: Sequence[StateSummary], marginal_roots: Sequence[Root]) -> None:
+    """Write geounits/root.parquet, the root above several states."""
+    plan = prepared.plan
+    top = prepared.levels["optimized"][0]
+    like = pyarrow.parquet.read_schema(next((prepared.partial / "geounits").glob("*.parquet")))
+    row = {
+        "level": top,
+        "id": 0,
+        "parent": None,
+        "geocode": "",
+        "share": str(plan.allocation.levels[top]),
+        "fanout": sum(state.geounits["optimized"][0] for state in states),
+        "blocks": sum(state.blocks for state in states),
+        f"se_{plan.marginals[0]}": root_error(plan, prepared.levels["optimized"], marginal_roots),
+    }
+    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in like])
+    table = pa.Table.from_pylist([row], plain).cast(like)
+    pyarrow.parquet.write_table(table, prepared.partial / "geounits" / "root.parquet", compression="zstd")
+
+
+def _summary(prepared: Prepared, states: Sequence[StateSummary], classes: pd.DataFrame, cost: Fraction) -> SpineSummary:
+    plan, settings = prepared.plan, prepared.plan.settings
+    geounits = {}
+    for which in SPINES:
+        counts = [sum(n) for n in zip(*(state.geounits[which] for state in states), strict=True)]
+        geounits[which] = dict(zip(prepared.levels[which], counts if plan.rooted else [1, *counts], strict=True))
+    return SpineSummary(
+        product=settings.product,
+        region=settings.jurisdiction,
+        variant=settings.variant,
+        mechanism=settings.mechanism,
+        states=tuple(f"{state:02d}" for state in prepared.states),
+        blocks=sum(state.blocks for state in states),
+        geounits=geounits,
+        budget=plan.allocation.budget,
+        cost=cost,
+        classes=tuple({str(k): v for k, v in row.items()} for row in classes.to_dict("records")),
+        notes=prepared.notes,
+        out=prepared.out,
+    )

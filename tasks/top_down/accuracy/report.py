@@ -1,0 +1,144 @@
+"""error.csv, coverage.csv, error.html, board.svg: what spines and estimators buy. Of synthetic data; not private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from tasks.pages import environment, style
+from tasks.pages.charts import STYLE, svg
+from tasks.top_down.accuracy.errors import LEVELS
+
+COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
+DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}
+SHOWN = {"persons": ("total", "voting age by race"), "units": ("occupied",)}
+NOMINAL = 95.0
+
+
+def write_report(
+    out: Path,
+    errors: pd.DataFrame,
+    coverage: pd.DataFrame,
+    kinds: Sequence[str],
+    estimators: Sequence[str],
+    about: dict[str, str],
+) -> None:
+    """Write OUT/error.csv, coverage.csv, error.html and board.svg."""
+    errors.to_csv(out / "error.csv", index=False)
+    coverage.to_csv(out / "coverage.csv", index=False)
+    whole = errors[errors["size"] == "all"]
+    columns = [(kind, estimator) for kind in kinds for estimator in estimators]
+    tables = []
+    for product, quantity in errors[["product", "quantity"]].drop_duplicates().itertuples(index=False):
+        of = whole[(whole["product"] == product) & (whole["quantity"] == quantity)]
+        sizes = errors[(errors["product"] == product) & (errors["quantity"] == quantity) & (errors["level"] == "block")]
+        first = of[of["estimator"] == estimators[0]]
+        tables.append(
+            {
+                "title": f"{product}: {quantity}",
+                "rows": _rows(of, "level", columns, LEVELS),
+                "blocks": _rows(sizes, "size", columns, {}),
+                "chart": chart(first, kinds) if quantity in SHOWN[product] else "",
+            }
+        )
+    board = board_picture(whole, coverage, kinds, estimators)
+    (out / "board.svg").write_text(board)
+    page = environment("tasks.top_down.accuracy", ".").get_template("accuracy.html")
+    told = {"tables": tables, "columns": columns, "about": about, "board": board, "coverage": _coverage(coverage)}
+    (out / "error.html").write_text(page.render(style=style(), **told))
+
+
+def _rows(
+    table: pd.DataFrame, key: str, columns: Sequence[tuple[str, str]], titles: dict[str, str]
+) -> list[dict[str, object]]:
+    """A row a level or class of size: how many there are, and by spine and estimator mean absolute error and bias."""
+    rows = []
+    for name, of in table.groupby(key, sort=False):
+        by = of.set_index(["spine", "estimator"])
+        figures = [(float(by["mae"].loc[at]), float(by["bias"].loc[at])) for at in columns]
+        rows.append({"name": titles.get(str(name), str(name)), "n": int(of["n"].iloc[0]), "figures": figures})
+    return rows
+
+
+def _coverage(coverage: pd.DataFrame) -> list[dict[str, object]]:
+    """A row a level, quantity, spine and estimator, entities that cut block groups apart."""
+    return [
+        {**of, "level": LEVELS[of["level"]] + (", cutting block groups" if of["cut"] else "")}
+        for of in ({str(name): value for name, value in row.items()} for row in coverage.to_dict("records"))
+    ]
+
+
+def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str]) -> str:
+    """One picture for a board: errors of both estimators by level, and how many counts lie within their margins."""
+    persons = "persons" if "persons" in set(errors["product"]) else "units"
+    shown = SHOWN[persons]
+    errors = errors[errors["product"] == persons]
+    of = coverage[(coverage["product"] == persons) & (coverage["quantity"] == shown[0]) & (coverage["cut"] == 0)]
+    levels, covered = ([level for level in LEVELS if level in set(table["level"])] for table in (errors, of))
+    rows = len(shown) + bool(len(of))
+    height = 0.22 * errors["level"].nunique() + 0.9
+    with plt.rc_context(STYLE):
+        size = (3.2 * len(kinds) + 1.6, rows * height)
+        figure, axes = plt.subplots(
+            rows, len(kinds), figsize=size, squeeze=False, sharey="row", sharex="row", layout="constrained"
+        )
+        for column, kind in enumerate(kinds):
+            for row, quantity in enumerate(shown):
+                here = errors[(errors["spine"] == kind) & (errors["quantity"] == quantity)]
+                _draw_errors(axes[row, column], here, estimators, levels)
+                axes[row, column].set_xlabel(f"mean absolute error of {quantity}")
+            if len(of):
+                _draw_coverage(axes[-1, column], of[of["spine"] == kind], estimators, covered)
+            axes[0, column].set_title(f"{kind} spine")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        return svg(figure)
+
+
+def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
+    """A line a level, from one estimator's error to the other's, with the change in per cent."""
+    at = -np.arange(len(levels))
+    by = {name: table[table["estimator"] == name].set_index("level")["mae"].loc[levels] for name in estimators}
+    least = min((values[values > 0].min() for values in by.values() if (values > 0).any()), default=1.0)
+    drawn = {name: np.maximum(values.to_numpy(), least / 2) for name, values in by.items()}
+    for name, values in drawn.items():
+        axis.plot(values, at, "o", color=DOTS[name], label=name)
+    if len(drawn) == 2:
+        old, new = drawn["topdown"], drawn["gls"]
+        axis.hlines(at, np.minimum(old, new), np.maximum(old, new), color="#8b93a1", lw=1.5, zorder=0)
+        for y, before, after in zip(at, old, new, strict=True):
+            change = f"{100 * (after / before - 1):+.0f}%".replace("-", "\u2212")
+            axis.annotate(change, (max(before, after), y), (7, 0), textcoords="offset points", va="center", fontsize=8)
+    axis.set_xscale("log")
+    axis.margins(x=0.25)
+    axis.set_yticks(at, [LEVELS[level] for level in levels])
+
+
+def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
+    """The share of released totals within their margins: entities that cut no block group."""
+    axis.axvline(NOMINAL, color="#8b93a1", lw=1, ls="--")
+    for name in estimators:
+        of = table[table["estimator"] == name].set_index("level")["coverage"].reindex(levels)
+        axis.plot(100 * of, -np.arange(len(levels)), "o", color=DOTS[name], label=name)
+    axis.set_yticks(-np.arange(len(levels)), [LEVELS[level] for level in levels])
+    axis.set_xlabel("released totals within the 95% margin (%)")
+
+
+def chart(table: pd.DataFrame, kinds: Sequence[str]) -> str:
+    """The mean absolute error by level, spine beside spine; whiskers are the standard deviation from seed to seed."""
+    levels = [level for level in LEVELS if level in set(table["level"])]
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2), layout="constrained")
+        for place, kind in enumerate(kinds):
+            of = table[table["spine"] == kind].set_index("level").loc[levels]
+            at = np.arange(len(levels))[::-1] + 0.25 * ((len(kinds) - 1) / 2 - place)
+            spread = of["sd"].fillna(0)
+            axis.barh(at, of["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor="#8b93a1", label=kind)
+        axis.set_yticks(np.arange(len(levels))[::-1], [LEVELS[level] for level in levels])
+        axis.set(xlabel="mean absolute error")
+        axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        return svg(figure)

@@ -1,0 +1,170 @@
+"""Estimate from the top of the spine down to the blocks, in batches that do not depend on each other.
+
+    nation and its states' parts   one batch, where the US level is measured
+    states                         a batch a state: its parts and their counties
+    tracts                         batches of counties
+    blocks                         batches of tracts: their block groups and blocks
+
+A batch reads the estimates of its parents and measures the levels below them. A batch that exists is not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+from spine.top_down import Estimates, joined
+from tasks.lifecycle.files import complete, load_object, save_object, unless_done
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate.batches import all_batches
+from tasks.top_down.input.geography import plan_of
+from tasks.top_down.measure.measuring import open_measuring
+from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
+from tasks.top_down.run_plan import US, ProductName
+
+SOLVES = "solves"
+FIRST = "0000000"  # the name of a batch that starts at the first geounit
+
+Found = tuple[Estimates, "list[engine.Solve]"]
+
+
+class Descent:
+    """The steps of one batch by the program of 2020: the top of the spine, and one level below some parents."""
+
+    def __init__(self, run: TopDownRun, product: ProductName, state: str) -> None:
+        self.run, self.product, self.state = run, product, state
+        self.measure = open_measuring(run, product, state)
+        self.plan = self.measure.plan
+
+    def roots(self) -> Found:
+        """Estimate the nation, or the parts of a state."""
+        return engine.estimate_roots(self.plan, self.measure)
+
+    def children(self, parents: Estimates) -> Found:
+        """Estimate the children of a range of parents."""
+        return engine.estimate_children(self.plan, parents, self.measure)
+
+
+def descend(run: TopDownRun, workers: Workers, descent: type[Descent] = Descent) -> None:
+    """Estimate the histograms of every geounit of every product, by the program of 2020 or another descent."""
+    if run.validated.nation:
+        nations = [(product, descent) for product in run.design.products]
+        workers.map("estimate states", run, estimate_nation, nations)
+    workers.map("estimate states", run, estimate_state, [(*pair, descent) for pair in run.product_states])
+    for stage, function, level, lowest in (
+        ("estimate tracts", estimate_tracts, "County", "Tract"),
+        ("estimate blocks", estimate_blocks, "Tract", "Block"),
+    ):
+        workers.map(stage, run, function, [(*batch, descent) for batch in all_batches(run, level, lowest)])
+
+
+def estimate_nation(run: TopDownRun, product: ProductName, descent: type[Descent]) -> None:
+    """Estimate the nation and the states' parts below it."""
+
+    def make(steps: Descent) -> list[Found]:
+        nation = steps.roots()
+        return [nation, steps.children(nation[0])]
+
+    _unless_done(run, product, US, "State", 0, descent, make)
+
+
+def estimate_state(run: TopDownRun, product: ProductName, state: str, descent: type[Descent]) -> None:
+    """Estimate the parts of a state, or read them where the nation is measured, and their counties."""
+
+    def make(steps: Descent) -> list[Found]:
+        parts = (_parts_of_nation(run, product, state), []) if run.validated.nation else steps.roots()
+        return [parts, steps.children(parts[0])]
+
+    _unless_done(run, product, state, "County", 0, descent, make)
+
+
+def _parts_of_nation(run: TopDownRun, product: ProductName, state: str) -> Estimates:
+    """Read a state's parts from the estimates below the nation."""
+    parts = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
+    state_of = plan_of(run, product, US).invariants.state_of
+    number = run.validated.states.index(state)
+    own = parts.only(*np.searchsorted(state_of, (number, number + 1)).tolist())
+    return Estimates(0, 0, own.starts, own.cell, own.count)
+
+
+def estimate_tracts(
+    run: TopDownRun, product: ProductName, state: str, first: int, last: int, descent: type[Descent]
+) -> None:
+    """Estimate the tracts of the counties first ... last - 1."""
+    _estimate_below(run, product, state, ("County", "Tract"), first, last, descent)
+
+
+def estimate_blocks(
+    run: TopDownRun, product: ProductName, state: str, first: int, last: int, descent: type[Descent]
+) -> None:
+    """Estimate the block groups and blocks of the tracts first ... last - 1."""
+    _estimate_below(run, product, state, ("Tract", "Block"), first, last, descent)
+
+
+def _estimate_below(
+    run: TopDownRun,
+    product: ProductName,
+    state: str,
+    levels: tuple[str, str],
+    first: int,
+    last: int,
+    descent: type[Descent],
+) -> None:
+    above, lowest = levels
+
+    def make(steps: Descent) -> list[Found]:
+        parents = load_estimates(run, product, state, above, first, last)
+        found: list[Found] = []
+        while steps.plan.spine.levels[parents.level] != lowest:
+            found.append(steps.children(parents))
+            parents = found[-1][0]
+        return found
+
+    _unless_done(run, product, state, lowest, first, descent, make)
+
+
+def _unless_done(
+    run: TopDownRun,
+    product: ProductName,
+    state: str,
+    lowest: str,
+    first: int,
+    descent: type[Descent],
+    make: Callable[[Descent], list[Found]],
+) -> None:
+    """Save the estimates of a batch by level, and last of all how its parents were solved."""
+
+    def save() -> None:
+        steps = descent(run, product, state)
+        found = make(steps)
+        for estimates, _ in found:
+            folder = run.estimates_folder(product, state, steps.plan.spine.levels[estimates.level])
+            save_histograms(folder / f"{estimates.first:07d}", estimates)
+        save_object(done, [solve for _, solves in found for solve in solves])
+
+    done = run.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
+    unless_done(done, save)
+
+
+def load_solves(run: TopDownRun, product: ProductName, state: str) -> list[engine.Solve]:
+    """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
+    folder = run.estimates_folder(product, state, SOLVES)
+    return [solve for path in complete(folder) for solve in load_object(path)] if folder.exists() else []
+
+
+def load_estimates(
+    run: TopDownRun, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
+) -> Estimates:
+    """Read the estimates of the geounits first ... last - 1 of a level, or of all of them."""
+    paths = complete(run.estimates_folder(product, state, level))
+    spine = run.spine(product, state)
+    number = len(spine.starts[spine.levels.index(level)])
+    starts = [int(path.name) for path in paths]
+    parts = []
+    for path, start, end in zip(paths, starts, [*starts[1:], number], strict=True):
+        low, high = max(first, start), min(number if last is None else last, end)
+        if low < high:
+            parts.append(load_histograms(path, Estimates, low - start, high - start))
+    return joined(parts)

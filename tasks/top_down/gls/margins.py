@@ -1,0 +1,166 @@
+"""Find the margins of error: of every total and table cell the unbiased estimate and its standard error.
+
+Made of noisy answers and declared invariants alone, so they cost no budget. Batches of tracts are worked on apart, each
+from the blocks up; their sums over places and other areas are joined state by state.
+
+```
+noisy/PRODUCT/SS/meets/FAMILY/FIRST     the sums over areas of a batch of tracts (`spine.top_down.entity_sums`)
+noisy/PRODUCT/US/states                 whole states, where the US level is measured
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spine.geography import IntArray
+from spine.top_down import Measure
+from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.areas import areas
+from tasks.top_down.estimate.batches import all_batches, batches
+from tasks.top_down.gls.pass_up import above_counties, load_information
+from tasks.top_down.gls.saved_margins import AREAS, columns_of, margins_folder, save_level
+from tasks.top_down.measure.measuring import open_measuring
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import US, ProductName
+
+if TYPE_CHECKING:
+    from spine.top_down import Information, Plan
+    from spine.top_down.blue import Blue
+    from spine.top_down.entity_sums import Regressed
+
+
+def find_margins(run: TopDownRun, workers: Workers) -> None:
+    """Save the margins of every product and state; information is passed up already."""
+    workers.map("margins", run, below_tracts, all_batches(run, "Tract", "Block"))
+    workers.map("margins of states", run, above_tracts, run.product_states)
+
+
+def save_states(run: TopDownRun, product: ProductName, nation: Plan, information: tuple[Information, ...]) -> None:
+    """Save the estimates of whole states, with the nation's measurement; information: of the nation and the parts."""
+    from spine.top_down.blue import blue_nation, blue_states
+
+    states = blue_states(nation, information[1], blue_nation(nation, information[0]))
+    save_arrays(_states_path(run, product), {"x": states.x, "variance": states.variance})
+
+
+def _states_path(run: TopDownRun, product: ProductName) -> Path:
+    return run / f"noisy/{product}/{US}/states"
+
+
+def _meets_folder(run: TopDownRun, product: ProductName, state: str, family: str) -> Path:
+    return run / f"noisy/{product}/{state}/meets/{family}"
+
+
+def _families(run: TopDownRun, product: ProductName, state: str) -> Iterator[tuple[str, IntArray]]:
+    """Yield every family with the area of each block in the spine's order (-1 outside all)."""
+    order = run.spine(product, state).order
+    for family in areas(run.state(state).geography, run.design.settings[product]):
+        yield family.family, family.of_block[order]
+
+
+class _Upper(NamedTuple):
+    """The estimates of a whole state, its parts and counties; and the information of parts and counties."""
+
+    whole: Blue
+    parts: Blue
+    counties: Blue
+    of_parts: Information
+    of_counties: Information
+
+
+def _upper(run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure) -> _Upper:
+    from spine.top_down.blue import STATES, Blue, blue_children, blue_roots, blue_states
+
+    of_parts, of_counties = above_counties(run, product, state, plan, measure)
+    if run.validated.nation:
+        row = run.validated.states.index(state)
+        x, variance = (np.array(open_array(_states_path(run, product), name)) for name in ("x", "variance"))
+        whole = Blue(STATES, 0, x[row : row + 1], variance[row : row + 1])
+    else:
+        whole = blue_states(plan, of_parts)
+    parts = blue_roots(plan, of_parts, whole)
+    return _Upper(whole, parts, blue_children(plan, parts, of_counties), of_parts, of_counties)
+
+
+def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
+    """Save the margins of the tracts first ... last - 1 and their block groups, and the sums over areas in them."""
+
+    def make() -> None:
+        measure = open_measuring(run, product, state)  # before what imports numba
+        from spine.top_down.blue import blue_children, said
+        from spine.top_down.entity_sums import joined, of_blocks, of_children
+        from spine.top_down.tree import information_joined
+        from spine.top_down.upward import above, own
+
+        plan, columns = measure.plan, columns_of(product)
+        levels, families = plan.spine.levels, dict(_families(run, product, state))
+        tract, group, block = (levels.index(name) for name in ("Tract", "Block_Group", "Block"))
+        counties = _upper(run, product, state, plan, measure).counties
+        county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
+        tracts_of_counties = plan.first_child[tract - 1][county]
+        of_tracts = load_information(run, product, state, "Tract", *tracts_of_counties.tolist())
+        tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
+
+        first_group, last_group = plan.first_child[tract][[first, last]].tolist()
+        groups: list[Information] = []
+        meets: dict[str, list[Regressed]] = {family: [] for family in families}
+        for start, end in plan.runs(group, first_group, last_group):
+            bounds = plan.first_child[group][[start, end]].tolist()
+            of_blocks_here = own(plan, measure, block, *bounds)
+            groups.append(above(plan, measure, of_blocks_here, start, end))
+            siblings = said(plan, group, start, end, of_blocks_here)
+            for family, area in families.items():
+                meets[family].append(of_blocks(columns, siblings, start, area[slice(*bounds)]))
+        of_groups = information_joined(groups)
+        siblings = said(plan, tract, first, last, of_groups)
+        for family, parts in meets.items():
+            found = of_children(columns, siblings, first, first_group, joined(parts))
+            save_arrays(_meets_folder(run, product, state, family) / f"{first:07d}", found.arrays)
+        save_level(run, product, state, "Tract", tracts)
+        save_level(run, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
+
+    unless_done(margins_folder(run, product, state, "Block_Group") / f"{first:07d}", make)
+
+
+def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
+    """Save the margins of a state's parts and counties, and of its areas."""
+
+    def make() -> None:
+        measure = open_measuring(run, product, state)  # before what imports numba
+        from spine.top_down.blue import STATES, said
+        from spine.top_down.entity_sums import entity_estimates, joined, of_children
+
+        plan, columns = measure.plan, columns_of(product)
+        county = plan.spine.levels.index("County")
+        upper = _upper(run, product, state, plan, measure)
+        of_tracts = {family: _load_meets(run, product, state, family) for family, _ in _families(run, product, state)}
+        meets: dict[str, list[Regressed]] = {family: [] for family in of_tracts}
+        for first, last in batches(plan.spine, "County", "Tract"):
+            start, end = plan.first_child[county][[first, last]].tolist()
+            siblings = said(plan, county, first, last, load_information(run, product, state, "Tract", start, end))
+            for family, found in of_tracts.items():
+                meets[family].append(of_children(columns, siblings, first, start, found.only(start, end)))
+        of_parts = said(plan, 0, 0, len(upper.parts), upper.of_counties)
+        of_state = said(plan, STATES, 0, 1, upper.of_parts)
+        for family, parts in meets.items():
+            top = of_children(columns, of_state, 0, 0, of_children(columns, of_parts, 0, 0, joined(parts)))
+            area, estimate, error, cut = entity_estimates(columns, upper.whole, top)
+            arrays = {"area": area, "estimate": estimate, "error": error, "cut": cut}
+            save_arrays(margins_folder(run, product, state, family) / AREAS, arrays)
+        save_level(run, product, state, "State", upper.parts)
+        save_level(run, product, state, "County", upper.counties)
+
+    unless_done(margins_folder(run, product, state, "County") / "0000000", make)
+
+
+def _load_meets(run: TopDownRun, product: ProductName, state: str, family: str) -> Regressed:
+    from spine.top_down.entity_sums import NAMES, from_arrays, joined
+
+    paths = complete(_meets_folder(run, product, state, family))
+    return joined([from_arrays({name: np.array(open_array(path, name)) for name in NAMES}) for path in paths])

@@ -1,0 +1,190 @@
+"""Records of persons and units as the Bureau's microdata names them, checked and counted by block and cell.
+
+Columns are those of the 2020 redistricting microdata detail file (docs/spec/files.md#topdown-inputs). A chunk is 64 MiB
+of text or a row group of Parquet. Everything here is confidential, findings included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spine.geography import BoolArray, Geography, IntArray
+from spine.top_down.histogram import NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits
+from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
+from tasks.inputs.tables import Column
+from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
+from tasks.top_down.run import Blocks, TopDownRun
+from tasks.top_down.run_plan import ProductName
+
+COLUMNS: dict[ProductName, tuple[str, ...]] = {
+    "persons": (*BLOCK_COLUMNS, "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"),
+    "units": (*BLOCK_COLUMNS, "RTYPE", "HH_STATUS"),
+}
+DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {
+    "persons": {
+        "RTYPE": ("3", "5"),
+        "GQTYPE_PL": tuple("01234567"),
+        "VOTING_AGE": ("1", "2"),
+        "CENHISP": ("1", "2"),
+        "CENRACE": tuple(f"{race:02d}" for race in range(1, 64)),
+    },
+    "units": {"RTYPE": ("2", "4"), "HH_STATUS": ("0", "1", "2")},
+}
+HOUSEHOLD_PERSON, GROUP_PERSON, HOUSING_UNIT, GROUP_QUARTERS = "3", "5", "2", "4"  # RTYPE
+FACILITY = 2  # the cell after vacant and occupied: group quarters among the units, which H1 does not count
+CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": 3}
+CODES = "prepared/codes"
+NO_BLOCK = "block is not in the geography"
+NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of a product: their file, and the blocks that they may lie in.
+
+    blocks: sorted codes of 15 digits of the whole geography, None where that has faults of its own and no block is
+    looked up. row: the number of each block in the universe, -1 outside. states: that the run covers.
+    """
+
+    file: RecordFile
+    blocks: IntArray | None
+    row: IntArray
+    states: tuple[str, ...]
+
+
+def records_name(product: ProductName) -> str:
+    """Where the description of the file of a product's records lies in a run directory."""
+    return f"prepared/{product}"
+
+
+def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
+    """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
+    row = np.full(len(codes), -1)
+    row[np.searchsorted(codes, short_codes(blocks.geography))] = np.arange(len(blocks.geography))
+    save_arrays(run / CODES, {"code": codes, "row": row})
+
+
+def load_records(run: TopDownRun, product: ProductName) -> Records:
+    """What the records of a product are held against."""
+    file: RecordFile = load_object(run / records_name(product))
+    if not (run / CODES).exists():
+        return Records(file, None, np.zeros(0, np.int64), ())
+    states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
+    return Records(file, open_array(run / CODES, "code"), open_array(run / CODES, "row"), states)
+
+
+def short_codes(geography: Geography) -> IntArray:
+    """The 15-digit codes of blocks, sorted as the blocks are."""
+    codes: IntArray = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
+    return codes
+
+
+def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
+    """Check and count a chunk: `key`, block row * cells + cell, ascending, and `count`; and its report."""
+    unless_done(_report_path(run, product, number), lambda: _count(run, product, number))
+
+
+def _report_path(run: TopDownRun, product: ProductName, number: int) -> Path:
+    return run.chunk_folder(product, number).with_suffix(".report")
+
+
+def read_report(run: TopDownRun, product: ProductName, number: int) -> ChunkReport:
+    """Return the report of a counted chunk."""
+    report: ChunkReport = read_object(_report_path(run, product, number))
+    return report
+
+
+def _count(run: TopDownRun, product: ProductName, number: int) -> None:
+    records = load_records(run, product)
+    chunk = read_chunk(records.file, number)
+    table, _ = chunk.parse()
+    if table is None:
+        report = report_of(chunk, 0, 0, [])
+    else:
+        checks = RowChecks(records.file, table, records.states)
+        keys, counts = np.unique(encode(product, records, checks), return_counts=True)
+        save_arrays(run.chunk_folder(product, number), {"key": keys, "count": counts})
+        report = report_of(chunk, len(table), checks.left_out, checks.findings)
+    save_object(_report_path(run, product, number), report)
+
+
+def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:
+    """Check the records, and return the keys of those without a fault."""
+    columns = checks.columns
+    for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
+        checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(partial(has_digits, width)))
+    for name, domain in DOMAINS[product].items():
+        checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(domain.__contains__))
+    for rule, name, bad in _CONTRADICTIONS[product](columns):
+        checks.fault(rule, name, bad)
+    row = np.zeros(len(checks.rows), np.int64)
+    if records.blocks is not None:
+        at, known = find_blocks(records.blocks, block_numbers(columns))
+        row = records.row[at]
+        checks.fault(NO_BLOCK, "TABBLK", checks.good & ~known)
+        checks.fault(NO_QUARTERS, "TABBLK", checks.good & known & (row < 0))
+    keys: IntArray = (row * CELLS[product] + _CELL_OF[product](columns))[checks.good]
+    return keys
+
+
+def _is(column: Column, *values: str) -> BoolArray:
+    chosen: BoolArray = column.where(lambda value: value in values)
+    return chosen
+
+
+def _number(column: Column, domain: tuple[str, ...]) -> IntArray:
+    place = {value: number for number, value in enumerate(domain)}
+    numbers: IntArray = column.where(lambda value: place.get(value, 0), np.int64)
+    return numbers
+
+
+def _person_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, BoolArray]]:
+    household = _is(columns["GQTYPE_PL"], "0")
+    return [
+        (
+            "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
+            "RTYPE",
+            (_is(columns["RTYPE"], HOUSEHOLD_PERSON) & ~household) | (_is(columns["RTYPE"], GROUP_PERSON) & household),
+        ),
+        (
+            "persons under 18 in nursing facilities (GQTYPE_PL 3), which is a structural zero",
+            "VOTING_AGE",
+            _is(columns["GQTYPE_PL"], str(NURSING)) & _is(columns["VOTING_AGE"], str(UNDER_18 + 1)),
+        ),
+    ]
+
+
+def _unit_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, BoolArray]]:
+    group = _is(columns["HH_STATUS"], "0")
+    return [
+        (
+            "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)",
+            "RTYPE",
+            (_is(columns["RTYPE"], HOUSING_UNIT) & group) | (_is(columns["RTYPE"], GROUP_QUARTERS) & ~group),
+        )
+    ]
+
+
+def _person_cell(columns: Mapping[str, Column]) -> IntArray:
+    domains, cell = DOMAINS["persons"], np.zeros(1, np.int64)
+    names = ("GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE")  # the axes hhgq, votingage, hispanic, cenrace
+    for name, size in zip(names, PERSONS.shape, strict=True):
+        cell = cell * size + _number(columns[name], domains[name])
+    return cell
+
+
+def _unit_cell(columns: Mapping[str, Column]) -> IntArray:
+    cells = np.array([FACILITY, OCCUPIED, VACANT])  # HH_STATUS 0, 1, 2
+    cell: IntArray = cells[_number(columns["HH_STATUS"], DOMAINS["units"]["HH_STATUS"])]
+    return cell
+
+
+_CONTRADICTIONS: dict[str, Any] = {"persons": _person_contradictions, "units": _unit_contradictions}
+_CELL_OF: dict[str, Any] = {"persons": _person_cell, "units": _unit_cell}

@@ -1,0 +1,92 @@
+"""Measure: exact answers of query groups with exact noise, on demand and the same whenever they are asked for.
+
+The noise of a query group is the stream `tda/PRODUCT/LEVEL/QUERY`, its row the number of the geounit among those of the
+whole run, in spine order. A row is drawn under one law, that of its geounit's share. So estimation and the release of
+the measurements draw the same numbers, and nobody stores them in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import RunSecret
+from spine.geography import IntArray
+from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
+from tasks.lifecycle.authorization import Authorization, read_drawing
+from tasks.top_down.input.geography import offsets, plan_of
+from tasks.top_down.measure.published import PublishedAnswers, is_published, published_answers
+from tasks.top_down.run import TopDownRun, load_histograms
+from tasks.top_down.run_plan import US, ProductName, law
+
+if TYPE_CHECKING:
+    from spine.top_down import Plan
+
+
+class Drawing(NamedTuple):
+    """What noise follows from: the run's secret, and what it was authorized with."""
+
+    secret: RunSecret
+    authorization: Authorization
+
+    def noise(self, plan: Plan, product: ProductName, level: str, query: str, share: int) -> QueryNoise:
+        """The noise of a query group in the geounits with this share (a numerator)."""
+        alpha = plan.allocation.queries[level][query]
+        return QueryNoise(
+            law(plan.allocation, Fraction(share, plan.spine.denominator), alpha),
+            self.secret,
+            input_digest=self.authorization.input_digest,
+            configuration_digest=self.authorization.configuration_digest,
+            query=f"tda/{product}/{level}/{query}",
+        )
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The measurements of a state, or (US) of the nation and the states' parts. Holds the way to exact counts.
+
+    drawing: None where nothing may be drawn: a truth, whose answers are exact.
+    """
+
+    run: TopDownRun
+    product: ProductName
+    state: str
+    plan: Plan
+    offsets: tuple[int, ...]
+    drawing: Drawing | None
+
+    def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
+        """The noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
+        name, answers = self.plan.spine.levels[level], {}
+        shares = self.plan.spine.shares[level][first:last]
+        folder = self.run.counts_folder(self.product, self.state, name)
+        exact = load_histograms(folder, TrueHistograms, first, last)
+        for query in self.plan.allocation.queries[name]:
+            answer = exact_answers(exact, query_group(self.plan.product, query), first, last)
+            self._add_noise(answer, name, query, shares, first + self.offsets[level])
+            answers[query] = answer
+        return NoisyAnswers(first, last, answers)
+
+    def _add_noise(self, answer: IntArray, level: str, query: str, shares: IntArray, first: int) -> None:
+        """Add noise to answers in place; what has the share 0 is not measured, and holds nothing."""
+        for share in np.unique(shares).tolist():
+            at = np.flatnonzero(shares == share)
+            if not share:
+                answer[at] = 0
+            elif self.drawing is not None:
+                noise = self.drawing.noise(self.plan, self.product, level, query, share)
+                answer[at] += noise.draw(first + at, answer.shape[1])
+
+
+def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring | PublishedAnswers:
+    """The measurements of a state or of the nation. Raises Failed where the run may not draw."""
+    if is_published(run):
+        return published_answers(run, product, state)
+    drawing = read_drawing(run)
+    plan = plan_of(run, product, state)
+    first = (0, 0) if state == US else offsets(run, product, state)
+    return Measuring(run, product, state, plan, first, None if drawing is None else Drawing(*drawing))

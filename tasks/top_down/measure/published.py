@@ -1,0 +1,158 @@
+"""Read published noisy measurements as input to an estimate. Needs no secret, no records and no budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from spine.geography import Geography, IntArray
+from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.arrow import text
+from tasks.inputs.files import locate_file
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import load_object, save_object, stamp
+from tasks.top_down.input.geography import codes_of, plan_of
+from tasks.top_down.measure.description import (
+    FOLDER,
+    GEOGRAPHY,
+    SETTINGS_FILE,
+    UNREADABLE,
+    read_blocks,
+    read_description,
+)
+from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
+from tasks.top_down.run_plan import US, ProductName
+
+if TYPE_CHECKING:
+    from spine.top_down import Plan
+
+PUBLISHED = "prepared/published"  # of a run on published measurements: their folder, and the digest of their spine
+
+
+def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) -> str:
+    """Prepare a run's directory for an estimate of published measurements; return the id of the run that made them.
+
+    changes: fields of the design to replace, such as the estimator.
+
+    Raises
+    ------
+    Refused
+        where the folder is none of such measurements.
+    """
+    if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
+        folder = folder / FOLDER
+    try:
+        description = read_description(folder)
+        parts = [read_blocks(folder, state) for state in description.states]
+    except FileNotFoundError as error:
+        raise Refused(f"{error.filename} is not there: give the folder measurements/ of a TopDown release") from None
+    except UNREADABLE as error:
+        raise Refused(
+            f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
+        ) from None
+    totals = description.totals
+    facilities = {state: int(part[1][:, 1:].sum()) for state, part in zip(description.states, parts, strict=True)}
+    if not parts or any(totals.get(int(state), -1) < number for state, number in facilities.items()):
+        raise Refused(
+            f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
+        )
+    geography, quarters = zip(*parts, strict=True)
+    states, nation, digests = description.states, description.nation, description.digests
+    save_object(run / "prepared/design", replace(description.design, measurements=False, **changes))
+    save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
+    save_object(run / PUBLISHED, (folder.resolve(), description.spine_digest))
+    save_object(run / "prepared/validated", Validated("", "", description.synthetic, states, nation, digests))
+    return description.run
+
+
+def _joined(parts: Sequence[Geography]) -> Geography:
+    names = [name for name in GEOGRAPHY if getattr(parts[0], name) is not None]
+    return Geography(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def is_published(run: TopDownRun) -> bool:
+    """Return whether a run estimates from published measurements."""
+    return (run / PUBLISHED).exists()
+
+
+@dataclass(frozen=True)
+class PublishedAnswers:
+    """The published measurements of a state, or (US) of the nation: what `Measuring` would answer, read from files.
+
+    codes: of the geounits, by level. parts: of the nation, its states, whose parts are the second level.
+    """
+
+    folder: Path
+    product: ProductName
+    state: str
+    plan: Plan
+    codes: tuple[pa.Array, ...]
+    parts: tuple[PublishedAnswers, ...] = ()
+
+    def path(self, level: int) -> Path:
+        """Return the file of a level."""
+        return self.folder / self.product / self.plan.spine.levels[level] / f"{self.state}.parquet"
+
+    def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
+        """Read the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
+        queries = self.plan.allocation.queries[self.plan.spine.levels[level]]
+        if self.parts and level:
+            of_parts = [part(0, 0, len(part.codes[0])).answers for part in self.parts]
+            joined = {query: np.concatenate([answers[query] for answers in of_parts]) for query in queries}
+            return NoisyAnswers(first, last, {query: values[first:last] for query, values in joined.items()})
+        answers = {
+            query: np.zeros((last - first, query_group(self.plan.product, query).width), np.int64) for query in queries
+        }
+        file, bounds = open_answers(self.path(level), self.codes[level])
+        for group in np.flatnonzero((bounds[:, 0] < last) & (bounds[:, 1] >= first)).tolist():
+            table = file.read_row_group(group, columns=["geounit", "query", "value"])
+            geounit = geounit_numbers(table["geounit"], self.codes[level])
+            query_of_row = table["query"].cast(pa.string()).to_numpy()
+            inside = (geounit >= first) & (geounit < last)
+            for query, values in answers.items():
+                rows = np.flatnonzero(inside & (query_of_row == query))
+                found = table["value"].combine_chunks().take(pa.array(rows))
+                values[geounit[rows] - first] = found.flatten().to_numpy().reshape(-1, values.shape[1])
+        return NoisyAnswers(first, last, answers)
+
+
+_OPEN: dict[Path, tuple[tuple[int, int], pq.ParquetFile, IntArray]] = {}  # of this process; a run has few files
+
+
+def open_answers(path: Path, codes: pa.Array) -> tuple[pq.ParquetFile, IntArray]:
+    """Open a file of noisy answers; also return the first and last geounit of each row group. Cached."""
+    now = stamp(path)
+    if path not in _OPEN or _OPEN[path][0] != now:
+        locate_file(str(path))  # refuses a pipe, which reading would never end
+        file, bounds = pq.ParquetFile(path), []
+        for group in range(file.num_row_groups):
+            rows = geounit_numbers(file.read_row_group(group, columns=["geounit"])["geounit"], codes)
+            bounds.append((rows.min(initial=len(codes)), rows.max(initial=-1)))
+        _OPEN[path] = now, file, np.array(bounds, np.int64).reshape(-1, 2)
+    return _OPEN[path][1:]
+
+
+def geounit_numbers(geounit: pa.ChunkedArray, codes: pa.Array) -> IntArray:
+    """Return the number of each geounit in the spine's order. Raises ValueError for one that is not on the spine."""
+    found = pa.compute.index_in(geounit.cast(pa.large_string()), value_set=codes)
+    if found.null_count:
+        raise ValueError("a geounit that is not on the spine")
+    rows: IntArray = found.to_numpy().astype(np.int64)
+    return rows
+
+
+def published_answers(run: TopDownRun, product: ProductName, state: str) -> PublishedAnswers:
+    """Return the published measurements of a state or of the nation."""
+    folder, _ = load_object(run / PUBLISHED)
+    plan = plan_of(run, product, state)
+    if state != US:
+        return PublishedAnswers(folder, product, state, plan, tuple(map(text, codes_of(run, product, state))))
+    parts = tuple(published_answers(run, product, name) for name in run.validated.states)
+    return PublishedAnswers(folder, product, state, plan, (text(np.zeros((1, 0), np.uint8)),), parts)

@@ -1,0 +1,1 @@
+"""Write a release: histograms, microdata, measurements, margins of error, manifest and report."""

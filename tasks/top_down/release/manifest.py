@@ -1,0 +1,187 @@
+"""manifest.json of a TopDown release: what it is and how it was made, with nothing exact about persons or units."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privacy.accounting.conversions import epsilon
+from spine.noise import distinct_shares
+from tasks.inputs.arrow import text
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.manifest import (
+    DELTA,
+    GUARANTEE,
+    NOT_PRIVATE,
+    SYNTHETIC,
+    made_by,
+    noise_law,
+    write_manifest,
+)
+from tasks.top_down.estimate.descent import load_solves
+from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
+from tasks.top_down.measure.published import is_published
+from tasks.top_down.release.report import write_report
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import US, ProductName, law, request_digest
+
+if TYPE_CHECKING:
+    from spine.top_down import Solve
+
+STATEMENTS = {
+    "guarantee": GUARANTEE,
+    "neighbours": "The budget bounds what replacing one person's record, and one living quarters' record, by another "
+    "in the same state can change. It does not cover what is declared: each state's total population, and each block's "
+    "number of housing units and of group-quarters facilities by type, which are published as they are.",
+    "not_reconciled": "Persons and units are estimated apart: a block may have persons and no occupied unit.",
+    "bias": "Counts are not negative, so small counts are too high on average and large ones of blocks too low. Blocks "
+    "with housing units and nobody in them may get persons; blocks without living quarters never do.",
+    "not_solved": "Parents listed under failed were not solved by the first method; their children meet every sum and "
+    "invariant all the same.",
+}
+ESTIMATE = "Estimated from published measurements: nothing was measured, and nothing spent."
+
+
+def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName, Any]) -> None:
+    """Write report.html and, over all files of the staging folder, manifest.json.
+
+    margins: by product, the manifest's entry about margins of error.
+    """
+    design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
+    manifest: dict[str, Any] = {
+        "release": "Redistricting data by the TopDown Algorithm",
+        "region": design.jurisdiction.upper(),
+        "run": run.id,
+        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
+        **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
+        **({"ESTIMATE": ESTIMATE} if anew else {}),
+        "spent": None if truth or anew else spent(run),
+        "states": validated.states,
+        "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
+        "products": {product: _product(run, product, margins.get(product)) for product in design.products},
+        "statements": {} if truth else STATEMENTS,
+        "options": {
+            "estimator": design.estimator,
+            "rounding": design.rounding,
+            "microdata": design.microdata,
+            "measurements": design.measurements,
+        },
+        "public_files": validated.digests,
+        "configuration_digest": request_digest(design, validated.digests),
+        **made_by(),
+    }
+    write_report(run, staged, manifest)
+    write_manifest(staged, manifest)
+
+
+def spent(run: TopDownRun) -> dict[str, Any]:
+    """What the run spends, of replaced records: of each product and together, also as epsilon at DELTA."""
+    design, nation = run.design, run.validated.nation
+    unit = "rho" if design.definition == "zcdp" else "epsilon"
+
+    def told(amount: Fraction) -> dict[str, Any]:
+        at_delta = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+        return {unit: str(amount), "decimal": float(amount), "epsilon_at_delta": at_delta}
+
+    return {
+        "definition": design.definition,
+        "unit": unit,
+        "delta": DELTA,
+        "bounded": told(design.total(nation)),
+        "products": {product: told(design.cost(product, nation)) for product in design.products},
+    }
+
+
+def _product(run: TopDownRun, product: ProductName, margins: Any) -> dict[str, Any]:
+    """What a product was measured with, and how its parents were solved."""
+    allocation = run.design.allocations[product]
+    told: dict[str, Any] = {
+        "budget": str(allocation.budget),
+        "allocation": allocation.source,
+        "geounits": _geounits(run, product),
+    }
+    if not is_truth(run):
+        told["shares"] = {level: str(allocation.levels[level]) for level in told["geounits"]}
+        told["noise"] = list(_noise(run, product))
+    if margins:
+        told["margins"] = margins
+    return told | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
+
+
+def _geounits(run: TopDownRun, product: ProductName) -> dict[str, int]:
+    summarized = summaries(run, product)
+    levels = run.spine(product, summarized[0].state).levels
+    counts = np.sum([summary.geounits for summary in summarized], axis=0).tolist()
+    return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
+
+
+def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
+    """The law of every level, share and query group."""
+    allocation = run.design.allocations[product]
+    shares: dict[str, set[Fraction]] = {}
+    if run.validated.nation:
+        shares[US] = {allocation.levels[US]}
+    for state in run.validated.states:
+        for level, distinct in distinct_shares(run.spine(product, state)).items():
+            shares.setdefault(level, set()).update(distinct)
+    for level, of_level in shares.items():
+        for share in sorted(of_level - {Fraction(0)}):
+            for query, alpha in allocation.queries[level].items():
+                yield {
+                    "level": level,
+                    "share": str(share),
+                    "query": query,
+                    "alpha": str(alpha),
+                    **noise_law(law(allocation, share, alpha)),
+                }
+
+
+def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]]:
+    for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
+        for solve in load_solves(run, product, state):
+            yield state, solve
+
+
+def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
+    """By level of the children: how many parents were solved, with how many iterations, and by what."""
+    by_level: dict[str, list[Solve]] = {}
+    for state, solve in _solves(run, product):
+        by_level.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
+    by_level = {level: by_level[level] for level in run.design.allocations[product].levels if level in by_level}
+    return {
+        level: {
+            "parents": len(solves),
+            "iterations": _spread([solve.iterations for solve in solves]),
+            "least_squares": dict(sorted(Counter(str(s.solver) for s in solves).items())),
+            "rounding": dict(sorted(Counter(str(s.rounding) for s in solves).items())),
+            "largest_violation": max(float(s.violation) for s in solves),
+        }
+        for level, solves in by_level.items()
+    }
+
+
+def _spread(numbers: list[int]) -> dict[str, int]:
+    return {"median": int(np.median(numbers)), "most": max(numbers)}
+
+
+def _failed(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
+    """The parents that the first attempt did not solve, by their geocodes."""
+    for state, solve in _solves(run, product):
+        if solve.failed:
+            levels = plan_of(run, product, state).spine.levels
+            parent = ""  # a root, or below the nation
+            if state != US and solve.level:
+                parent = text(codes_of(run, product, state)[solve.level - 1])[solve.parent].as_py()
+            yield {
+                "state": state,
+                "children": levels[solve.level],
+                "parent": parent,
+                "least_squares": str(solve.solver),
+                "rounding": str(solve.rounding),
+                "violation": float(solve.violation),
+            }

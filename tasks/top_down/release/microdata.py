@@ -1,0 +1,134 @@
+"""Protected microdata from the estimated histograms of blocks, in the field order of the Bureau's 2020 files.
+
+As Parquet one row per block and cell, with its COUNT; on request also as text with one row per record
+(docs/spec/files.md#topdown-release). Sorted by block, then cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from spine.geocodes import digits
+from spine.geography import IntArray
+from spine.top_down import PERSONS, Estimates
+from spine.top_down.histogram import HOUSEHOLD, OCCUPIED, VACANT, from_entries
+from tasks.inputs.arrow import text
+from tasks.lifecycle.staging import PIPES, release_file
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import ProductName
+
+BUILD = "das-flows"
+ROWS_EACH = 1 << 18  # of a batch
+_CODES = {  # of the 16-digit geocode
+    "TABBLKST": slice(0, 2),
+    "TABBLKCOU": slice(2, 5),
+    "TABTRACTCE": slice(5, 11),
+    "TABBLKGRPCE": slice(11, 12),
+    "TABBLK": slice(12, 16),
+}
+
+
+def by_geocode(run: TopDownRun, product: ProductName, state: str, blocks: Estimates) -> Estimates:
+    """The estimated blocks of a state in the order of their geocodes."""
+    order = run.spine(product, state).order
+    return from_entries(Estimates, blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
+
+
+def write_microdata(run: TopDownRun, product: ProductName, state: str, blocks: Estimates, staged: Path) -> None:
+    """Write the microdata of a state, from blocks in the order of their geocodes."""
+    entries = (_person_entries if product == "persons" else _unit_entries)(run, state, blocks)
+    geocode = run.state(state).geography.geocode
+    parts = range(0, max(1, len(entries[0])), ROWS_EACH)  # one, of no row, where nobody is
+    batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in parts]
+    with (
+        release_file(staged, f"mdf/{state}_{product}.parquet") as draft,
+        pq.ParquetWriter(draft, batches[0].schema, compression="zstd") as writer,
+    ):
+        for batch in batches:
+            writer.write_table(batch)
+    if run.design.microdata == "text":
+        _write_text(staged, f"mdf/{state}_{product}.txt", batches)
+
+
+def _write_text(staged: Path, name: str, batches: list[pa.Table]) -> None:
+    """Write microdata as text, one row per record."""
+    schema = batches[0].drop_columns(["COUNT"]).schema
+    with release_file(staged, name) as draft, pa.csv.CSVWriter(draft, schema, write_options=PIPES) as writer:
+        for batch in batches:
+            for part in _repeated(batch):
+                writer.write_table(part)
+
+
+def _repeated(batch: pa.Table) -> Iterator[pa.Table]:
+    """The rows of a batch, each as often as it counts, some at a time."""
+    count = batch["COUNT"].to_numpy()
+    rows = batch.drop_columns(["COUNT"])
+    ends = np.cumsum(count)
+    first = 0
+    while first < len(count):
+        last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + ROWS_EACH, side="right")))
+        yield rows.take(pa.array(np.repeat(np.arange(first, last), count[first:last])))
+        first = last
+
+
+def _person_entries(_run: TopDownRun, _state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
+    return blocks.row, blocks.cell, blocks.count
+
+
+def _unit_entries(run: TopDownRun, state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
+    """Occupied, then vacant units, then the declared group quarters of each block (cell 2)."""
+    facilities = run.state(state).quarters[:, HOUSEHOLD + 1 :].sum(axis=1)
+    there = np.flatnonzero(facilities)
+    row = np.concatenate([blocks.row, there])
+    cell = np.concatenate([np.where(blocks.cell == OCCUPIED, 0, 1), np.full(len(there), 2)])
+    order = np.lexsort((cell, row))
+    return row[order], cell[order], np.concatenate([blocks.count, facilities[there]])[order]
+
+
+def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArray, count: IntArray) -> pa.Table:
+    number = len(row)
+    seen, at = np.unique(row, return_inverse=True)
+    code = digits(geocode[seen], 16)
+    columns: dict[str, Any] = {
+        "SCHEMA_TYPE_CODE": _same(number, "MPD" if product == "persons" else "MUD"),
+        "SCHEMA_BUILD_ID": _same(number, BUILD),
+    }
+    for name, part in _CODES.items():
+        columns[name] = text(code[:, part]).take(pa.array(at)).cast(pa.string())
+    columns |= (_person_columns if product == "persons" else _unit_columns)(cell)
+    return pa.table({**columns, "COUNT": count})
+
+
+def _person_columns(cell: IntArray) -> dict[str, Any]:
+    axes = {axis: coordinate[cell] for axis, coordinate in PERSONS.coordinates.items()}
+    quarters = axes["hhgq"]
+    return {
+        "EPNUM": _same(len(cell), "999999999"),
+        "RTYPE": _words(("3", "5"), (quarters != HOUSEHOLD).astype(np.int64)),
+        "GQTYPE_PL": _words(tuple("01234567"), quarters),
+        "VOTING_AGE": _words(("1", "2"), axes["votingage"]),
+        "CENHISP": _words(("1", "2"), axes["hispanic"]),
+        "CENRACE": _words(tuple(f"{race:02d}" for race in range(1, 64)), axes["cenrace"]),
+    }
+
+
+def _unit_columns(cell: IntArray) -> dict[str, Any]:
+    return {"RTYPE": _words(("2", "2", "4"), cell), "HH_STATUS": _words(("1", "2", "0"), cell)}
+
+
+def _same(number: int, word: str) -> pa.Array:
+    return pa.array([word]).take(pa.array(np.zeros(number, np.int8)))
+
+
+def _words(words: tuple[str, ...], at: IntArray) -> pa.Array:
+    return pa.array(words).take(pa.array(at))
+
+
+assert (VACANT, OCCUPIED) == (0, 1)

@@ -1,0 +1,71 @@
+"""The budget check: one reservation for persons and units, and with it the run's secret. It gates all noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from hashlib import sha256
+
+from privacy.noise.sampler import check_law
+from spine.allocations import Allocation
+from spine.noise import distinct_shares, replacement_cost
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.input.geography import spine_digest
+from tasks.top_down.input.validation import request
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import US, ProductName, law, request_digest
+
+
+def configuration_digest(run: TopDownRun) -> str:
+    """The digest that noise and reservation are bound to: what is asked, and the spines that it gave."""
+    asked = request_digest(run.design, run.validated.digests)
+    return sha256(f"{asked}\nspine {spine_digest(run)}\n".encode()).hexdigest()
+
+
+def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
+    """Reserve the run's whole spend and make its secret; a truth draws nothing and spends nothing.
+
+    Called again for a run that has its reservation, it changes nothing and checks everything.
+
+    Raises
+    ------
+    Refused, Failed
+        as `authorize` does; Failed where the noise of a spine would cost another sum than the one that is charged.
+    """
+    if is_truth(run):
+        return
+    design, validated = run.design, run.validated
+    each = [(product, state) for product in design.products for state in validated.states]
+    workers.map("budget check", run, check_cost, each)
+    if validated.nation:
+        for product in design.products:
+            check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
+    asked = request(run, design, charging, validated.states, validated, configuration_digest(run))
+    authorize(run, charging, asked, synthetic=validated.synthetic)
+
+
+def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
+    """Compare what the noise of a state's spine costs, from its laws, with what is charged; and see that each is drawn.
+
+    Raises
+    ------
+    Refused
+        where a law is too wide or too narrow for the sampler: a run that is charged must not stop at it.
+    """
+    spine, allocation = run.spine(product, state), run.design.allocations[product]
+    if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):
+        raise Failed(f"budget check: the noise on the spine of state {state} does not cost what is charged")
+    for level, shares in distinct_shares(spine).items():
+        check_laws(allocation, level, [share for share in shares if share])
+
+
+def check_laws(allocation: Allocation, level: str, shares: list[Fraction]) -> None:
+    """Refuse laws of a level that cannot be drawn."""
+    for share in shares:
+        for query, alpha in allocation.queries[level].items():
+            try:
+                check_law(law(allocation, share, alpha))
+            except ValueError as error:
+                raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}") from None

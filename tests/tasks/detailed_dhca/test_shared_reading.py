@@ -1,0 +1,125 @@
+"""US and Puerto Rico of one command read the persons once, and each finds and keeps what it does alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from dhca_faults import FAULTS, Fault
+from dhca_inputs import Here, Inputs, edit, new_run, people, validate_here
+
+from tasks.detailed_dhca import persons
+from tasks.detailed_dhca.persons import encoded_chunks
+from tasks.detailed_dhca.run import DetailedRun, Validated
+from tasks.detailed_dhca.shared_reading import NextRun
+from tasks.detailed_dhca.validation import validate
+from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.records import read_chunk
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import open_array
+from tasks.lifecycle.run_directory import locked
+from tasks.lifecycle.workers import Workers
+
+CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
+ARRAYS = ("block", "cell", "combination", "combinations")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the chunks that are read, in small chunks."""
+    numbers: list[int] = []
+    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
+        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", CHUNK)
+
+    def counted(file: Any, number: int, **options: Any) -> Any:
+        numbers.append(number)
+        return read_chunk(file, number, **options)
+
+    monkeypatch.setattr(persons, "read_chunk", counted)
+    return numbers
+
+
+def country(folder: Path) -> tuple[Path, Path]:
+    """Persons of the US, then of both, then of Puerto Rico."""
+    inputs = Inputs()
+    inputs.config |= {"run_us": True, "run_pr": True}
+    of_pr = people(30, seed=2, blocks=inputs.blocks[7:])
+    inputs.persons = [*people(40), *of_pr[:5], *people(5, seed=3), *of_pr[5:]]
+    return inputs.write(folder)
+
+
+def first_validated(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> Validated | None:
+    """The US validated with Puerto Rico's run to come."""
+    try:
+        return validate(us, cast(Workers, Here()), str(params), str(data), "us", NextRun(pr, "pr"))
+    except Refused:
+        return None
+
+
+def kept(run: DetailedRun) -> tuple[list[Finding], dict[str, Any]]:
+    """What validation leaves: the findings, and each chunk's arrays."""
+    folders = list(encoded_chunks(run)) if (run / "persons").exists() else []
+    arrays = {f"{at.name}/{name}": np.asarray(open_array(at, name)).tolist() for at in folders for name in ARRAYS}
+    return read_findings(run / "findings.json"), {name: array for name, array in arrays.items() if array}
+
+
+OF_DATA = [fault for fault in FAULTS if fault.name.startswith(("person", "grf"))]
+
+
+@pytest.mark.parametrize("fault", [None, *OF_DATA[::3]], ids=lambda fault: fault.name if fault else "none")
+def test_both_find_and_keep_what_each_does_alone(tmp_path: Path, read: list[int], fault: Fault | None) -> None:
+    params, data = country(tmp_path)
+    if fault:
+        fault.change(tmp_path)
+    alone = {jurisdiction: new_run(tmp_path, f"alone-{jurisdiction}") for jurisdiction in ("us", "pr")}
+    expected = {jurisdiction: validate_here(run, params, data, jurisdiction) for jurisdiction, run in alone.items()}  # type: ignore[arg-type]
+    chunks = len(set(read))
+    read.clear()
+    us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
+    assert first_validated(us, pr, params, data) == expected["us"][0]
+    assert validate_here(pr, params, data, "pr")[0] == expected["pr"][0]
+    assert kept(us) == kept(alone["us"])
+    assert kept(pr) == kept(alone["pr"])
+    if fault is None:
+        assert expected["us"][0]
+        assert expected["pr"][0]
+        assert sorted(read) == list(range(chunks))
+        assert chunks > 5
+
+
+def test_a_file_that_changed_since_is_read_anew(tmp_path: Path, read: list[int]) -> None:
+    params, data = country(tmp_path)
+    us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
+    assert first_validated(us, pr, params, data)
+    edit(data / "person-records.txt", lambda text: text + text.splitlines()[-1] + "\n")
+    read.clear()
+    alone = new_run(tmp_path, "alone")
+    assert validate_here(pr, params, data, "pr") == validate_here(alone, params, data, "pr")
+    assert kept(pr) == kept(alone)
+    assert len(read) == 2 * len(set(read)) > 0
+
+
+def test_other_parameters_than_those_of_the_reading_are_read_anew(tmp_path: Path, read: list[int]) -> None:
+    params, data = country(tmp_path)
+    us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
+    assert first_validated(us, pr, params, data)
+    edit(params / "config.json", lambda text: text.replace('"max_race_codes": 8', '"max_race_codes": 1'))
+    read.clear()
+    validate_here(pr, params, data, "pr")
+    assert read
+
+
+def test_a_run_that_another_process_holds_is_left_alone(tmp_path: Path, read: list[int]) -> None:
+    params, data = country(tmp_path)
+    us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
+    with locked(pr):
+        assert first_validated(us, pr, params, data)
+    assert not (pr / "persons").exists()
+
+
+def test_a_run_that_is_gone_is_not_made_again(tmp_path: Path, read: list[int]) -> None:
+    params, data = country(tmp_path)
+    assert first_validated(new_run(tmp_path, "us"), DetailedRun(tmp_path / "pr"), params, data)
+    assert not (tmp_path / "pr").exists()

@@ -1,0 +1,68 @@
+"""Compiled kernels are kept with the environment or where the state is, one folder a version of their source."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.lifecycle import process
+
+CODE = """
+import sys
+from pathlib import Path
+sys.prefix = sys.argv[2]  # stands for a virtual environment
+from tasks.lifecycle.process import keep_kernels
+folder = keep_kernels(Path(sys.argv[1]))
+import numpy as np
+from spine.top_down.projection import folded
+assert folded(np.ones(100)) == 100
+print(folder)
+"""
+
+
+@pytest.mark.parametrize("virtual", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: bool, tmp_path: Path) -> None:
+    state, environment = tmp_path / "state", tmp_path / "environment"
+    environment.mkdir()
+    command = [sys.executable, "-c", CODE, str(state), str(environment) if virtual else sys.base_prefix]
+    folder = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    assert folder.parent == (environment / process.ENVIRONMENT_FOLDER if virtual else state) / "kernels"
+    written = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
+    assert written
+    subprocess.run(command, check=True, capture_output=True)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")} == written
+
+
+def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
+    monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
+    monkeypatch.setattr(process, "HOME", tmp_path)
+    seen = {process.keep_kernels(tmp_path)}
+    for name in ("spine/compiled.py", "spine/room/kernel.py", "tasks/system/compiled_counts.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        for source in ("x = 1", "x = 2"):
+            (tmp_path / name).write_text(source)
+            seen.add(process.keep_kernels(tmp_path))
+    assert len(seen) == 7
+
+
+def test_too_late_is_said(tmp_path: Path) -> None:
+    import spine.compiled  # noqa: F401
+
+    with pytest.raises(RuntimeError, match="before the import"):
+        process.keep_kernels(tmp_path)
+
+
+def test_kernels_stay_where_a_process_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
+    monkeypatch.setenv(process.CACHE_VARIABLE, "elsewhere")
+    process.use_kernels(tmp_path / "first")
+    first = os.environ[process.CACHE_VARIABLE]
+    assert Path(first).is_relative_to(tmp_path / "first")
+    process.use_kernels(tmp_path / "second")
+    assert os.environ[process.CACHE_VARIABLE] == first

@@ -1,0 +1,95 @@
+"""What a mark of synthetic data is worth, whichever command asks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from privacy.accounting.ledger import Account, Ledger, Request
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.reservation import register_if_synthetic
+
+CHARGED, AS_SYNTHETIC = "charged for as confidential before", "run as synthetic before"
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Ledger:
+    book = Ledger(tmp_path / "ledger.sqlite")
+    book.open_account(Account("census", "zcdp", Fraction(10)))
+    return book
+
+
+def charge(book: Ledger, run: str, persons: str, geography: str = "g") -> None:
+    inputs = {"input_digest": f"{persons} {geography}", "records_digest": persons}
+    request = Request(run, "census", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
+    book.reserve(request, lambda: "secret")
+
+
+def worth(book: Ledger, run: str, persons: str, geography: str = "g", *, marked: bool) -> bool:
+    digests = {"input_digest": f"{persons} {geography}", "records_digest": persons}
+    return register_if_synthetic(run, book.path, marked=marked, **digests)
+
+
+@pytest.mark.parametrize("geography", ["g", "another"])
+def test_data_that_was_charged_is_never_synthetic(book: Ledger, geography: str) -> None:
+    charge(book, "a", "persons")
+    with pytest.raises(Refused, match=CHARGED):
+        worth(book, "b", "persons", geography, marked=True)
+    assert book.synthetic_runs() == []
+    assert worth(book, "b", "others", geography, marked=True)
+
+
+@pytest.mark.parametrize("geography", ["g", "another"])
+def test_data_that_was_run_as_synthetic_is_never_confidential(book: Ledger, geography: str) -> None:
+    assert worth(book, "a", "persons", marked=True)
+    with pytest.raises(Refused, match=AS_SYNTHETIC):
+        worth(book, "b", "persons", geography, marked=False)
+    with pytest.raises(ValueError, match=AS_SYNTHETIC):
+        charge(book, "b", "persons", geography)
+    assert book.rows("census") == []
+    assert not worth(book, "b", "others", marked=False)
+
+
+@pytest.mark.parametrize(("first", "then"), [("persons units", "units"), ("units", "persons units")])
+def test_data_that_shares_one_of_its_files_of_records_is_the_same(book: Ledger, first: str, then: str) -> None:
+    """A TopDown run reads persons, units or both: the units of charged data are not synthetic when read alone."""
+    charge(book, "a", first)
+    with pytest.raises(Refused, match=CHARGED):
+        worth(book, "b", then, "another", marked=True)
+    book.open_account(Account("other", "zcdp", Fraction(10)))
+    inputs = {"input_digest": "of both", "records_digest": then}
+    request = Request("c", "other", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
+    with pytest.raises(ValueError, match="charged to another account before, census"):
+        book.reserve(request, lambda: "secret")
+    assert worth(book, "d", f"{then}x", "another", marked=True), "a part of a digest is none"
+
+
+@pytest.mark.parametrize(("first", "then"), [("persons units", "units"), ("units", "persons units")])
+def test_what_was_shown_of_one_file_is_never_confidential_in_another_run(book: Ledger, first: str, then: str) -> None:
+    assert worth(book, "a", first, marked=True)
+    with pytest.raises(ValueError, match=AS_SYNTHETIC):
+        charge(book, "b", then, "another")
+
+
+def test_a_run_is_entered_once_and_stays_with_its_data(book: Ledger) -> None:
+    for _ in range(2):
+        assert worth(book, "a", "persons", marked=True)
+    assert [run for run, _ in book.synthetic_runs()] == ["a"]
+    with pytest.raises(Refused, match="began with other inputs"):
+        worth(book, "a", "others", marked=True)
+
+
+def test_a_ledger_is_made_for_marked_data_alone(tmp_path: Path) -> None:
+    book = Ledger(tmp_path / "state/ledger.sqlite")
+    assert not worth(book, "a", "persons", marked=False)
+    assert not book.path.exists()
+    assert worth(book, "a", "persons", marked=True)
+    assert book.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_its_ledger_no_mark_is_believed(tmp_path: Path) -> None:
+    for marked in (True, False):
+        with pytest.raises(Failed, match="cannot be used"):
+            worth(Ledger(tmp_path), "a", "persons", marked=marked)
