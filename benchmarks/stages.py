@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from flows.execution.cluster import ClusterSettings, open_cluster
 from privacy.noise.randomness import Keystream
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.budget_check import check_budget
+from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.estimate_tables import make_estimators
@@ -149,7 +149,7 @@ def measure_run(
     measure("population groups", lambda: count_population_groups(run, workers, jurisdiction))
     measure("coterminous sets", lambda: save_sets(run, jurisdiction, enabled=True, listed=None))
     levels = run.parameters.configuration.levels(jurisdiction)
-    check_budget(run, jurisdiction, Charging(None, run.path / "ledger.sqlite"), {})
+    reserve_budget(run, jurisdiction, Charging(None, run.path / "ledger.sqlite"), {})
     totals = partial(measure_totals, estimates=estimates)
     for name, stage in (("totals", totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
         measure(name, lambda stage=stage: [stage(run, workers, level) for level in levels])

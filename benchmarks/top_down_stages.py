@@ -29,7 +29,7 @@ from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import validate
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.release.stage import stage_release
-from tasks.top_down.reserve_budget import check_budget
+from tasks.top_down.reserve_budget import reserve_budget
 
 
 class Here:
@@ -90,7 +90,7 @@ def once(settings: TopDownSettings) -> None:
     validate(run, workers, settings.tables, settings.design(), settings.charging)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, settings.charging)
+    reserve_budget(run, workers, settings.charging)
     write_measurements(run, workers, *to)
     estimate(run, workers)
     stage_release(run, workers, *to)

@@ -12,7 +12,7 @@ from prefect import flow
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.run import Run, carry_out, flow_options
-from tasks.bottom_up.measure import PLAN, calibrate_counts, check_budget, foresee_budget, measure
+from tasks.bottom_up.measure import PLAN, calibrate_counts, measure, precheck_budget, reserve_budget
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.files import save_object
@@ -25,16 +25,16 @@ def bottom_up(settings: BottomUpSettings) -> Any:
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, _stages, _check)
+    return carry_out(settings, stages, check)
 
 
-def _check(settings: BottomUpSettings) -> bool:
+def check(settings: BottomUpSettings) -> bool:
     """Refuse a plan, a table that is not there and an account with which a run could not end."""
-    foresee_budget(settings.directory, settings.plan(), settings.table, settings.charging)
+    precheck_budget(settings.directory, settings.plan(), settings.table, settings.charging)
     return True
 
 
-def _stages(run: Run[BottomUpSettings]) -> Path:
+def stages(run: Run[BottomUpSettings]) -> Path:
     """The stages of a run, one after another: each needs all of the one before."""
     settings, workers = run.settings, run.workers
     plan = settings.plan()
@@ -42,7 +42,7 @@ def _stages(run: Run[BottomUpSettings]) -> Path:
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
     if not tabulated.synthetic:
         run.await_approval(plan.mechanism.spend.definition, plan.mechanism.spend.unbounded)
-    run.submit_gate(check_budget, charging=settings.charging).result()
+    run.submit_gate(reserve_budget, charging=settings.charging).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_release, workers=workers, staged=run.staged)

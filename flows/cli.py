@@ -39,8 +39,8 @@ from flows.commands.tune import tune
 from flows.commands.validate import validate
 from flows.execution.unforeseen import unforeseen
 from flows.reports.terminal import err, labelled
-from tasks.lifecycle.core_dumps import no_core_dumps
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import no_core_dumps
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
 OF_A_PATH = (  # errors that say of a path that was given that it cannot be what it is given as

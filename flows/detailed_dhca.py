@@ -18,7 +18,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.expected_work import expected_work
 from flows.execution.progress import expect
 from flows.execution.run import Future, Run, carry_out, flow_options
-from tasks.detailed_dhca.budget_check import check_budget, foresee_budget, planned_spend
+from tasks.detailed_dhca.budget_check import planned_spend, precheck_budget, reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -42,20 +42,20 @@ def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
     again under the same run id, the flow takes up its own run: the same noise, one charge, one release.
     """
     jurisdiction = settings.jurisdiction.upper()
-    return carry_out(settings, _stages, check, f"{jurisdiction} has no block, or config.json switches it off")
+    return carry_out(settings, stages, check, f"{jurisdiction} has no block, or config.json switches it off")
 
 
 def check(settings: DetailedDhcaSettings) -> bool:
     """Refuse parameters, paths and an account with which a run could not end; False for a jurisdiction switched off."""
     run, inputs = settings.directory, (settings.params, settings.data, settings.jurisdiction)
     switched_on = check_public(run, *inputs)
-    foresee_budget(run, *inputs, settings.charging)
+    precheck_budget(run, *inputs, settings.charging)
     if settings.coterminous_list:
         _ = settings.shaping_options  # reads it
     return switched_on
 
 
-def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
+def stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     """The DAG of a run."""
     settings, workers = run.settings, run.workers
     jurisdiction, charging, options = settings.jurisdiction, settings.charging, settings.shaping_options
@@ -93,7 +93,7 @@ def _stages(run: Run[DetailedDhcaSettings]) -> Path | None:
             future.result()
         spend = planned_spend(settings.directory.parameters.configuration, jurisdiction)
         run.await_approval(spend.definition, spend.unbounded)
-    gate = run.submit_gate(check_budget, *ready, jurisdiction=jurisdiction, charging=charging, options=options)
+    gate = run.submit_gate(reserve_budget, *ready, jurisdiction=jurisdiction, charging=charging, options=options)
     configuration = settings.directory.parameters.configuration
     built = _submit_spine(run, configuration.states(jurisdiction)) if settings.spine else None
     measured: list[Future] = []

@@ -22,7 +22,7 @@ from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.release.stage import stage_release
-from tasks.top_down.reserve_budget import check_budget
+from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.run import Validated
 
 
@@ -33,16 +33,16 @@ def top_down(settings: TopDownSettings) -> Any:
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, _stages, _check)
+    return carry_out(settings, stages, check)
 
 
-def _check(settings: TopDownSettings) -> bool:
+def check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
     check_public(settings.directory, settings.tables, settings.design(), settings.charging)
     return True
 
 
-def _stages(run: Run[TopDownSettings]) -> Path:
+def stages(run: Run[TopDownSettings]) -> Path:
     """The DAG of a run. Noisy measurements are written while estimation goes on: both draw the same noise."""
     settings, workers = run.settings, run.workers
     to = {"out": run.out, "folder": settings.folder, "staged": run.staged}
@@ -61,7 +61,7 @@ def _stages(run: Run[TopDownSettings]) -> Path:
     if not validated.synthetic:
         design = settings.directory.design
         run.await_approval(design.definition, design.total(validated.nation))
-    run.submit_gate(check_budget, workers=workers, charging=settings.charging).result()
+    run.submit_gate(reserve_budget, workers=workers, charging=settings.charging).result()
     measured = run.submit("measure", write_measurements, workers=workers, **to)
     estimated = run.submit("estimate", estimate, workers=workers)
     for future in (measured, estimated):

@@ -12,7 +12,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
-from tasks.lifecycle.kernels import keep_kernels
+from tasks.lifecycle.process import keep_kernels
 
 os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it, before prefect is imported
 settings.register_profile("das-flows", deadline=None)  # a busy machine is no fault of an example

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.budget_check import check_budget
+from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -298,7 +298,7 @@ def stage_here(
     (run / "secret").write_bytes(secret)
     count_population_groups(run, here, jurisdiction, blocks_each)
     options = {"region": jurisdiction}
-    check_budget(
+    reserve_budget(
         run, jurisdiction, Charging(None, run.path.parent / "ledger.sqlite"), options
     )  # the same noise, with estimates or not
     levels = run.parameters.configuration.levels(jurisdiction)

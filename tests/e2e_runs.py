@@ -28,7 +28,7 @@ from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca import domain
-from tasks.detailed_dhca.budget_check import check_budget
+from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -140,7 +140,7 @@ def _stages(
     return {
         "validate": lambda: validate(run, workers, settings.params, settings.data, jurisdiction),
         "population groups": lambda: count_population_groups(run, workers, jurisdiction, settings.blocks_each),
-        "budget check": lambda: check_budget(run, jurisdiction, charging, options),
+        "budget check": lambda: reserve_budget(run, jurisdiction, charging, options),
         "noise": measure,
         "coterminous": lambda: equate_coterminous(run, workers, jurisdiction, **coterminous),  # type: ignore[arg-type]
         "release": lambda: stage_release(run, workers, jurisdiction, out, options, "not asked for"),
@@ -227,7 +227,7 @@ _context = multiprocessing.get_context("forkserver")
 
 def reserve(settings: DetailedDhcaSettings) -> None:
     """The budget check, as the flow calls it."""
-    check_budget(directory(settings), settings.jurisdiction, settings.charging, settings.shaping_options)
+    reserve_budget(directory(settings), settings.jurisdiction, settings.charging, settings.shaping_options)
 
 
 def bring_in(settings: DetailedDhcaSettings) -> None:

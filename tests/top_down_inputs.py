@@ -25,7 +25,7 @@ from tasks.top_down.input.tables import Tables
 from tasks.top_down.input.validation import validate
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.release.stage import stage_release
-from tasks.top_down.reserve_budget import check_budget
+from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, Design, ProductName
 from tasks.top_down.synth import synthesize
@@ -92,7 +92,7 @@ def begin(
     validate(run, workers, tables(data), made, None)
     build_spines(run, workers)
     sum_histograms(run, workers)
-    check_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
+    reserve_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
     return run
 
 

@@ -46,7 +46,7 @@ def accuracy(
     from tasks.detailed_dhca.accuracy.measure import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
     from tasks.detailed_dhca.run import DetailedRun
-    from tasks.lifecycle.files import whole
+    from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
     parameters = checked_parameters(params, data, as_json=options.as_json)
@@ -77,7 +77,7 @@ def accuracy(
             write_report(folder, reports[jurisdiction], about, charts)
             if estimates:
                 (folder / "estimates.svg").write_text(charts["gains"])
-            with whole(place / jurisdiction) as temporary:
+            with atomic_path(place / jurisdiction) as temporary:
                 shutil.move(folder, temporary)
         except Refused:
             show_findings_of(run, as_json=options.as_json)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
+from flows.execution.systems import released_by
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from tasks.lifecycle.check import Check
-
-SYSTEMS = {  # by how a manifest begins
-    "Detailed DHC-A by SafeTab-P": "tasks.detailed_dhca.check",
-    "Redistricting data by the TopDown Algorithm": "tasks.top_down.check.release",
-    "Bottom-up histogram by the two-tailed geometric mechanism": "tasks.bottom_up.check",
-}
 
 
 def check(
@@ -66,7 +60,10 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     if manifest["spent"]:
         yield from check_spent(manifest["spent"])
     if not files.faults:  # else its tables may be whatever they like
-        yield from import_module(SYSTEMS[manifest["release"]]).checks(release, manifest)
+        system = released_by(manifest["release"])
+        if system is None:
+            raise KeyError(manifest["release"])
+        yield from system.part("release_checks")(release, manifest)
 
 
 def _table(told: Mapping[str, Any], done: list[Check]) -> RenderableType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,14 +14,13 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.execution.cluster import ClusterSettings
     from flows.execution.settings import RunSettings
-
-    S = TypeVar("S", bound=RunSettings)
+    from flows.execution.systems import System
 
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
 BESIDE = {"resume", "ledger", "state", "as_json", *CLUSTER}
 
 
-def resumed(context: typer.Context, options: RunOptions, system: type[S]) -> S | None:
+def resumed(context: typer.Context, options: RunOptions, system: System) -> RunSettings | None:
     """Return the settings with which a stopped run continues; where it is released, say so and return None.
 
     Raises
@@ -31,17 +30,18 @@ def resumed(context: typer.Context, options: RunOptions, system: type[S]) -> S |
     typer.BadParameter
         where an option is given that a resumed run would ignore.
     """
-    from flows.execution.settings import run_directory
-    from flows.execution.systems import load_settings
+    from flows.execution.settings import check_version, load_settings, run_directory
 
     refuse(context, given(context).keys() - BESIDE, "a resumed run keeps the options that it began with")
     run = run_directory(options.home, str(options.resume))
-    settings = system.load(run)
+    check_version(run)
+    settings = load_settings(run)
     if settings is None:
-        if other := load_settings(run):
-            raise Refused(f"run {run.id} was started by {other.COMMAND}: resume it with {other.COMMAND} --resume")
         _say_released(run.id, options)
         return None
+    if system.name != settings.SYSTEM:
+        command = settings.system.command
+        raise Refused(f"run {run.id} was started by {command}: resume it with {command} --resume")
     if options.ledger and str(options.ledger.absolute()) != settings.ledger:
         refuse(context, ["ledger"], f"the run is charged in {settings.ledger}")
     return settings.model_copy(update={"cluster": cluster_of_resumed(context, settings.cluster)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from flows.commands.inputs import checked_parameters
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
 
@@ -73,17 +74,9 @@ def run(
     command().run(context, options, begin)
 
 
-def command() -> FlowCommand[DetailedDhcaSettings]:
+def command() -> FlowCommand:
     """Return what this command adds to the run of its flow."""
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-
-    return FlowCommand(DetailedDhcaSettings, _flow, _tell, lambda told: told, _summary)
-
-
-def _flow() -> Callable[[DetailedDhcaSettings], str | None]:
-    from flows.detailed_dhca import detailed_dhca
-
-    return detailed_dhca
+    return FlowCommand(SYSTEMS["detailed-dhca"], _tell, lambda told: told, _summary)
 
 
 def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:

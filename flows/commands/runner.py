@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import RenderableType
@@ -19,30 +19,25 @@ from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:
     from flows.execution.settings import RunSettings
+    from flows.execution.systems import System
     from tasks.inputs.findings import Finding
-
-    S = TypeVar("S", bound=RunSettings)
-else:
-    S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class FlowCommand(Generic[S]):
+class FlowCommand:
     """What a command adds to the run of its flow.
 
-    flow: imports the flow, which returns the path of the release, None where there was nothing to release.
     tell: what --json says of a run besides what it says of every run, from its release's manifest, empty without one.
     document: what --json prints of the runs.
     summary: what a person is shown of them.
     """
 
-    system: type[S]
-    flow: Callable[[], Callable[[S], str | None]]
-    tell: Callable[[S, Mapping[str, Any]], dict[str, Any]]
+    system: System
+    tell: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
     document: Callable[[list[dict[str, Any]]], Any]
     summary: Callable[[list[dict[str, Any]]], RenderableType]
 
-    def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[S]]) -> None:
+    def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[RunSettings]]) -> None:
         """Run what `begin` gives, or what --resume names, one run after another; a failed run does not stop later ones.
 
         Raises
@@ -68,7 +63,7 @@ class FlowCommand(Generic[S]):
             worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
             raise worst("\n".join(dict.fromkeys(str(problem) for problem in problems)))
 
-    def _outcomes(self, todo: Sequence[S], *, as_json: bool) -> list[Outcome[S]]:
+    def _outcomes(self, todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
         """Run all on one cluster. Its scratch files lie in the run directory that is there the longest: the last."""
         from flows.execution.cluster import OneCluster
 
@@ -79,14 +74,14 @@ class FlowCommand(Generic[S]):
                     outcomes.append(self._outcome(settings, as_json=as_json))
         return outcomes
 
-    def _outcome(self, settings: S, *, as_json: bool) -> Outcome[S]:
+    def _outcome(self, settings: RunSettings, *, as_json: bool) -> Outcome:
         """Run one run, and keep its failure so that the next one still runs."""
         from flows.execution.progress import bars
         from flows.execution.run import start_workers
 
         try:
             with bars(f"Run {settings.run_id}"):
-                flow = self.flow()
+                flow = self.system.part("flow")
                 start_workers(settings)
                 with served():
                     return Outcome(settings, release=flow(settings))
@@ -99,10 +94,10 @@ class FlowCommand(Generic[S]):
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[S]):
+class Outcome:
     """How a run ended: released, skipped (neither release nor problem), refused or failed."""
 
-    settings: S
+    settings: RunSettings
     release: str | None = None
     problem: Refused | Failed | None = None
     findings: Sequence[Finding] = field(default=())

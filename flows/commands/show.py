@@ -14,7 +14,7 @@ from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check
-    from flows.reports.show.shown import Shown
+    from flows.reports.show.release_pages import ReleasePages
 
 PORT = 8418
 
@@ -74,7 +74,7 @@ def show(
         _serve(shown, check, port, browser=browser)
 
 
-def _export(shown: Shown, check: Check, out: Path) -> None:
+def _export(shown: ReleasePages, check: Check, out: Path) -> None:
     from flows.reports.show.application import about
     from flows.reports.show.export import export
 
@@ -89,14 +89,14 @@ def _export(shown: Shown, check: Check, out: Path) -> None:
 
 
 def _print(
-    shown: Shown,
+    shown: ReleasePages,
     check: Check,
     named: tuple[str | None, str | None, str | None],
     form: Format,
     *,
     as_json: bool,
 ) -> None:
-    from flows.reports.show.telling import NotThere
+    from flows.reports.show.detailed_dhca.presenters import NotThere
     from flows.reports.show.terminal import tables
 
     check.run()
@@ -115,7 +115,7 @@ def _print(
     report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
-def _notes(shown: Shown, view: Any) -> list[str]:
+def _notes(shown: ReleasePages, view: Any) -> list[str]:
     marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
     status = [view.group.why] if view.view == "group" and view.group.why else []
     sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
@@ -136,7 +136,7 @@ def _warn(check: Check) -> None:
         )
 
 
-def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
+def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
     import socket
     import threading
     import webbrowser

@@ -15,7 +15,6 @@ from tasks.bottom_up.domain import check_margins, read_domain, read_totals
 from tasks.bottom_up.measure import Plan, Sampler
 from tasks.inputs.configuration import exact_number as parse_number
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import BOTTOM_UP_SETTINGS
 
 
 def exact_number(text: str) -> str:
@@ -34,8 +33,6 @@ class BottomUpSettings(RunSettings):
     """What one bottom-up run reads, writes and may spend."""
 
     SYSTEM = "bottom-up"
-    COMMAND = "das bottom-up run"
-    FILE = BOTTOM_UP_SETTINGS
 
     table: Location = Field(description="The table: text or Parquet, by path or URL.")
     domain: Location = Field(description="The declared domain, a JSON file.")

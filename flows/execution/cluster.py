@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.certificate import own_security
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
-from tasks.lifecycle.code import code_digest
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import code_digest
 
 # What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
 # a worker with its largest piece, 64 MiB of text on its way to integers.

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from flows.execution.settings import Location, RunSettings
+from flows.execution.settings import Location, RunSettings, load_settings
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.together import Later
 from tasks.inputs.files import digest_file
 from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import SETTINGS
 
 
 class DetailedDhcaSettings(RunSettings):
     """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhca"
-    COMMAND = "das run"
-    FILE = SETTINGS
     MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "later"}
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
@@ -45,10 +42,11 @@ class DetailedDhcaSettings(RunSettings):
         if self.later is None:
             return None
         run = DetailedRun(self.runs / self.later)
-        settings = self.load(run)
-        same = settings and (settings.params, settings.data) == (self.params, self.data)
-        other = settings and settings.jurisdiction != self.jurisdiction
-        return Later(run, settings.jurisdiction) if settings and same and other else None
+        settings = load_settings(run)
+        if not isinstance(settings, DetailedDhcaSettings) or settings.jurisdiction == self.jurisdiction:
+            return None
+        same = (settings.params, settings.data) == (self.params, self.data)
+        return Later(run, settings.jurisdiction) if same else None
 
     @property
     def folder(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from abc import ABC, abstractmethod
@@ -13,13 +14,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from flows.execution.cluster import ClusterSettings
 from flows.execution.home import state_home
+from flows.execution.systems import SYSTEMS, System
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import whole
+from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import ALL_SETTINGS, RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
+SETTINGS_BEFORE = ("run.json", "bottom-up.json", "top-down.json")  # as version 0.1 called them
 
 
 def new_run_id(*parts: str) -> str:
@@ -58,12 +61,8 @@ class RunSettings(BaseModel, ABC):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    SYSTEM: ClassVar[str]  # as `das runs list` and Prefect call the flow
-    COMMAND: ClassVar[str]  # starts a run, and resumes it
-    FILE: ClassVar[str]  # of the run's directory, where the settings are kept
-    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
-        {"cluster", "approval"}
-    )  # while a run goes on: no release depends on it
+    SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
+    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval"})  # when resumed: no release depends on it
 
     out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
@@ -82,6 +81,11 @@ class RunSettings(BaseModel, ABC):
     @abstractmethod
     def configuration_digest(self) -> str:
         """Return the digest of all that shapes the release besides the data. Raises Refused."""
+
+    @property
+    def system(self) -> System:
+        """The record of the system."""
+        return SYSTEMS[self.SYSTEM]
 
     @property
     def charging(self) -> Charging:
@@ -103,7 +107,7 @@ class RunSettings(BaseModel, ABC):
         """The command that resumes the run."""
         ledger = Path(self.ledger)
         elsewhere = f" --ledger {ledger}" if ledger != Path(self.state) / "ledger.sqlite" else ""
-        return f"{self.COMMAND} --resume {self.run_id} --state {self.state}{elsewhere}"
+        return f"{self.system.command} --resume {self.run_id} --state {self.state}{elsewhere}"
 
     def named(self, run_id: str) -> Self:
         """Return the settings of a run with its id: the one it has, else the one given."""
@@ -119,11 +123,22 @@ class RunSettings(BaseModel, ABC):
             first = error.errors()[0]
             raise Refused(f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}") from None
 
-    @classmethod
-    def load(cls, run: RunDirectory) -> Self | None:
-        """Return the settings a run was started with, None where it is of another system or no run."""
-        path = run / cls.FILE
-        return cls.model_validate_json(path.read_text()) if path.exists() else None
+
+def load_settings(run: RunDirectory) -> RunSettings | None:
+    """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed."""
+    if not (run / SETTINGS).exists():
+        return None
+    kept = json.loads((run / SETTINGS).read_text())
+    return SYSTEMS[kept["system"]].settings.model_validate(kept["settings"])
+
+
+def check_version(run: RunDirectory) -> None:
+    """Raise Refused for a run that began under version 0.1, whose settings and stages this version cannot read."""
+    if any((run / name).exists() for name in SETTINGS_BEFORE):
+        raise Refused(
+            f"run {run.id} began under das-flows 0.1: resume it with that version, or give it up "
+            f"(das runs discard {run.id}) and start a new run, which spends budget again"
+        )
 
 
 def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
@@ -132,21 +147,23 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     Raises
     ------
     Refused
-        where the directory is that of a run of another system, or the run has a secret and began with other settings.
+        where the directory is that of a run of another system or of version 0.1, or the run has a secret and began
+        with other settings.
     """
-    if any((run / name).exists() for name in ALL_SETTINGS if name != settings.FILE):
+    check_version(run)
+    earlier = load_settings(run)
+    if earlier and earlier.SYSTEM != settings.SYSTEM:
         raise Refused(f"{run.id} is a run of another system: give another run id")
-    earlier = settings.load(run)
     names = type(settings).model_fields.keys() - settings.MAY_CHANGE
     differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))
     if differs and (run / SECRET).exists():
-        again = f"{settings.COMMAND} --resume {run.id}"
+        again = f"{settings.system.command} --resume {run.id}"
         raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {again}")
     try:
-        text = settings.model_dump_json()
+        text = json.dumps({"system": settings.SYSTEM, "settings": json.loads(settings.model_dump_json())})
     except ValueError:  # a byte of the command line that is not UTF-8
         raise Refused("an option is not UTF-8 text: rename the file that it names") from None
     if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
         run.drop_stages()
-    with whole(run / settings.FILE, durable=True) as temporary:
+    with atomic_path(run / SETTINGS, durable=True) as temporary:
         temporary.write_text(text)

@@ -23,6 +23,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
+from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
@@ -113,15 +114,13 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     Prefect's worker calls it where the process could not, in the worker's own process, which is to be quick about it:
     a Retry before the worker is done with the crash would be taken for what crashed.
     """
-    from flows.execution.systems import SYSTEMS
-
-    system = next((system for system in SYSTEMS if flow.name == system.SYSTEM), None)
+    system = SYSTEMS.get(flow.name)
     with get_client(sync_client=True) as client:
         if runtime.flow_run.id == str(flow_run.id):
             time.sleep(ENTERED)
         close_tasks(client, flow_run.id)
         if system and state.is_crashed():
-            settings = system.model_validate(flow_run.parameters["settings"])
+            settings = system.settings.model_validate(flow_run.parameters["settings"])
             message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}'))}"
             client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
 

@@ -1,16 +1,94 @@
-"""The systems whose runs have a directory, by their settings: what lists, resumes or discards a run of any of them."""
+"""The systems that das runs: one record each. This is the only list of them.
+
+A record names its parts as `module:name` and imports each where it is asked for, so that `das check` needs no Prefect.
+"""
 
 from __future__ import annotations
 
-from flows.execution.bottom_up_settings import BottomUpSettings
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.settings import RunSettings
-from flows.execution.top_down_settings import TopDownSettings
-from tasks.lifecycle.run_directory import RunDirectory
+from collections.abc import Callable
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
-SYSTEMS: tuple[type[RunSettings], ...] = (DetailedDhcaSettings, BottomUpSettings, TopDownSettings)
+if TYPE_CHECKING:
+    from flows.execution.settings import RunSettings
 
 
-def load_settings(run: RunDirectory) -> RunSettings | None:
-    """Return the settings of a run of whatever system; None for a validation or a truth, which cannot be resumed."""
-    return next((settings for system in SYSTEMS if (settings := system.load(run))), None)
+@dataclass(frozen=True)
+class System:
+    """What everything outside of a system knows of it.
+
+    name: of its flow, in Prefect, in `das runs` and in the settings that a run keeps.
+    title: `release` in its manifests.
+    command: starts a run, and resumes it.
+    settings_class: a subclass of RunSettings.
+    flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; what is refused before them.
+    release_checks: yields the checks of a release that are its own, for `das check`.
+    page: opens a release for `das show`.
+    """
+
+    name: str
+    title: str
+    command: str
+    settings_class: str
+    flow: str
+    stages: str
+    check: str
+    release_checks: str
+    page: str
+
+    @property
+    def settings(self) -> type[RunSettings]:
+        """The class of its settings."""
+        found: type[RunSettings] = resolve_name(self.settings_class)
+        return found
+
+    def part(self, name: str) -> Callable[..., Any]:
+        """Return `flow`, `stages`, `check`, `release_checks` or `page`."""
+        found: Callable[..., Any] = resolve_name(getattr(self, name))
+        return found
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System(
+            name="detailed-dhca",
+            title="Detailed DHC-A by SafeTab-P",
+            command="das run",
+            settings_class="flows.execution.detailed_dhca_settings:DetailedDhcaSettings",
+            flow="flows.detailed_dhca:detailed_dhca",
+            stages="flows.detailed_dhca:stages",
+            check="flows.detailed_dhca:check",
+            release_checks="tasks.detailed_dhca.check:checks",
+            page="flows.reports.show.detailed_dhca:DetailedDhca",
+        ),
+        System(
+            name="top-down",
+            title="Redistricting data by the TopDown Algorithm",
+            command="das tda run",
+            settings_class="flows.execution.top_down_settings:TopDownSettings",
+            flow="flows.top_down:top_down",
+            stages="flows.top_down:stages",
+            check="flows.top_down:check",
+            release_checks="tasks.top_down.check.release:checks",
+            page="flows.reports.show.top_down.shown:TopDown",
+        ),
+        System(
+            name="bottom-up",
+            title="Bottom-up histogram by the two-tailed geometric mechanism",
+            command="das bottom-up run",
+            settings_class="flows.execution.bottom_up_settings:BottomUpSettings",
+            flow="flows.bottom_up:bottom_up",
+            stages="flows.bottom_up:stages",
+            check="flows.bottom_up:check",
+            release_checks="tasks.bottom_up.check:checks",
+            page="flows.reports.show.bottom_up:BottomUp",
+        ),
+    )
+}
+
+
+def released_by(title: str) -> System | None:
+    """Return the system whose manifests have this title, None where there is none."""
+    return next((system for system in SYSTEMS.values() if system.title == title), None)

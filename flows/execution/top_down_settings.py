@@ -12,7 +12,6 @@ from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import TOP_DOWN_SETTINGS
 from tasks.top_down.input.tables import Tables, public_digests
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import (
@@ -32,8 +31,6 @@ class TopDownSettings(RunSettings):
     """What one run of the TopDown Algorithm reads, writes and may spend: the release of one jurisdiction."""
 
     SYSTEM = "top-down"
-    COMMAND = "das tda run"
-    FILE = TOP_DOWN_SETTINGS
 
     data: Location = Field(description="Folder of persons and units (.txt or .parquet), quarters.csv, states.csv.")
     geography: Location | None = Field(

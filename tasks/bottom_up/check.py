@@ -16,8 +16,7 @@ from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.manifest import released_files
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact, released_files
 
 NUMBERS = ["COUNT", "MOE"]
 _TABLE = re.compile(r"(parquet/)?(histogram|total|by-[^/]+)\.(csv|parquet)")
@@ -30,11 +29,11 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     if files.faults:
         return
     noise, spent = manifest["noise"], manifest["spent"]
-    law, step = TwoSidedGeometric(told_number(noise["scale"])), told_number(noise["step"])
+    law, step = TwoSidedGeometric(parse_exact(noise["scale"])), parse_exact(noise["step"])
     check_law(law)
-    scale = told_number(str(noise["sensitivity"])) / told_number(spent["unbounded"]["epsilon"])
+    scale = parse_exact(str(noise["sensitivity"])) / parse_exact(spent["unbounded"]["epsilon"])
     yield check_same("scale of the noise", f"sensitivity {noise['sensitivity']}", str(scale), noise["scale"])
-    twice = str(2 * told_number(spent["unbounded"]["epsilon"]))
+    twice = str(2 * parse_exact(spent["unbounded"]["epsilon"]))
     yield check_same("a replaced record", "epsilon", twice, spent["bounded"]["epsilon"])
     yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
     histogram = pd.read_parquet(release / "parquet/histogram.parquet")

@@ -23,8 +23,8 @@ from tasks.bottom_up.domain import Domain, Totals
 from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, once, open_array, save_arrays, save_object
-from tasks.lifecycle.reservation import Charging, authorize, foresee
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, unless_done
+from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -75,7 +75,7 @@ class Plan:
         return sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
 
 
-def check_budget(run: RunDirectory, charging: Charging) -> None:
+def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     """Reserve the run's epsilon and make its secret. Called again for a run that has both, it checks everything.
 
     Raises
@@ -91,7 +91,7 @@ def check_budget(run: RunDirectory, charging: Charging) -> None:
     authorize(run, charging, request, synthetic=tabulated.synthetic)
 
 
-def foresee_budget(run: RunDirectory, plan: Plan, table: str, charging: Charging) -> None:
+def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Charging) -> None:
     """Refuse at once what the budget check would refuse later, and a table without the declared columns.
 
     A run that has tabulated is past this. Charges nothing; marked data needs no account.
@@ -99,13 +99,13 @@ def foresee_budget(run: RunDirectory, plan: Plan, table: str, charging: Charging
     Raises
     ------
     Refused, Failed
-        as `check_budget` does, and as `tabulate` does.
+        as `reserve_budget` does, and as `tabulate` does.
     """
     if (run / TABULATED).exists():
         return
     open_source(table, plan.domain)
     if read_table_mark(table) is None:
-        foresee(run, charging, _request(run, plan, charging))
+        precheck(run, charging, _request(run, plan, charging))
 
 
 def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabulated | None = None) -> Request:
@@ -132,7 +132,7 @@ def measure(run: RunDirectory, workers: Workers) -> None:
 
 def measure_piece(run: RunDirectory, number: int) -> None:
     """Measure cells CELLS_EACH * number and on: noisy/NUMBER with `count`, int64, in steps."""
-    once(run / f"noisy/{number:05d}", lambda: _measure_piece(run, number))
+    unless_done(run / f"noisy/{number:05d}", lambda: _measure_piece(run, number))
 
 
 def _measure_piece(run: RunDirectory, number: int) -> None:

@@ -21,7 +21,7 @@ from privacy.estimation.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
-from tasks.lifecycle.files import load_object, open_array, remove, whole
+from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
 from tasks.lifecycle.manifest import GUARANTEE, SYNTHETIC, made_by, write_manifest
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES
@@ -54,7 +54,7 @@ def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
 
 def write_release(run: RunDirectory, staged: Path) -> None:
     """Write the tables and the manifest into a folder that becomes `staged` when it is whole."""
-    with whole(staged) as folder:
+    with atomic_path(staged) as folder:
         folder.mkdir()
         _write_all(run, folder)
 

@@ -38,7 +38,7 @@ from tasks.inputs.synthetic_mark import MARK_FILE, Mark, read_mark_file
 from tasks.inputs.tables import STRAY_RETURN, Column, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, remove, save_arrays, save_object, whole
+from tasks.lifecycle.files import atomic_path, load_object, remove, save_arrays, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -171,7 +171,7 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
         cells, steps, faults = count(source, read.table)
         findings = findings + faults
         save_arrays(run / f"counts/{number:05d}", {"cell": cells, "steps": steps})
-    with whole(report) as temporary:
+    with atomic_path(report) as temporary:
         told = {"digest": read.digest, "lines": read.lines, "findings": [asdict(finding) for finding in findings]}
         temporary.write_text(json.dumps(told))
 

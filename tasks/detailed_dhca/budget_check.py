@@ -15,7 +15,7 @@ from tasks.inputs.parameters import Parameters, configuration_digest, read_param
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import Charging, authorize, foresee
+from tasks.lifecycle.reservation import Charging, authorize, precheck
 
 
 def planned_spend(configuration: Configuration, jurisdiction: Jurisdiction) -> Spend:
@@ -32,7 +32,7 @@ def planned_spend(configuration: Configuration, jurisdiction: Jurisdiction) -> S
     return spend(configuration.privacy_defn, budgets)
 
 
-def foresee_budget(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:
+def precheck_budget(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:
     """Refuse at once what the budget check would refuse later: an account that is missing or has too little left.
 
     Charges nothing. Marked data needs no account, nor does a jurisdiction that is switched off; a run that has its row
@@ -41,7 +41,7 @@ def foresee_budget(run: DetailedRun, params: str, data: str, jurisdiction: Juris
     Raises
     ------
     Refused, Failed
-        as `check_budget` does.
+        as `reserve_budget` does.
     """
     parameters, _ = read_parameters(params)
     if parameters is None or jurisdiction not in parameters.configuration.jurisdictions:
@@ -49,7 +49,7 @@ def foresee_budget(run: DetailedRun, params: str, data: str, jurisdiction: Juris
     if read_mark(data) is not None or missing_data(data):
         return
     request = _request(run, jurisdiction, charging, parameters, configuration="")
-    foresee(run, charging, request)
+    precheck(run, charging, request)
 
 
 def _request(
@@ -76,7 +76,7 @@ def _request(
     )
 
 
-def check_budget(
+def reserve_budget(
     run: DetailedRun,
     jurisdiction: Jurisdiction,
     charging: Charging,

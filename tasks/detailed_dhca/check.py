@@ -14,8 +14,7 @@ from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.manifest import noise_law
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import noise_law, parse_exact
 
 CELLS = {"total_only": 1, "total": 1, "age4": 8, "age9": 18, "age23": 46}  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
@@ -26,7 +25,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the budgets and laws of every level, and its tables against them."""
     levels, exact = manifest["levels"], "NOT_PRIVATE" in manifest
     if not exact:
-        budgets = {name: told_number(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
+        budgets = {name: parse_exact(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
         spent = manifest["spent"]
         total = sum(budgets.values(), Fraction(0))
         yield check_same("sum of the levels' budgets", spent["unit"], str(total), spent["unbounded"][spent["unit"]])
@@ -40,7 +39,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
     """Recompute each query's law from its budget and the stability, and the split of the level's budget."""
     queries, faults = level["queries"], []
-    budgets = {query: told_number(queries[query]["budget"]) for query in QUERIES}
+    budgets = {query: parse_exact(queries[query]["budget"]) for query in QUERIES}
     if budgets["stage_1"] + budgets["stage_2"] != budgets["total_only"]:
         faults.append("both steps do not spend the level's budget")
     for query, told in queries.items():
@@ -53,7 +52,7 @@ def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
 
 def _law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
     """Return the law of a query. Raises ValueError for one that no run could have drawn from."""
-    law = law_of(definition, told_number(level["queries"][query]["budget"]), level["stability"])
+    law = law_of(definition, parse_exact(level["queries"][query]["budget"]), level["stability"])
     check_law(law)
     return law
 

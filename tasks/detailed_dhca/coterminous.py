@@ -22,7 +22,7 @@ from tasks.inputs.files import digest_file, unchanged
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, once, save_arrays, save_object
+from tasks.lifecycle.files import load_object, save_arrays, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 
 LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
@@ -39,7 +39,7 @@ def equate_coterminous(
     estimates: bool = False,
 ) -> None:
     """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
-    once(run.coterminous_path, lambda: save_sets(run, jurisdiction, enabled=enabled, listed=listed))
+    unless_done(run.coterminous_path, lambda: save_sets(run, jurisdiction, enabled=enabled, listed=listed))
     kinds = (False, True) if estimates else (False,)
     halves = [(jurisdiction, iteration_level, kind) for iteration_level in ITERATION_LEVELS for kind in kinds]
     workers.map("coterminous", run, equate, halves)
@@ -215,7 +215,7 @@ def equate(run: DetailedRun, jurisdiction: Jurisdiction, iteration_level: int, e
         sources, finals = _sources(run, side.level, estimates), final_folders(run, side.level, estimates)
         for (first, last), source, final in zip(regions, sources, finals, strict=True):
             inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
-            once(final, partial(_write_final, source, final, given.take(inside)))
+            unless_done(final, partial(_write_final, source, final, given.take(inside)))
 
 
 def final_folders(run: DetailedRun, level: Level, estimates: bool = False) -> list[Path]:

@@ -19,7 +19,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, WIDTHS, load_domain, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import NEVER, Level
-from tasks.lifecycle.files import load_object, once, save_object, stamp
+from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.workers import Workers
 
 STATE_DIGITS, COUNTY_DIGITS = 2, 5  # of a region id, which begins with its state's, and a tract's with its county's
@@ -68,7 +68,7 @@ def save_estimator(run: DetailedRun, jurisdiction: Jurisdiction, number: int) ->
     """Make one of the estimators."""
     path = run.estimator_path(number)
     made_for = _distinct(run, jurisdiction)[number]
-    once(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
+    unless_done(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
 
 
 def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:

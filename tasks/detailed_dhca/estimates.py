@@ -21,7 +21,7 @@ from tasks.detailed_dhca.noise import estimate_words
 from tasks.detailed_dhca.published import Estimated, Published, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.files import once, open_array, save_arrays
+from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 
 
@@ -55,7 +55,7 @@ def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the estimates of the published groups of regions first ... last - 1: the arrays of `Estimated`."""
     folder = run.estimates_folder(level, first)
-    once(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
+    unless_done(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
 
 
 def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> Totals:

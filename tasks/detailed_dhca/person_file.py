@@ -19,7 +19,7 @@ from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.synthetic_mark import PERSON_FILES
 from tasks.inputs.tables import check_header, line_numbers, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
-from tasks.lifecycle.files import whole
+from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -177,7 +177,7 @@ def malformed(column: str) -> Callable[[str], bool]:
 def digest_chunk(run: RunDirectory, folder: str, path: str, number: int) -> None:
     """Write the digest of 64 MiB of a file into the run directory: a digest of person records is confidential."""
     data = read_bytes(path, number * CHUNK_BYTES, (number + 1) * CHUNK_BYTES)
-    with whole(run / f"{folder}/{number:05d}") as temporary:
+    with atomic_path(run / f"{folder}/{number:05d}") as temporary:
         temporary.write_bytes(chunk_digest(data))
 
 

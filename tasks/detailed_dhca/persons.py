@@ -32,8 +32,8 @@ from tasks.detailed_dhca.sound_persons import SoundPersons, encode_sound, read_s
 from tasks.inputs.findings import Finding, kept
 from tasks.inputs.geography import BLOCK_COLUMNS, block_numbers
 from tasks.inputs.tables import Column
-from tasks.lifecycle.files import save_arrays, whole
-from tasks.lifecycle.kernels import use_kernels
+from tasks.lifecycle.files import atomic_path, save_arrays
+from tasks.lifecycle.process import use_kernels
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk, sound
         arrays, report = _check(file, chunk, blocks)
     if arrays and report.left_out < report.rows:
         save_arrays(run / f"persons/{number:05d}", _sorted_by_block(arrays))
-    with whole(_report_path(run, number)) as temporary:
+    with atomic_path(_report_path(run, number)) as temporary:
         temporary.write_text(json.dumps(asdict(report)))
 
 

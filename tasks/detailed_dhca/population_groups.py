@@ -26,8 +26,8 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level
 from tasks.inputs.geography import NOWHERE, Geography
 from tasks.inputs.iterations import KINDS, Granularity
-from tasks.lifecycle.files import load_object, once, open_array, read_part, save_arrays, save_object, stamp
-from tasks.lifecycle.kernels import use_kernels
+from tasks.lifecycle.files import load_object, open_array, read_part, save_arrays, save_object, stamp, unless_done
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.workers import Workers
 
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
@@ -52,7 +52,7 @@ def count_population_groups(
     geography = run.geography
     if blocks_each is None:
         blocks_each = min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers.count) + 1)
-    once(run.partitions_path, lambda: _save_partitions(run, geography, jurisdiction, blocks_each))
+    unless_done(run.partitions_path, lambda: _save_partitions(run, geography, jurisdiction, blocks_each))
     partitions = load_partitions(run)
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 

@@ -30,7 +30,7 @@ from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.detailed_dhca.tabulated import write_tabulated
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafted, drafts, staging
+from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafts, release_file, staging
 from tasks.lifecycle.workers import Workers
 
 TABLES = {"t1": t1_tables, "t2": t2_tables}
@@ -95,8 +95,8 @@ def _write(out: Path, table: str, level: Level, batches: Iterator[pa.Table]) -> 
     first = next(batches)
     in_text = [name for name in first.column_names if name != "MOE" or "ESTIMATE" in first.column_names]
     with (
-        drafted(out, f"{table}/{level.slug}.csv") as text,
-        drafted(out, f"parquet/{table}/{level.slug}.parquet") as columns,
+        release_file(out, f"{table}/{level.slug}.csv") as text,
+        release_file(out, f"parquet/{table}/{level.slug}.parquet") as columns,
         pa.csv.CSVWriter(text, first.select(in_text).schema, write_options=PIPES) as as_text,
         pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
     ):

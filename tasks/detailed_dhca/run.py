@@ -29,7 +29,7 @@ class Validated:
 
     `input_digest` and `records_digest` (of the file of person records alone) are confidential: they go to the ledger,
     the first into key derivation too, and are never shown or stored outside the confidential directory. The rest is
-    public. `synthetic` says that a mark covers the files; what the mark is worth says tasks/lifecycle/exemption.py.
+    public. `synthetic` says that a mark covers the files; what the mark is worth says tasks/lifecycle/reservation.py.
     """
 
     input_digest: str

@@ -16,7 +16,7 @@ from tasks.detailed_dhca.population_groups import in_bins, read_exact_counts
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.totals import small
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.files import once, open_array, save_arrays
+from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 
 
@@ -33,7 +33,7 @@ def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> Non
     detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
     folder = run.tables_folder(level, first)
-    once(folder, lambda: _measure(run, level, first, last, folder))
+    unless_done(folder, lambda: _measure(run, level, first, last, folder))
 
 
 def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path) -> None:

@@ -11,7 +11,7 @@ from tasks.detailed_dhca.published import Published, cell_widths
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.files import once, open_array, save_arrays
+from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 
 
@@ -37,7 +37,7 @@ def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
 def keep_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the published groups of regions first ... last - 1: the arrays of `Published`."""
     folder = run.published_folder(level, first)
-    once(folder, lambda: save_arrays(folder, _published(run, level, first).arrays()))
+    unless_done(folder, lambda: save_arrays(folder, _published(run, level, first).arrays()))
 
 
 def _published(run: DetailedRun, level: Level, first: int) -> Published:

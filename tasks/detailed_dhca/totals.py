@@ -12,7 +12,7 @@ from tasks.detailed_dhca.noise import open_noise
 from tasks.detailed_dhca.population_groups import read_exact_counts
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.files import once, save_arrays
+from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 
 
@@ -29,7 +29,7 @@ def choose_details(run: DetailedRun, level: Level, first: int, last: int, estima
     estimates, kept as array `total`; there a TotalOnly group has 0, for no such answer is paid for, so none is drawn.
     """
     folder = run.details_folder(level, first)
-    once(folder, lambda: _choose(run, level, first, last, folder, estimates=estimates))
+    unless_done(folder, lambda: _choose(run, level, first, last, folder, estimates=estimates))
 
 
 def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path, *, estimates: bool) -> None:

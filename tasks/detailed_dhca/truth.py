@@ -15,8 +15,7 @@ from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
 
@@ -49,7 +48,7 @@ def release_truth(
     if validated is None:
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
+    if not (register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests) or curator):
         raise Refused(
             "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
         )

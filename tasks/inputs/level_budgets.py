@@ -17,7 +17,7 @@ from tasks.inputs.files import read_text, why
 from tasks.inputs.findings import has_errors
 from tasks.inputs.iterations import Iterations, read_iterations
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact
 
 MANIFEST = "manifest.json"  # as in tasks.detailed_dhca.manifest, whose import takes half a second
 GEOGRAPHIES = {"USA": "Nation", "STATE": "State", "COUNTY": "County", "TRACT": "Tract", "PLACE": "Place"}
@@ -161,7 +161,7 @@ def _of_release(path: Path) -> Setting:
         config = manifest["configuration"]
         chance = config["zero_suppression_chance"]
         levels = {
-            named_level(name): LevelBudget(told_number(level["queries"]["total_only"]["budget"]), level["stability"])
+            named_level(name): LevelBudget(parse_exact(level["queries"]["total_only"]["budget"]), level["stability"])
             for name, level in manifest["levels"].items()
         }
         definition = cast(Definition, manifest["spent"]["definition"])
@@ -169,9 +169,9 @@ def _of_release(path: Path) -> Setting:
             str(path),
             one_jurisdiction(levels),
             definition,
-            told_number(config["stage_1_fraction"]),
+            parse_exact(config["stage_1_fraction"]),
             config["max_race_codes"],
-            None if chance is None else told_number(chance),
+            None if chance is None else parse_exact(chance),
             levels,
         )
     except OSError as error:

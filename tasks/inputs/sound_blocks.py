@@ -16,7 +16,7 @@ from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, COLUMNS, WIDTHS,
 from tasks.inputs.tables import HEADER_BYTES, check_header, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 from tasks.lifecycle.files import open_array, remove, save_arrays
-from tasks.lifecycle.kernels import use_kernels
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tasks.inputs.files import read_bytes, why
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import whole
+from tasks.lifecycle.files import atomic_path
 
 MARK_FILE = "SYNTHETIC.json"
 PERSON_FILES = ("person-records.txt", "person-records.parquet")
@@ -88,7 +88,7 @@ def write_mark(
 
 def save_mark(data: Path, mark: Mark) -> None:
     """Write a mark beside the files that it covers."""
-    with whole(data / MARK_FILE) as temporary:  # never through a named pipe or a link that has its name
+    with atomic_path(data / MARK_FILE) as temporary:  # never through a named pipe or a link that has its name
         temporary.write_text(json.dumps(asdict(mark), indent=2) + "\n", "utf-8")
 
 

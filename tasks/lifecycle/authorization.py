@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import fsync_up, whole
+from tasks.lifecycle.files import atomic_path, fsync_up
 from tasks.lifecycle.run_directory import RunDirectory
 
 SECRET = "secret"
@@ -27,7 +27,7 @@ class Authorization:
 
 def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
     """Write a run's authorization, as JSON: a later version of the code reads it too."""
-    with whole(run / AUTHORIZATION, durable=True) as temporary:
+    with atomic_path(run / AUTHORIZATION, durable=True) as temporary:
         temporary.write_text(json.dumps(asdict(authorization)))
 
 

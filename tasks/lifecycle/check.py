@@ -13,8 +13,7 @@ from typing import Any
 
 from privacy.accounting.conversions import epsilon
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import released_files
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact, released_files
 
 ROUNDING = 1e-9  # a decimal in the manifest is a float of what is recomputed
 
@@ -44,7 +43,7 @@ def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
 def check_spent(told: Mapping[str, Any]) -> Iterator[Check]:
     """Recompute each amount that was spent as a decimal, and, of rho, as epsilon at the manifest's delta."""
     for name, amount in _amounts(told):
-        exact, faults = told_number(amount[told["unit"]]), []
+        exact, faults = parse_exact(amount[told["unit"]]), []
         if not _close(float(exact), amount["decimal"]):
             faults.append(f"{name}: {exact} is not {amount['decimal']}")
         if "epsilon_at_delta" in amount:

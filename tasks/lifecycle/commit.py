@@ -20,7 +20,7 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
 from tasks.lifecycle.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import ALL_SETTINGS, RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 from tasks.lifecycle.staging import clear_staging, drafts, staging
 
 
@@ -125,7 +125,7 @@ def end_run(run: RunDirectory) -> None:
     for path in run.path.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name not in (*ALL_SETTINGS, "lock"):
+        elif path.name not in (SETTINGS, "lock"):
             path.unlink()
     shutil.rmtree(run.path)
 

@@ -23,7 +23,7 @@ RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
 
 @contextmanager
-def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it.
 
     `durable` flushes a file and its entry in the folder, so that it outlives a crash of the machine too.
@@ -98,7 +98,7 @@ def fsync_tree(folder: Path) -> None:
 
 def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a folder of .npy files, whole or not at all."""
-    with whole(folder) as temporary:
+    with atomic_path(folder) as temporary:
         temporary.mkdir()
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
@@ -121,7 +121,7 @@ def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
 
 def save_object(path: Path, value: Any, *, durable: bool = False) -> None:
     """Write a small object for the workers."""
-    with whole(path, durable=durable) as temporary:
+    with atomic_path(path, durable=durable) as temporary:
         temporary.write_bytes(pickle.dumps(value))
 
 
@@ -146,7 +146,7 @@ def read_object(path: Path) -> Any:
     return pickle.loads(path.read_bytes())
 
 
-def once(path: Path, make: Callable[[], None]) -> None:
+def unless_done(path: Path, make: Callable[[], None]) -> None:
     """Make `path` unless an earlier try of the same run has."""
     if not path.exists():
         make()

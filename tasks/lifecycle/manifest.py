@@ -7,6 +7,8 @@ persons.
 from __future__ import annotations
 
 import json
+import re
+from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -16,10 +18,11 @@ from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
 from privacy.noise.laws import DiscreteGaussian, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
-from tasks.lifecycle.code import versions
 from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.process import versions
 
 MANIFEST = "manifest.json"
+EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
     "The noise words come from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
@@ -91,3 +94,13 @@ def read_manifest(out: Path) -> dict[str, Any]:
     """Return the manifest of a release."""
     manifest: dict[str, Any] = json.loads((out / MANIFEST).read_text())
     return manifest
+
+
+def parse_exact(text: str) -> Fraction:
+    """Return the exact number that a manifest holds as `5` or `1/3`. The manifest may come from anybody.
+
+    Anything else raises ValueError or TypeError: `Fraction("1e999999999")` would take all memory.
+    """
+    if not EXACT.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a number such as 5 or 1/3")
+    return Fraction(text)

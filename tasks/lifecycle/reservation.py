@@ -1,7 +1,7 @@
 """The reservation of a run's whole spend in the ledger, and with it the run's secret, in one act.
 
 A run that has a row goes on only with that row's secret, inputs, configuration and noise scheme. Anything else is a
-new run and a new spend.
+new run and a new spend. Synthetic data is charged nothing: `register_if_synthetic` alone decides what a mark is worth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tasks.lifecycle.authorization import (
     save_authorization,
 )
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.run_directory import RunDirectory
 
 NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
@@ -37,7 +36,7 @@ class Charging:
     second_account: bool = False
 
 
-def foresee(run: RunDirectory, charging: Charging, request: Request) -> None:
+def precheck(run: RunDirectory, charging: Charging, request: Request) -> None:
     """Refuse at once what `authorize` would refuse later, for a run that has no row yet. Charges nothing.
 
     Raises
@@ -85,11 +84,41 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
         where the budget check refuses or the ledger cannot be used now; each says why.
     """
     digests = {"input_digest": request.input_digest, "records_digest": request.records_digest}
-    if exempt(request.run, charging.ledger, marked=synthetic, **digests):
+    if register_if_synthetic(request.run, charging.ledger, marked=synthetic, **digests):
         secret_digest = _synthetic_secret(run, request)
     else:
         secret_digest = _reserve(run, Ledger(charging.ledger), request)
     save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
+
+
+def register_if_synthetic(run_id: str, ledger: Path, *, marked: bool, input_digest: str, records_digest: str) -> bool:
+    """Return whether a run's data is synthetic, so that nothing of it is charged or secret; if so, enter it as such.
+
+    A mark is a claim of whoever wrote it. It holds as long as the ledger does not contradict it: data that was charged
+    for is never synthetic, and data that was treated as synthetic, for which noise was drawn or exact counts were
+    shown at no charge, is never confidential again.
+
+    `marked` says that a mark beside the data covers these very files (tasks/inputs/synthetic_mark.py); the digests are
+    those of all that was read and of the file of records alone. A ledger is made where marked data finds none.
+
+    Raises
+    ------
+    Refused
+        where the ledger contradicts the mark, or its absence.
+    Failed
+        where the ledger cannot be read or written now.
+    """
+    book = Ledger(ledger)
+    try:
+        if marked:
+            book.enter_synthetic(run_id, input_digest, records_digest)
+        elif ledger.exists():
+            book.check_confidential(input_digest, records_digest)
+    except LedgerUnusable as error:
+        raise Failed(f"budget check: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+    return marked
 
 
 def check_named(request: Request) -> None:

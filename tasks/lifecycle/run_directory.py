@@ -2,11 +2,11 @@
 
 ```
 RUN/            0700
-  run.json        the settings it was started with; of a bottom-up run, bottom-up.json, of a TopDown run, top-down.json
+  settings.json   its system, and the settings it was started with
   secret          0600, made with the ledger's row, gone when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
   lock            one process a run
-  boot, code, libraries   the boot of the machine, the code and its libraries (code.py) that wrote what follows
+  boot, code, libraries   the boot of the machine, the code and its libraries (process.py) that wrote what follows
   prepared/       what validation made for the stages: parameters, geography, the digest of the input
   persons/        encoded person records           confidential
   counts/         exact counts                     confidential
@@ -26,14 +26,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.lifecycle.code import code_digest, versions
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import RUNS_HERE, remove
+from tasks.lifecycle.process import code_digest, versions
 
-SETTINGS = "run.json"
-BOTTOM_UP_SETTINGS = "bottom-up.json"
-TOP_DOWN_SETTINGS = "top-down.json"
-ALL_SETTINGS = (SETTINGS, BOTTOM_UP_SETTINGS, TOP_DOWN_SETTINGS)
+SETTINGS = "settings.json"
 STAGES = ("prepared", "persons", "counts", "noisy")  # what stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

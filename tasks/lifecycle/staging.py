@@ -42,7 +42,7 @@ def clear_staging(run: RunDirectory, out: Path, folder: str, *, but: str | None 
 
 
 @contextmanager
-def drafted(out: Path, name: str) -> Iterator[Path]:
+def release_file(out: Path, name: str) -> Iterator[Path]:
     """Give a path outside of OUT for a file that is moved to OUT/name when it is complete.
 
     A worker that the cluster has lost may still be writing when the retry of its piece is done. What it writes never

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, TRUTH
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import whole
+from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import clear_staging
 
@@ -17,7 +17,7 @@ def mark_truth(run: RunDirectory, out: Path, folder: str) -> None:
     """Mark a run's directory as a truth's, with where it will release. Raises Refused where the run may draw noise."""
     if (run / SECRET).exists() or (run / AUTHORIZATION).exists():
         raise Refused(f"{run.id} is a run that may draw noise: give das truth another run id")
-    with whole(run / TRUTH) as temporary:
+    with atomic_path(run / TRUTH) as temporary:
         temporary.write_text(json.dumps({"out": str(out), "region": folder}))
 
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from distributed import Client, Future, as_completed
 
-from tasks.lifecycle.code import code_digest, with_code
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import code_digest, with_code
 from tasks.lifecycle.run_directory import RunDirectory
 
 ASK_EACH = 5.0  # seconds without news after which a stage asks whether there are workers

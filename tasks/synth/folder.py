@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.files import whole
+from tasks.lifecycle.files import atomic_path
 from tasks.synth.files import Format
 
 BYTES_A_PERSON: dict[Format, int] = {"text": 79, "parquet": 5}
@@ -25,7 +25,7 @@ def new_folder(out: Path, *, persons: int, blocks: int, form: Format) -> Iterato
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise Refused(f"{out} exists already and is left as it is: name a new directory")
     try:
-        with whole(out) as folder:
+        with atomic_path(out) as folder:
             folder.mkdir()
             need, free = persons * BYTES_A_PERSON[form] + blocks * BYTES_A_BLOCK, shutil.disk_usage(folder).free
             if need > free:

@@ -24,7 +24,7 @@ def configuration_digest(run: TopDownRun) -> str:
     return sha256(f"{asked}\nspine {spine_digest(run)}\n".encode()).hexdigest()
 
 
-def check_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
+def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
     """Reserve the run's whole spend and make its secret; a truth draws nothing and spends nothing.
 
     Called again for a run that has its reservation, it changes nothing and checks everything.

@@ -26,7 +26,16 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import complete, load_object, open_array, read_object, save_arrays, save_object, stamp, whole
+from tasks.lifecycle.files import (
+    atomic_path,
+    complete,
+    load_object,
+    open_array,
+    read_object,
+    save_arrays,
+    save_object,
+    stamp,
+)
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.input.tables import Tables
 from tasks.top_down.run_plan import Design
@@ -141,7 +150,7 @@ class TopDownRun(RunDirectory):
 
 def save_blocks(run: TopDownRun, blocks: Blocks) -> None:
     """Save the universe, state by state: no worker needs the nation's at once."""
-    with whole(run / "prepared/blocks") as folder:
+    with atomic_path(run / "prepared/blocks") as folder:
         for state in blocks.states:
             save_object(folder / state, blocks.only(state))
 

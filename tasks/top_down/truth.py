@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
@@ -44,7 +43,7 @@ def release_truth(
     mark_truth(run, out, folder)
     validated = validate(run, workers, tables, design, None)
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not (exempt(run.id, ledger, marked=validated.synthetic, **digests) or curator):
+    if not (register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests) or curator):
         raise Refused(
             "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
         )

@@ -136,7 +136,7 @@ def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home
         assert not home.place.exists() or digest(home.place) == expected, f"half a release: killed at {point}"
         assert row.status != "released" or home.place.exists(), f"released, but absent: killed at {point}"
         left = {path.name for path in home.run.path.rglob("*")} if home.run.path.exists() else set()
-        assert left <= {"lock"} or "run.json" in left, f"left, and cannot be resumed: killed at {point}"
+        assert left <= {"lock"} or "settings.json" in left, f"left, and cannot be resumed: killed at {point}"
         met.add((row.status, home.place.exists(), (home.run / SECRET).exists()))
         assert home.go() == home.place, f"killed at {point}"
         assert digest(home.place) == expected, f"another release: killed at {point}"
@@ -247,7 +247,7 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path:
         told, _ = process.communicate(timeout=120)
         assert process.returncode == -9, told
 
-    dies_at("f.check_budget", "run", settings.params, settings.data, settings.out, *where)
+    dies_at("f.reserve_budget", "run", settings.params, settings.data, settings.out, *where)
     done = files_of(run, "persons", "counts")
     assert {name.split("/")[0] for name in done} == {"persons", "counts"}
     assert ledger.rows(ACCOUNT) == []

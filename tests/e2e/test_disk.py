@@ -96,7 +96,10 @@ def disks(tmp_path: Path, client: Any, prefect_server: None, monkeypatch: pytest
         slow("out", "stage_release", Disks.full, "release: the disk is full"),
         slow("out", "commit", Disks.read_only, "commit: Read-only file system"),
         slow(
-            "ledger", "check_budget", Disks.full, "budget check: the ledger {} cannot be used: database or disk is full"
+            "ledger",
+            "reserve_budget",
+            Disks.full,
+            "budget check: the ledger {} cannot be used: database or disk is full",
         ),
         slow("ledger", "commit", Disks.full, "commit: the ledger {} cannot be used: database or disk is full"),
     ],
@@ -127,7 +130,7 @@ def test_a_run_goes_on_once_there_is_space(
     assert "Traceback" not in out + err
     assert not (disks.out / "us").exists()
     disks.mend(name)
-    assert len(disks.ledger.rows(ACCOUNT)) == (stage not in ("validate", "check_budget"))
+    assert len(disks.ledger.rows(ACCOUNT)) == (stage not in ("validate", "reserve_budget"))
     assert das("run", "--resume", "run-us", "--state", disks.state) == 0
     assert [row.status for row in disks.ledger.rows(ACCOUNT)] == ["released"]
     assert [path.name for path in disks.out.iterdir()] == ["us"]

@@ -15,6 +15,7 @@ import pytest
 from distributed import Client
 
 from flows.cli import main
+from flows.execution.settings import load_settings
 from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.bottom_up.example import Example, make_example
 from tasks.lifecycle.errors import Refused
@@ -212,7 +213,7 @@ def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(
     assert (Path(settings.state) / "runs/r1/secret").stat().st_mode & 0o777 == 0o600
     with pytest.raises(Refused, match="began with another clip: continue with das bottom-up run --resume r1"):
         flow.bottom_up(settings.model_copy(update={"clip": True}))
-    assert type(settings).load(run) == settings
+    assert load_settings(run) == settings
     place = Path(flow.bottom_up(settings))
     assert pq.read_table(place / "parquet/histogram.parquet")["COUNT"].to_pylist() == noisy[reported].tolist()
     assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
@@ -232,15 +233,15 @@ def test_the_settings_of_a_run_with_a_secret_stay(made, tmp_path):
     (run / "counts").mkdir()
     half = first.model_copy(update={"epsilon": "1/2"})
     keep_settings(run, half)  # nothing was drawn: it begins anew
-    assert BottomUpSettings.load(run) == half
+    assert load_settings(run) == half
     assert not (run / "counts").exists()
     (run / "secret").touch()
     with pytest.raises(Refused, match="began with another epsilon"):
         keep_settings(run, first)
-    assert BottomUpSettings.load(run) == half
+    assert load_settings(run) == half
     moved = half.model_copy(update={"cluster": ClusterSettings(workers=7)})
     keep_settings(run, moved)
-    assert BottomUpSettings.load(run) == moved
+    assert load_settings(run) == moved
 
 
 @pytest.mark.parametrize(
@@ -312,7 +313,7 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 3
     assert f"continue with: das bottom-up run --resume r1 --state {state}" in ended.stderr
-    assert (state / "runs/r1/bottom-up.json").is_file()
+    assert (state / "runs/r1/settings.json").is_file()
 
 
 @pytest.mark.e2e

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.commands.check import SYSTEMS, check
+from flows.commands.check import check
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, write_manifest
 from tests.flows.conftest import Das, processor_seconds
@@ -157,13 +157,3 @@ def test_a_table_that_is_none_is_refused_in_a_line(das: Das, release: Path) -> N
         (line,) = err.strip().splitlines()
         assert code == 1
         assert "is no manifest of a release" in line
-
-
-def test_every_kind_of_release_has_its_checks() -> None:
-    from tasks.bottom_up import release as bottom_up
-    from tasks.detailed_dhca import manifest as detailed
-    from tasks.top_down.release import manifest as top_down
-
-    sources = [Path(module.__file__).read_text() for module in (bottom_up, detailed, top_down) if module.__file__]
-    for name in SYSTEMS:
-        assert any(f'"release": "{name}"' in source for source in sources)

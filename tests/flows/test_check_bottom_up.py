@@ -15,7 +15,7 @@ from dhca_inputs import Here
 
 from privacy.accounting.ledger import Account, Ledger
 from tasks.bottom_up.domain import read_domain
-from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, check_budget, measure
+from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, measure, reserve_budget
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.files import save_object
@@ -44,7 +44,7 @@ def bottom_up_released(request: pytest.FixtureRequest, tmp_path_factory: pytest.
     domain = read_domain(folder / "domain.json")
     save_object(run / PLAN, Plan(domain, Fraction(1, 2), margins=((), ("SEX",)), clip=request.param))
     tabulate(run, HERE, str(folder / "table.csv"), domain)
-    check_budget(run, Charging("long-form", ledger))
+    reserve_budget(run, Charging("long-form", ledger))
     measure(run, HERE)
     calibrate_counts(run, HERE)
     stage_release(run, HERE, folder / "release")

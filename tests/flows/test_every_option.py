@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flows.cli import app, main
+from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import processor_seconds
 
@@ -116,15 +117,14 @@ def call(inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
     def opened(*_: object) -> Iterator[Any]:
         yield client
 
-    def no_flow() -> None:
+    def no_flow(_settings: object) -> None:
         raise Refused("no flow is run here")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flows.execution.cluster.open_cluster", opened)
         patch.setattr("flows.commands.bottom_up.simulation.open_cluster", opened)
-        patch.setattr("flows.commands.run._flow", no_flow)
-        patch.setattr("flows.commands.bottom_up.run._flow", no_flow)
-        patch.setattr("flows.commands.tda.run._flow", no_flow)
+        for system in SYSTEMS.values():
+            patch.setattr(system.flow.replace(":", "."), no_flow)
         yield lambda command, *words: hold(inputs, [*command.split(), *words])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.settings import keep_settings
+from flows.execution.settings import keep_settings, load_settings
 from flows.execution.top_down_settings import TopDownSettings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
@@ -77,7 +77,7 @@ def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="run is a run of another system"):
             keep_settings(run, other)
     keep_settings(run, detailed)
-    assert DetailedDhcaSettings.load(run) == detailed
+    assert load_settings(run) == detailed
 
 
 def test_the_command_that_goes_on_names_a_ledger_that_lies_elsewhere(tmp_path: Path) -> None:

@@ -484,7 +484,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
         return taken
 
     taken: list[Any] = []
-    monkeypatch.setattr("flows.commands.run._flow", lambda: taken.append)
+    monkeypatch.setattr("flows.detailed_dhca.detailed_dhca", taken.append)
     monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
     monkeypatch.setattr("flows.commands.runner.served", nullcontext)
     return keep

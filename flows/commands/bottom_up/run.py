@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 from flows.commands.bottom_up.options import Clip, DomainArgument, Method, SamplerOption, TableArgument, Totals
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
 if TYPE_CHECKING:
@@ -76,13 +77,7 @@ def run(
         err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
         return [settings]
 
-    FlowCommand(BottomUpSettings, _flow, _tell, lambda told: told[0], _summary).run(context, options, begin)
-
-
-def _flow() -> Callable[[BottomUpSettings], str | None]:
-    from flows.bottom_up import bottom_up
-
-    return bottom_up
+    FlowCommand(SYSTEMS["bottom-up"], _tell, lambda told: told[0], _summary).run(context, options, begin)
 
 
 def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:

@@ -19,7 +19,7 @@ from tasks.bottom_up.measure import exact_counts
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
+from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.workers import Workers
 
@@ -80,7 +80,7 @@ def _exact(
             with open_cluster(ClusterSettings(workers=workers), run / "dask") as client:
                 tabulated = tabulate(run, Workers(client, report), table, domain)
             digests = {"input_digest": tabulated.input_digest, "records_digest": tabulated.records_digest}
-            if not (exempt(run.id, ledger, marked=tabulated.synthetic, **digests) or curator):
+            if not (register_if_synthetic(run.id, ledger, marked=tabulated.synthetic, **digests) or curator):
                 raise Refused(
                     "the table is not marked synthetic, and its accuracy curve is not private: "
                     "only its curator may see it (--i-am-the-curator)"

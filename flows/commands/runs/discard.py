@@ -45,7 +45,7 @@ def discard(
 
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     """Give up one run; returns whether it was charged. Raises Refused and Failed."""
-    from flows.execution.systems import load_settings
+    from flows.execution.settings import load_settings
     from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.lifecycle.authorization import SECRET, is_truth
     from tasks.lifecycle.commit import end_run, is_released

@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flows.execution.settings import RunSettings
-from flows.execution.systems import load_settings
+from flows.execution.settings import RunSettings, load_settings
 from flows.reports.curator import load_findings, run_directories
 from privacy.accounting.ledger import Ledger, LedgerError, Row, shown
 from tasks.inputs.findings import Finding, has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
 from tasks.lifecycle.manifest import is_whole
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 from tasks.lifecycle.staging import staging
 
 LOCKS = Path("/proc/locks")
@@ -46,7 +45,7 @@ class Standing:
         """When the run began, to the second, UTC; by its row where its directory is gone."""
         if self.directory is None:
             return self.row.reserved if self.row else ""
-        file = self.directory / self.settings.FILE if self.settings else self.directory.path
+        file = self.directory / SETTINGS if self.settings else self.directory.path
         return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
     @property

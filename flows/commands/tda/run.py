@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Mechanism
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
 if TYPE_CHECKING:
@@ -94,11 +95,9 @@ def run(
     command().run(context, options, begin)
 
 
-def command() -> FlowCommand[TopDownSettings]:
+def command() -> FlowCommand:
     """Return what the command adds to the run of its flow."""
-    from flows.execution.top_down_settings import TopDownSettings
-
-    return FlowCommand(TopDownSettings, _flow, _tell, lambda told: told[0], _summary)
+    return FlowCommand(SYSTEMS["top-down"], _tell, lambda told: told[0], _summary)
 
 
 def spend_table(design: Design) -> Table:
@@ -117,12 +116,6 @@ def spend_table(design: Design) -> Table:
             told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
             table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{told:.3f}")
     return table
-
-
-def _flow() -> Callable[[TopDownSettings], str | None]:
-    from flows.top_down import top_down
-
-    return top_down
 
 
 def _tell(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:

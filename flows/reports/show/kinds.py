@@ -1,6 +1,6 @@
 """The kinds of release that `das show` knows, by what their manifests call themselves.
 
-A new kind is a subclass of `Shown` and a line in KINDS.
+A new kind is a subclass of `ReleasePages` and a line in KINDS.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.bottom_up import BottomUp
-from flows.reports.show.detailed_dhca import DetailedDhca
+from flows.reports.show.bottom_up import BottomUpPages
+from flows.reports.show.detailed_dhca.pages import DetailedDhcaPages
+from flows.reports.show.detailed_dhca.release import read_manifest
 from flows.reports.show.names import Names
-from flows.reports.show.release import read_manifest
+from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.shown import Shown
-from flows.reports.show.top_down.shown import TopDown
+from flows.reports.show.top_down.pages import TopDownPages
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST
 
-Opener = Callable[[Path, Mapping[str, Any], Names, Path | None, Scope], Shown]
+Opener = Callable[[Path, Mapping[str, Any], Names, Path | None, Scope], ReleasePages]
 KINDS: dict[str, Opener] = {
-    "Detailed DHC-A by SafeTab-P": DetailedDhca,
-    "Bottom-up histogram by the two-tailed geometric mechanism": BottomUp,
-    "Redistricting data by the TopDown Algorithm": TopDown,
+    "Detailed DHC-A by SafeTab-P": DetailedDhcaPages,
+    "Bottom-up histogram by the two-tailed geometric mechanism": BottomUpPages,
+    "Redistricting data by the TopDown Algorithm": TopDownPages,
 }
 
 
 def open_release(
     folder: Path, names: Names | None = None, params: Path | None = None, scope: Scope | None = None
-) -> Shown:
+) -> ReleasePages:
     """Return a release of a kind that can be shown. Raises Refused where the folder is none."""
     manifest = read_manifest(folder)
     opener = KINDS.get(manifest["release"])

@@ -20,7 +20,7 @@ from tasks.detailed_dhca.published import Estimated, Published, load_kind
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.files import once, open_array, save_arrays
+from tasks.lifecycle.files import open_array, save_arrays, unless_done
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
 TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell
@@ -95,7 +95,7 @@ def compare(run: DetailedRun, level: Level, *, estimates: bool = False) -> None:
     """
     for quantity in (COUNT, ESTIMATE) if estimates else (COUNT,):
         folder = errors_folder(run, level, quantity)
-        once(folder, partial(_compare, run, level, folder, estimates=quantity == ESTIMATE))
+        unless_done(folder, partial(_compare, run, level, folder, estimates=quantity == ESTIMATE))
 
 
 def errors_folder(run: DetailedRun, level: Level, quantity: int = COUNT) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, compare, gather
-from tasks.detailed_dhca.budget_check import check_budget, planned_spend
+from tasks.detailed_dhca.budget_check import planned_spend, reserve_budget
 from tasks.detailed_dhca.coterminous import equate, find_sets
 from tasks.detailed_dhca.domain import load_domain, load_queries
 from tasks.detailed_dhca.estimate_tables import make_estimators
@@ -27,9 +27,8 @@ from tasks.detailed_dhca.totals import choose_details
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
-from tasks.lifecycle.files import once, save_object
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.files import save_object, unless_done
+from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.workers import Workers
 
 
@@ -60,13 +59,13 @@ def measure_accuracy(
     if validated is None:
         return None
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
+    if not register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests):
         raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
     configuration = run.parameters.configuration
     planned_spend(configuration, jurisdiction)  # refuses infinite budgets before anything is counted
     count_population_groups(run, workers, jurisdiction)
     sets = run.coterminous_path
-    once(sets, lambda: save_object(sets, find_sets(run, jurisdiction) if coterminous else {}))
+    unless_done(sets, lambda: save_object(sets, find_sets(run, jurisdiction) if coterminous else {}))
     if estimates:
         make_estimators(run, workers, jurisdiction)
     errors = Errors.none()
@@ -99,7 +98,7 @@ def open_trial(run: DetailedRun, number: int, jurisdiction: Jurisdiction, ledger
     for name in ("prepared", "counts"):
         (trial / name).symlink_to(run.path.resolve() / name)
     options: dict[str, object] = {"region": jurisdiction, "coterminous": coterminous, "coterminous_list": None}
-    check_budget(trial, jurisdiction, Charging(None, ledger), options, entered_as=run.id)
+    reserve_budget(trial, jurisdiction, Charging(None, ledger), options, entered_as=run.id)
 
 
 def _repeat(

@@ -20,8 +20,8 @@ from spine.top_down import TrueHistograms
 from spine.workload import FloatArray
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.exemption import exempt
 from tasks.lifecycle.files import remove, save_object
+from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import estimate, load_estimates
 from tasks.top_down.gls.margins import MARGINS, Margins, Z, columns_of, counted, load_margins
@@ -84,7 +84,7 @@ def measure_accuracy(
     """
     validated = validate(run, workers, tables, design, None)
     digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not exempt(run.id, ledger, marked=validated.synthetic, **digests):
+    if not register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests):
         raise Refused("the data is not marked synthetic: errors are reported of synthetic data only")
     build_spines(run, workers)
     each = [(product, state) for product in design.products for state in validated.states]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spine.entities import entities
 from spine.geocodes import digits
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.top_down.check.files import has_measurements
 from tasks.top_down.measure.published import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE, read_blocks, read_design

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from tasks.lifecycle.check import Check
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact
 from tasks.top_down.check.counts import parquet
 from tasks.top_down.check.files import has_measurements, spine_files
 from tasks.top_down.measure.published import FOLDER
@@ -26,7 +26,7 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: str)
     told, folder = manifest["products"][product], release / FOLDER / product
     expected: dict[str, set[tuple[Any, ...]]] = {}
     for each in told["noise"]:
-        exact = told_number(each["sigma_squared" if "sigma_squared" in each else "scale"])
+        exact = parse_exact(each["sigma_squared" if "sigma_squared" in each else "scale"])
         law = (each["query"], each["share"], str(exact.numerator), str(exact.denominator), each["variance"])
         expected.setdefault(each["level"], set()).add(law)
     with duckdb.connect() as database:
@@ -40,7 +40,7 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: str)
                         f"level {level}, state {state}: {count:,} of {query} with share {share} are not of a law told"
                     )
         yield Check(f"laws of the measurements of {product}", f"{number:,} measurements", tuple(faults))
-        shares = {level: told_number(share) for level, share in told["shares"].items() if level != US}
+        shares = {level: parse_exact(share) for level, share in told["shares"].items() if level != US}
         yield _check_paths(database, release, product, manifest["states"], shares)
 
 
@@ -64,7 +64,7 @@ def _check_paths(
         of = f"SELECT {', '.join(columns)}, count(*) FROM {block} AS block {' '.join(joins)} GROUP BY ALL"
         for *path_shares, count in database.execute(of).fetchall():
             blocks += count
-            spent = sum(map(told_number, path_shares), Fraction(0))
+            spent = sum(map(parse_exact, path_shares), Fraction(0))
             if spent != total:
                 faults.append(f"state {state}: the measurements of {count:,} blocks share {spent}, not {total}")
     return Check(f"shares along the paths of {product}", f"{blocks:,} blocks", tuple(faults))

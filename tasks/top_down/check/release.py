@@ -14,8 +14,7 @@ from typing import Any
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.manifest import noise_law
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.top_down.check.counts import check_counts
 from tasks.top_down.check.files import check_names
 from tasks.top_down.check.margins import check_margins
@@ -28,7 +27,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     spent = manifest["spent"]
     if spent:
         unit = spent["unit"]
-        total = sum((told_number(told[unit]) for told in spent["products"].values()), Fraction(0))
+        total = sum((parse_exact(told[unit]) for told in spent["products"].values()), Fraction(0))
         yield check_same("sum of the products' budgets", unit, str(total), spent["bounded"][unit])
     for product, told in manifest["products"].items():
         if "noise" in told:
@@ -52,7 +51,7 @@ def _check_laws(product: str, told: Mapping[str, Any]) -> Check:
     for each in told["noise"]:
         query = f"{each['query']} in level {each['level']}"
         gaussian = "sigma_squared" in each
-        part = told_number(told["budget"]) * told_number(each["share"]) * told_number(each["alpha"])
+        part = parse_exact(told["budget"]) * parse_exact(each["share"]) * parse_exact(each["alpha"])
         law: Law = DiscreteGaussian(1 / part) if gaussian else TwoSidedGeometric(2 / part)
         check_law(law)
         for key, value in noise_law(law).items():
@@ -66,7 +65,7 @@ def _check_shares(product: str, told: Mapping[str, Any], nation: bool, spent: Ma
 
     A bypass moves shares along a path and keeps their sum, so a level's own share tells what the product spends.
     """
-    levels = {level: told_number(share) for level, share in told["shares"].items()}
+    levels = {level: parse_exact(share) for level, share in told["shares"].items()}
     faults = []
     if set(levels) != set(told["geounits"]) or (US in levels) != nation:
         faults.append(f"there are shares of {', '.join(levels)}, and geounits of {', '.join(told['geounits'])}")
@@ -75,14 +74,14 @@ def _check_shares(product: str, told: Mapping[str, Any], nation: bool, spent: Ma
     alphas: dict[tuple[str, str], Fraction] = {}
     for each in told["noise"]:
         of = each["level"], each["share"]
-        alphas[of] = alphas.get(of, Fraction(0)) + told_number(each["alpha"])
+        alphas[of] = alphas.get(of, Fraction(0)) + parse_exact(each["alpha"])
     faults += [
         f"the query groups of level {level} sum to {alpha}" for (level, _), alpha in alphas.items() if alpha != 1
     ]
     faults += [f"level {level} has noise and no share" for level in sorted({of for of, _ in alphas} - set(levels))]
     if spent:
         unit = spent["unit"]
-        expected = told_number(told["budget"]) * sum(levels.values(), Fraction(0))
-        if expected != told_number(spent["products"][product][unit]):
+        expected = parse_exact(told["budget"]) * sum(levels.values(), Fraction(0))
+        if expected != parse_exact(spent["products"][product][unit]):
             faults.append(f"the levels spend {unit} {expected}, not {spent['products'][product][unit]}")
     return Check(f"shares of {product}", f"{len(levels)} levels", tuple(faults))

@@ -24,7 +24,7 @@ import spine.top_down as engine  # what it compiles is asked for by name when it
 from spine.top_down import Estimates, Measure, TrueHistograms, joined
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import once, save_object
+from tasks.lifecycle.files import save_object, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.batches import batches
 from tasks.top_down.gls.margins import find_margins, save_states
@@ -152,7 +152,7 @@ def _once(
 ) -> None:
     """Make a piece unless it is there: its estimates by level, and last of all how they were found."""
     solves_at = run.estimates_folder(product, state, SOLVES) / f"{lowest}-{piece:07d}"
-    once(solves_at, lambda: _make(run, product, state, solves_at, make))
+    unless_done(solves_at, lambda: _make(run, product, state, solves_at, make))
 
 
 def _make(

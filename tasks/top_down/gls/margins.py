@@ -24,7 +24,7 @@ from spine.geography import IntArray
 from spine.top_down import Measure
 from spine.top_down.histogram import Histograms
 from spine.workload import FloatArray
-from tasks.lifecycle.files import complete, once, open_array, save_arrays
+from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.batches import batches
 from tasks.top_down.gls.pass_up import above_counties, load_information
@@ -169,7 +169,7 @@ def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, 
         _save(run, product, state, "Tract", columns, tracts)
         _save(run, product, state, "Block_Group", columns, blue_children(plan, tracts, told), first)
 
-    once(margins_folder(run, product, state, "Block_Group") / f"{first:07d}", make)
+    unless_done(margins_folder(run, product, state, "Block_Group") / f"{first:07d}", make)
 
 
 def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
@@ -200,7 +200,7 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
         _save(run, product, state, "State", columns, upper.parts)
         _save(run, product, state, "County", columns, upper.counties)
 
-    once(margins_folder(run, product, state, "County") / "0000000", make)
+    unless_done(margins_folder(run, product, state, "County") / "0000000", make)
 
 
 def _meets(run: TopDownRun, product: ProductName, state: str, family: str) -> Regressed:

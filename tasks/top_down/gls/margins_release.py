@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from spine.geocodes import digits
 from spine.geography import BoolArray, IntArray
 from spine.top_down import Estimates
-from tasks.lifecycle.arrow import text
-from tasks.lifecycle.staging import drafted
+from tasks.inputs.arrow import text
+from tasks.lifecycle.staging import release_file
 from tasks.top_down.gls.margins import ENTITIES, TABULATED, Margins, Z, columns_of, counted, families, load_margins
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
@@ -105,7 +105,7 @@ def _write(staged: Path, name: str, product: ProductName, codes: Any, margins: M
             "standard_error": pa.array(error.ravel()),
         }
     )
-    with drafted(staged, name) as draft:
+    with release_file(staged, name) as draft:
         pq.write_table(table, draft, compression="zstd")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import spine.top_down as engine  # what it compiles is asked for by name when it is used: that imports numba
 from spine.top_down import Estimates, Measure
-from tasks.lifecycle.files import complete, once, open_array, save_arrays
+from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
@@ -33,7 +33,7 @@ def pass_up(run: TopDownRun, product: ProductName, state: str, first: int, last:
             arrays = {"linear": information.linear, "precision": information.precision}
             save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
 
-    once(run.information_folder(product, state, "County") / f"{first:07d}", make)
+    unless_done(run.information_folder(product, state, "County") / f"{first:07d}", make)
 
 
 def above_counties(

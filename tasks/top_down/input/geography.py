@@ -20,8 +20,8 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.settings import SpineSettings
 from spine.top_down import PRODUCTS, Invariants, invariants
-from tasks.lifecycle.files import load_object, once, save_object, stamp
-from tasks.lifecycle.kernels import keep_kernels
+from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
+from tasks.lifecycle.process import keep_kernels
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, US, Design, Kind, ProductName
@@ -71,7 +71,7 @@ def build_spines(run: TopDownRun, workers: Workers) -> None:
 def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
     """Save the spine of a state, and what the run must know of it."""
     path = summary_path(run, product, state)
-    once(path, lambda: _build(run, product, state))
+    unless_done(path, lambda: _build(run, product, state))
 
 
 def _build(run: TopDownRun, product: ProductName, state: str) -> None:

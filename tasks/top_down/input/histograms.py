@@ -24,7 +24,7 @@ from spine.top_down.histogram import (
 )
 from tasks.inputs.chunks import TableFile
 from tasks.inputs.findings import SHOWN_VALUES, Finding
-from tasks.lifecycle.files import load_object, once, open_array, save_object
+from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.records import CELLS, FACILITY, records_name
 from tasks.top_down.run import Blocks, TopDownRun, load_histograms, save_histograms
@@ -39,7 +39,7 @@ def check_state(run: TopDownRun, product: ProductName, state: str) -> None:
     The findings lie beside the counted chunks.
     """
     found_at = run / f"persons/{product}/{state}.findings"
-    once(found_at, lambda: save_object(found_at, _check(run, product, state)))
+    unless_done(found_at, lambda: save_object(found_at, _check(run, product, state)))
 
 
 def _check(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:

@@ -19,7 +19,7 @@ from spine.top_down.histogram import NURSING, OCCUPIED, PERSONS, UNDER_18, VACAN
 from tasks.inputs.chunks import TableFile, read_chunk
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.tables import Column
-from tasks.lifecycle.files import load_object, once, open_array, save_arrays, whole
+from tasks.lifecycle.files import atomic_path, load_object, open_array, save_arrays, unless_done
 from tasks.top_down.run import Blocks, TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -102,7 +102,7 @@ def short_codes(geography: Geography) -> IntArray:
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
     """Check and count a chunk: `key`, block row * cells + cell, ascending, and `count`; and its report."""
     folder = run.chunk_folder(product, number)
-    once(folder.with_suffix(".json"), lambda: _count(run, product, number))
+    unless_done(folder.with_suffix(".json"), lambda: _count(run, product, number))
 
 
 def read_report(run: TopDownRun, product: ProductName, number: int) -> Report:
@@ -124,7 +124,7 @@ def _count(run: TopDownRun, product: ProductName, number: int) -> None:
         findings += [_placed(finding, chunk.place) for finding in faults]
         keys, counts = np.unique(key, return_counts=True)
         save_arrays(folder, {"key": keys, "count": counts})
-    with whole(folder.with_suffix(".json")) as temporary:
+    with atomic_path(folder.with_suffix(".json")) as temporary:
         temporary.write_text(json.dumps(asdict(Report(chunk.lines, rows, left_out, chunk.digest, findings))))
 
 

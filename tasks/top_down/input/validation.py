@@ -25,7 +25,7 @@ from tasks.inputs.synthetic_mark import Mark, read_mark_file
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, check_open, foresee
+from tasks.lifecycle.reservation import Charging, check_open, precheck
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.histograms import check_state
 from tasks.top_down.input.invariants_input import read_quarters, read_totals
@@ -79,7 +79,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         mark = read_mark_file(tables.mark)
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
-            foresee(run, charging, request(run, design, charging, blocks.states))
+            precheck(run, charging, request(run, design, charging, blocks.states))
         validated = _validate_records(run, workers, tables, design, blocks, codes, findings, mark)
     save_object(run / "prepared/validated", validated)
     return validated

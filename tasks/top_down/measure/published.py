@@ -22,12 +22,12 @@ from spine.allocations import Allocation
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import Jurisdiction, SpineSettings, settings_for
 from spine.top_down import NoisyAnswers, query_group
+from tasks.inputs.arrow import text
 from tasks.inputs.files import locate_file, open_file, read_text
-from tasks.lifecycle.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
-from tasks.lifecycle.numbers import told_number
-from tasks.lifecycle.staging import drafted
+from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.staging import release_file
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest
 from tasks.top_down.input.invariants_input import QUARTERS
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
@@ -79,7 +79,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "microdata": design.microdata,
         "public_files": validated.digests,
     }
-    with drafted(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
+    with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(told, indent=1, default=str) + "\n")
 
 
@@ -89,7 +89,7 @@ def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
     known = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
     columns = {name: pa.array(array) for name, array in known.items() if array is not None}
     columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
-    with drafted(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
+    with release_file(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
         pq.write_table(pa.table(columns), draft, compression="zstd")
 
 
@@ -171,16 +171,16 @@ def _settings(told: Mapping[str, Any], product: ProductName, jurisdiction: Juris
     """The settings of a product's spine; ValueError where none can be built."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
     if (known.pop("product"), known.pop("region")) != (ENGINE[product], jurisdiction):
-        raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
-    known["tract_group_share"] = told_number(known["tract_group_share"])
+        raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or region")
+    known["tract_group_share"] = parse_exact(known["tract_group_share"])
     del known["levels"]  # they follow from the others
     return settings_for(ENGINE[product], jurisdiction, known.pop("variant"), **known)
 
 
 def _allocation(told: Mapping[str, Any]) -> Allocation:
-    levels = {level: told_number(share) for level, share in told["levels"].items()}
-    queries = {level: {q: told_number(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
-    return Allocation(told["mechanism"], told_number(told["budget"]), levels, queries, told["source"])
+    levels = {level: parse_exact(share) for level, share in told["levels"].items()}
+    queries = {level: {q: parse_exact(alpha) for q, alpha in of.items()} for level, of in told["queries"].items()}
+    return Allocation(told["mechanism"], parse_exact(told["budget"]), levels, queries, told["source"])
 
 
 def read_blocks(path: Path, state: str) -> tuple[Geography, IntArray]:

@@ -13,7 +13,7 @@ from spine.noise import parameter
 from spine.top_down import query_group
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.measure.published import MARK, UNREADABLE, Published, numbers, opened, published
 from tasks.top_down.run import TopDownRun
@@ -76,7 +76,7 @@ def _answers(given: Published, level: int) -> Iterator[tuple[str, IntArray]]:
         for (query, *of), rows in _kinds(table):
             if query not in asked:
                 raise Refused(f"{path}: answers to {query}, which is not asked in this level")
-            share, numerator, denominator = map(told_number, of)
+            share, numerator, denominator = map(parse_exact, of)
             stated = share * plan.spine.denominator
             if not stated or stated.denominator != 1 or (shares[rows] != stated.numerator).any():
                 raise Refused(f"{path}: answers to {query} with another share than the spine gives")

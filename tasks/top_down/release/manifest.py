@@ -12,7 +12,7 @@ import numpy as np
 
 from privacy.accounting.conversions import epsilon
 from spine.noise import distinct_shares
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import complete, load_object
 from tasks.lifecycle.manifest import (

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from privacy.noise.laws import DiscreteGaussian, Law
 from spine.geography import IntArray
-from tasks.lifecycle.arrow import text
-from tasks.lifecycle.staging import clear_staging, drafted
+from tasks.inputs.arrow import text
+from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of
 from tasks.top_down.measure.measuring import Measuring, open_measuring
@@ -63,7 +63,7 @@ def write_level(run: TopDownRun, product: ProductName, state: str, level: str, s
     spine = measuring.plan.spine
     number = spine.levels.index(level)
     codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(run, product, state)[number]
-    with drafted(staged, name) as draft, pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
+    with release_file(staged, name) as draft, pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
         for first in range(0, len(spine.starts[number]), ROWS):
             last = min(first + ROWS, len(spine.starts[number]))
             writer.write_table(_table(measuring, number, first, last, codes[first:last]))

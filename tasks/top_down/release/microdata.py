@@ -19,8 +19,8 @@ from spine.geocodes import digits
 from spine.geography import IntArray
 from spine.top_down import PERSONS, Estimates
 from spine.top_down.histogram import HOUSEHOLD, OCCUPIED, VACANT, from_entries
-from tasks.lifecycle.arrow import text
-from tasks.lifecycle.staging import PIPES, drafted
+from tasks.inputs.arrow import text
+from tasks.lifecycle.staging import PIPES, release_file
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -48,7 +48,7 @@ def write_microdata(run: TopDownRun, product: ProductName, state: str, blocks: E
     parts = range(0, max(1, len(entries[0])), ROWS_EACH)  # one, of no row, where nobody is
     batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in parts]
     with (
-        drafted(staged, f"mdf/{state}_{product}.parquet") as draft,
+        release_file(staged, f"mdf/{state}_{product}.parquet") as draft,
         pq.ParquetWriter(draft, batches[0].schema, compression="zstd") as writer,
     ):
         for batch in batches:
@@ -60,7 +60,7 @@ def write_microdata(run: TopDownRun, product: ProductName, state: str, blocks: E
 def _write_text(staged: Path, name: str, batches: list[pa.Table]) -> None:
     """Write microdata as text, one row per record."""
     schema = batches[0].drop_columns(["COUNT"]).schema
-    with drafted(staged, name) as draft, pa.csv.CSVWriter(draft, schema, write_options=PIPES) as writer:
+    with release_file(staged, name) as draft, pa.csv.CSVWriter(draft, schema, write_options=PIPES) as writer:
         for batch in batches:
             for part in _repeated(batch):
                 writer.write_table(part)

@@ -15,9 +15,9 @@ from spine.geocodes import digits
 from spine.geography import IntArray
 from spine.top_down import Estimates
 from spine.top_down.histogram import from_entries
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import clear_staging, drafted, drafts
+from tasks.lifecycle.staging import clear_staging, drafts, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import FIRST, load_estimates
 from tasks.top_down.gls.margins_release import write_entities, write_level
@@ -111,11 +111,11 @@ def _write_histograms(staged: Path, name: str, row: Row) -> None:
             "count": pa.array(count.astype(np.int32)),
         }
     )
-    with drafted(staged, name) as draft:
+    with release_file(staged, name) as draft:
         pq.write_table(table, draft, compression="zstd")
 
 
 def _write_quarters(staged: Path, name: str, codes: Any, quarters: IntArray) -> None:
     columns = {kind: pa.array(quarters[:, at].astype(np.int32)) for at, kind in enumerate(QUARTERS)}
-    with drafted(staged, name) as draft:
+    with release_file(staged, name) as draft:
         pq.write_table(pa.table({"geounit": text(codes), **columns}), draft, compression="zstd")

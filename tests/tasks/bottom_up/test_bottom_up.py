@@ -31,9 +31,9 @@ from tasks.bottom_up.measure import (
     QUERY,
     Plan,
     calibrate_counts,
-    check_budget,
     exact_counts,
     measure,
+    reserve_budget,
 )
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
@@ -443,9 +443,9 @@ def mark(table: str) -> None:
 
 def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
     planned(tmp_path, run)
-    check_budget(run, account)
+    reserve_budget(run, account)
     secret = (run / SECRET).read_bytes()
-    check_budget(run, account)
+    reserve_budget(run, account)
     assert (run / SECRET).read_bytes() == secret
     assert Ledger(account.ledger).spent("long-form") == dict.fromkeys(DECLARED["states"], Fraction(1, 2))
     (row,) = Ledger(account.ledger).rows("long-form")
@@ -455,9 +455,9 @@ def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
 def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):
     planned(tmp_path, run, epsilon=Fraction(3, 2))
     with pytest.raises(Refused, match="has too little budget left"):
-        check_budget(run, account)
+        reserve_budget(run, account)
     with pytest.raises(Refused, match="needs an account"):
-        check_budget(run, Charging(None, account.ledger))
+        reserve_budget(run, Charging(None, account.ledger))
     assert not (run / SECRET).exists()
     with pytest.raises(Failed, match="no secret"):
         measure(run, Here())
@@ -465,17 +465,17 @@ def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, 
 
 def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
     plan = planned(tmp_path, run)
-    check_budget(run, account)
+    reserve_budget(run, account)
     save_object(run / PLAN, replace(plan, clip=True))
     with pytest.raises(Refused, match="another configuration"):
-        check_budget(run, account)
+        reserve_budget(run, account)
 
 
 def test_a_rho_account_is_charged_half_the_square(tmp_path, run):
     ledger = tmp_path / "rho.sqlite"
     Ledger(ledger).open_account(Account("rho", "zcdp", Fraction(1, 8)))
     planned(tmp_path, run)
-    check_budget(run, Charging("rho", ledger))
+    reserve_budget(run, Charging("rho", ledger))
     assert set(Ledger(ledger).spent("rho").values()) == {Fraction(1, 8)}
 
 
@@ -483,7 +483,7 @@ def test_a_rho_account_is_charged_half_the_square(tmp_path, run):
 def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, account, monkeypatch, each):
     monkeypatch.setattr(bottom_up_measure, "CELLS_EACH", each)
     plan = planned(tmp_path, run)
-    check_budget(run, account)
+    reserve_budget(run, account)
     measure(run, Here())
     calibrate_counts(run, Here())
     given = read_authorization(run)
@@ -509,7 +509,7 @@ def least_margin(cells: int, e: float = 0.5) -> int:
 
 
 def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: Plan) -> tuple[dict, dict[str, pa.Table]]:
-    check_budget(run, account)
+    reserve_budget(run, account)
     measure(run, Here())
     calibrate_counts(run, Here())
     out = tmp_path / "staged"
@@ -545,7 +545,7 @@ def test_a_release_adds_up(tmp_path, run, account):
 
 @pytest.mark.parametrize("method", ["additive", "ratio", "nonnegative"])
 def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run, account, method):
-    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is unpublished, 46 has 4
+    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is explain_missing, 46 has 4
     plan = planned(tmp_path, run, totals=totals, calibration=method, margins=(("STATE",), ()))
     manifest, tables = released(tmp_path, run, account, plan)
     states = {row["STATE"]: row["COUNT"] for row in tables["by-state"].to_pylist()}
@@ -554,7 +554,7 @@ def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run,
     assert {cell["COUNTY"] for cell in tables["histogram"].to_pylist()} == {"44001", "44003", "45001"}
     assert tables["total"]["COUNT"].to_pylist() == [sum(states.values())]
     cases = {group["STATE"]: group["case"] for group in manifest["calibration"]["groups"]}
-    assert (cases["45"], cases["46"]) == ("unpublished", "inconsistent")
+    assert (cases["45"], cases["46"]) == ("explain_missing", "inconsistent")
     assert cases["44"].startswith("calibrated")
     assert "calibration" in manifest["statements"]
 
@@ -585,7 +585,7 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
         directory = RunDirectory(folder / "runs" / "r1")
         directory.create()
         plan = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
-        check_budget(directory, Charging("long-form", account_in(folder)))
+        reserve_budget(directory, Charging("long-form", account_in(folder)))
         noisy = np.array(wanted(plan.domain), np.int64)
         noise = noisy - exact_counts(directory, 0, len(noisy))
         monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, plan, start, stop, noise=noise: noise)
@@ -621,7 +621,7 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
 def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
     planned(tmp_path, run, sampler="slides")
     with pytest.raises(Refused, match="not epsilon-DP"):
-        check_budget(run, account)
+        reserve_budget(run, account)
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
     other = RunDirectory(tmp_path / "runs" / "other")
     other.create()
@@ -641,7 +641,7 @@ def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     first, second = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
     assert first.table.read_bytes() == second.table.read_bytes()
-    assert first.totals.read_text().splitlines()[4] == "05,"  # unpublished
+    assert first.totals.read_text().splitlines()[4] == "05,"  # explain_missing
     table = pq.read_table(second.table).slice(1)
     pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):

@@ -23,7 +23,7 @@ from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
 from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_class
 from tasks.detailed_dhca.accuracy.measure import measure_accuracy, open_trial, trial_directory
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, error_95, make_report, size_name
-from tasks.detailed_dhca.budget_check import check_budget
+from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -92,7 +92,7 @@ def release(example: Path, place: Path, number: int) -> Path:
     count_population_groups(run, HERE, "us")
     fixed_secret(run, number)
     options = {"region": "us", "coterminous": True, "coterminous_list": None}
-    check_budget(run, "us", Charging(None, run.path / "ledger.sqlite"), options)
+    reserve_budget(run, "us", Charging(None, run.path / "ledger.sqlite"), options)
     levels = run.parameters.configuration.levels("us")
     for level in levels:
         measure_totals(run, HERE, level, estimates=True)

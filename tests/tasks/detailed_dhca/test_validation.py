@@ -37,7 +37,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.budget_check import foresee_budget
+from tasks.detailed_dhca.budget_check import precheck_budget
 from tasks.detailed_dhca.person_file import PATTERNS
 from tasks.detailed_dhca.persons import AGE23_BINS, encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
@@ -313,7 +313,7 @@ def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     thresholds = {key: value for key, value in configuration()["thresholds_p"].items() if "PR-" not in key}
     params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
     run = new_run(tmp_path, "run-pr")
-    foresee_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
+    precheck_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
     validated, findings = validate_here(run, params, data, "pr")
     assert validated is None
     assert errors(findings) == []

@@ -11,7 +11,7 @@ import pytest
 
 from tasks.lifecycle import files
 from tasks.lifecycle.authorization import SECRET, make_secret
-from tasks.lifecycle.files import remove, whole
+from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked
 
 
@@ -63,7 +63,7 @@ def _denied(*_: Any) -> None:
 
 
 def _make(path: Path, text: str) -> None:
-    with whole(path) as temporary:
+    with atomic_path(path) as temporary:
         temporary.mkdir()
         (temporary / "part").write_text(text)
 
@@ -92,7 +92,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, bool]]:
 
 
 def test_a_durable_file_is_flushed_and_then_its_name(run: RunDirectory, flushed: list[tuple[Path, bool]]) -> None:
-    with whole(run / "kept", durable=True) as temporary:
+    with atomic_path(run / "kept", durable=True) as temporary:
         temporary.touch()
     assert flushed == [(temporary, False), (run.path, True)]
 

@@ -21,7 +21,7 @@ from e2e_runs import das
 
 from flows.execution import cluster
 from flows.execution.cluster import ClusterSettings, open_cluster
-from tasks.lifecycle import code, workers
+from tasks.lifecycle import process, workers
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory
@@ -193,8 +193,8 @@ def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch
 
 
 def test_code_is_told_by_the_names_and_bytes_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code, "HOME", tmp_path)
-    for package in code.PACKAGES:
+    monkeypatch.setattr(process, "HOME", tmp_path)
+    for package in process.PACKAGES:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
     (tmp_path / "tasks/spine").mkdir()
@@ -202,22 +202,22 @@ def test_code_is_told_by_the_names_and_bytes_of_its_files(tmp_path: Path, monkey
     seen = set()
     for text in ("x = 1", "x = 2"):
         file.write_text(text)
-        seen.add(code.code_digest.__wrapped__())
+        seen.add(process.code_digest.__wrapped__())
     file.rename(tmp_path / "tasks/state.py")
-    seen.add(code.code_digest.__wrapped__())
+    seen.add(process.code_digest.__wrapped__())
     assert len(seen) == 3
     (tmp_path / "tasks/notes.txt").touch()
-    assert code.code_digest.__wrapped__() in seen
+    assert process.code_digest.__wrapped__() in seen
 
 
 def test_a_digest_of_no_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code, "HOME", tmp_path)
+    monkeypatch.setattr(process, "HOME", tmp_path)
     with pytest.raises(Failed, match="package flows has no source files"):
-        code.code_digest.__wrapped__()
+        process.code_digest.__wrapped__()
 
 
 def test_the_code_that_is_digested_is_this_code() -> None:
-    assert Path(code.__file__).is_relative_to(code.HOME / "tasks")
+    assert Path(process.__file__).is_relative_to(process.HOME / "tasks")
 
 
 def test_a_worker_that_comes_later_with_other_code_does_nothing(

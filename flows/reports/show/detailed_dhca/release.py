@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.database import Database
+from flows.reports.show.detailed_dhca.iterations import Iteration, from_tables, read_parameters, read_tabulated
+from flows.reports.show.detailed_dhca.noise import Noise, read_law
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
-from flows.reports.show.iterations import Iteration, from_tables, read_parameters, read_tabulated
 from flows.reports.show.names import Names, names_for
-from flows.reports.show.noise import Noise, read_law
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
@@ -136,7 +136,7 @@ class Release:
         self._widest = lru_cache(maxsize=4096)(self._find_widest)
         everywhere = set(self._regions())
         numbers = Counter(region.type for region in everywhere)
-        self.all_told = {
+        self.all_listed = {
             level.region_type: facts.regions == numbers[level.region_type] for level, facts in self.facts.items()
         }
         self.regions = {region for region in everywhere if self.scope.holds(region)}
@@ -328,9 +328,9 @@ class Release:
             by_type.setdefault(region.type, []).append(region)
         return by_type
 
-    def all_regions_told(self, region_type: str) -> bool:
+    def lists_all_regions(self, region_type: str) -> bool:
         """Return whether the release tells every region of a type."""
-        return self.all_told.get(region_type, False)
+        return self.all_listed.get(region_type, False)
 
     def _regions(self) -> Iterator[Region]:
         """Return the regions that the release's own table names; where it has none, those with a published count."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.lifecycle import kernels
+from tasks.lifecycle import process
 
 CODE = """
 import sys
 from pathlib import Path
 sys.prefix = sys.argv[2]  # stands for a virtual environment
-from tasks.lifecycle.kernels import keep_kernels
+from tasks.lifecycle.process import keep_kernels
 folder = keep_kernels(Path(sys.argv[1]))
 import numpy as np
 from spine.top_down.projection import folded
@@ -30,7 +30,7 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
     environment.mkdir()
     command = [sys.executable, "-c", CODE, str(state), str(environment) if virtual else sys.base_prefix]
     folder = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
-    assert folder.parent == (environment / kernels.OF_ENVIRONMENT if virtual else state) / "kernels"
+    assert folder.parent == (environment / process.ENVIRONMENT_FOLDER if virtual else state) / "kernels"
     written = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
     assert written
     subprocess.run(command, check=True, capture_output=True)
@@ -40,24 +40,29 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
 def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
     monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
-    first = kernels.keep_kernels(tmp_path)
-    monkeypatch.setattr(kernels, "TASKS", tmp_path)
-    assert kernels.keep_kernels(tmp_path) != first
+    monkeypatch.setattr(process, "HOME", tmp_path)
+    seen = {process.keep_kernels(tmp_path)}
+    for name in ("spine/compiled.py", "spine/room/kernel.py", "tasks/system/compiled_counts.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        for source in ("x = 1", "x = 2"):
+            (tmp_path / name).write_text(source)
+            seen.add(process.keep_kernels(tmp_path))
+    assert len(seen) == 7
 
 
 def test_too_late_is_said(tmp_path: Path) -> None:
     import spine.compiled  # noqa: F401
 
     with pytest.raises(RuntimeError, match="before the import"):
-        kernels.keep_kernels(tmp_path)
+        process.keep_kernels(tmp_path)
 
 
 def test_kernels_stay_where_a_process_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
-    monkeypatch.setenv(kernels.WHERE, "elsewhere")
-    kernels.use_kernels(tmp_path / "first")
-    first = os.environ[kernels.WHERE]
+    monkeypatch.setenv(process.CACHE_VARIABLE, "elsewhere")
+    process.use_kernels(tmp_path / "first")
+    first = os.environ[process.CACHE_VARIABLE]
     assert Path(first).is_relative_to(tmp_path / "first")
-    kernels.use_kernels(tmp_path / "second")
-    assert os.environ[kernels.WHERE] == first
+    process.use_kernels(tmp_path / "second")
+    assert os.environ[process.CACHE_VARIABLE] == first

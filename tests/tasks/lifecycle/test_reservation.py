@@ -9,7 +9,7 @@ import pytest
 
 from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.exemption import exempt
+from tasks.lifecycle.reservation import register_if_synthetic
 
 CHARGED, AS_SYNTHETIC = "charged for as confidential before", "run as synthetic before"
 
@@ -29,7 +29,7 @@ def charge(book: Ledger, run: str, persons: str, geography: str = "g") -> None:
 
 def worth(book: Ledger, run: str, persons: str, geography: str = "g", *, marked: bool) -> bool:
     digests = {"input_digest": f"{persons} {geography}", "records_digest": persons}
-    return exempt(run, book.path, marked=marked, **digests)
+    return register_if_synthetic(run, book.path, marked=marked, **digests)
 
 
 @pytest.mark.parametrize("geography", ["g", "another"])

@@ -11,7 +11,7 @@ from flows.reports.show.scope import Scope
 from tasks.lifecycle.manifest import release_digest
 
 
-class Shown(ABC):
+class ReleasePages(ABC):
     """A release of some kind, by the views that its addresses name.
 
     Attributes

@@ -9,7 +9,7 @@ from typing import Any
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_sum
-from tasks.lifecycle.numbers import told_number
+from tasks.lifecycle.manifest import parse_exact
 
 Source = tuple[object, ...]
 
@@ -36,8 +36,8 @@ class Noise:
 def read_law(told: Mapping[str, Any]) -> Law:
     """Return the law of a query, from the manifest's words for it."""
     if told["law"] == "discrete Gaussian":
-        return DiscreteGaussian(told_number(told["sigma_squared"]))
-    return TwoSidedGeometric(told_number(told["scale"]))
+        return DiscreteGaussian(parse_exact(told["sigma_squared"]))
+    return TwoSidedGeometric(parse_exact(told["scale"]))
 
 
 def margin_of_difference(one: Noise, *others: Noise) -> int:

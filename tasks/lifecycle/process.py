@@ -1,0 +1,101 @@
+"""What a process of a run works with: its code, its libraries and its compiled kernels; and it leaves no core dump.
+
+Two checkouts of one version need not have the same code, so the code is known by a digest of its sources.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tasks
+from tasks.lifecycle.errors import Failed
+
+HOME = Path(tasks.__file__).resolve().parents[1]  # of the package, so that this file may move
+PACKAGES = ("flows", "tasks", "privacy", "spine")
+LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")  # what stages compute and write with
+ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
+CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+
+
+@cache
+def code_digest() -> str:
+    """Return the SHA-256 over the names and SHA-256s of the packages' .py files, once a process.
+
+    Raises
+    ------
+    Failed
+        where a package has no file: a digest of nothing would be the same in every version.
+    """
+    files: list[Path] = []
+    for package in PACKAGES:
+        sources = list((HOME / package).rglob("*.py"))
+        if not sources:
+            raise Failed(f"the package {package} has no source files in {HOME}: install das-flows from its own files")
+        files += sources
+    return _digest(files)
+
+
+def _digest(files: Iterable[Path]) -> str:
+    named = sorted((path.relative_to(HOME), path) for path in files)
+    listed = "".join(f"{sha256(path.read_bytes()).hexdigest()}  {name.as_posix()}\n" for name, path in named)
+    return sha256(listed.encode()).hexdigest()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of LIBRARIES that this process found first."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on a worker whose code has this digest. Raises Failed on any other."""
+    if code_digest() != code:
+        raise Failed(
+            "a worker runs different code from this process: install the same das-flows everywhere, then resume"
+        )
+    return function(*arguments)
+
+
+def no_core_dumps() -> None:
+    """Forbid core dumps of this process and of those that it starts: its memory holds persons and the run's secret.
+
+    The kernel then writes none. A handler that it pipes dumps to is not bound by the limit (core(5)): systemd-coredump
+    heeds it, others may not, and are to be switched off where real persons are (docs/privacy.md).
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def keep_kernels(state: Path) -> Path:
+    """Set the folder where numba caches the kernels of this process and of those it starts; return it.
+
+    The folder is in the virtual environment, for every run from there, or below `state` where that is read-only. numba
+    compares a kernel's cache with the kernel's own file only, not with other files whose functions are compiled into
+    it; so each version of the kernels' sources has a folder of its own. Call it before anything imports a kernel:
+    RuntimeError after that, for numba reads the setting once.
+    """
+    if "spine.compiled" in sys.modules:
+        raise RuntimeError("keep_kernels comes before the import of spine.compiled")
+    virtual = sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK)
+    folder = (Path(sys.prefix) / ENVIRONMENT_FOLDER if virtual else state) / "kernels" / _kernels_version()
+    os.environ[CACHE_VARIABLE] = str(folder)
+    return folder
+
+
+def use_kernels(state: Path) -> None:
+    """Do what `keep_kernels` does, unless this process or its parent has: for stages, before they import any."""
+    if "spine.compiled" not in sys.modules and Path(os.environ.get(CACHE_VARIABLE, "")).name != _kernels_version():
+        keep_kernels(state)
+
+
+def _kernels_version() -> str:
+    """Return a short digest of the source of all kernels."""
+    return _digest([*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")])[:16]
