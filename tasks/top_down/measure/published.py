@@ -171,7 +171,7 @@ def _settings(told: Mapping[str, Any], product: ProductName, jurisdiction: Juris
     """The settings of a product's spine; ValueError where none can be built."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
     if (known.pop("product"), known.pop("region")) != (ENGINE[product], jurisdiction):
-        raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or region")
+        raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
     known["tract_group_share"] = parse_exact(known["tract_group_share"])
     del known["levels"]  # they follow from the others
     return settings_for(ENGINE[product], jurisdiction, known.pop("variant"), **known)
