@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import NoReturn
 
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.parameters import Parameters, read_parameters
 from tasks.detailed_dhca.person_file import (
     PersonFile,
     chunk_count,
@@ -27,14 +28,14 @@ from tasks.detailed_dhca.together import Later, data_files, found_before, held, 
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
-from tasks.inputs.iterations import PARAMETER_FILES
-from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
 from tasks.inputs.sound_blocks import SoundBlocks, read_sound_blocks
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.iterations import PARAMETER_FILES
+from tasks.population_groups.parameters import digest_parameters
 
 
 def validate(

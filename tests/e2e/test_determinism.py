@@ -28,12 +28,12 @@ from e2e_runs import (
 from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from tasks.detailed_dhca import domain, person_file
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.truth import release_truth
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups import domain, person_file
 
 pytestmark = pytest.mark.e2e
 HERE: Workers = Here()  # type: ignore[assignment]

@@ -12,7 +12,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.geography import Geography
-from tasks.inputs.iterations import Iterations
+from tasks.population_groups.iterations import Iterations
 
 REGIONS_FILE, ITERATIONS_FILE = "tabulated/regions.csv", "tabulated/iterations.csv"
 REGION_COLUMNS = ("REGION_TYPE", "REGION_ID")
