@@ -13,7 +13,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.inputs.geography import NOWHERE
+from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.files import open_array, save_arrays, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.workers import Workers

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.inputs.configuration import ITERATION_LEVELS
-from tasks.inputs.geography import NOWHERE
+from tasks.inputs.grf_c import NOWHERE
 from tasks.population_groups.iterations import KINDS, Granularity
 
 FEWEST_RECORDS = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tasks.inputs.configuration import Level
-from tasks.inputs.geography import Geography, load_geography
+from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
@@ -50,9 +50,9 @@ class SafeTabRun(RunDirectory):
         return self / "prepared/geography"
 
     @property
-    def geography(self) -> Geography:
+    def geography(self) -> RegionMap:
         """The blocks and regions of the run."""
-        return load_geography(self.geography_folder)
+        return load_region_map(self.geography_folder)
 
     @property
     def coterminous_path(self) -> Path:
