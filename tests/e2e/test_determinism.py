@@ -195,7 +195,7 @@ def test_a_prepared_secret_is_never_used_on_real_data(example: Path, tmp_path: P
     assert len(ledger.rows(ACCOUNT)) == 1
 
 
-@pytest.mark.parametrize("chunk_bytes", [4_999, 40_000])
+@pytest.mark.parametrize("chunk_bytes", [4_999, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_text_in_chunks_of_any_size(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
