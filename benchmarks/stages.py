@@ -38,7 +38,7 @@ from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
 from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
-from tasks.detailed_dhca.person_file import COLUMNS, chunk_count
+from tasks.detailed_dhca.person_file import COLUMNS
 from tasks.detailed_dhca.population_groups import (
     count_partition,
     count_population_groups,
@@ -53,7 +53,7 @@ from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
-from tasks.inputs.geography import GRF_FILE, NOWHERE
+from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.reservation import Charging
@@ -194,7 +194,7 @@ def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict
 
     def parsed() -> None:
         if persons.parquet:
-            workers.map("bound", run, decode_only, [(persons.path, k) for k in range(chunk_count(persons))])
+            workers.map("bound", run, decode_only, [(persons.path, k) for k in range(persons.chunks)])
         text = [(path, k) for path, k in whole if path == geography or not persons.parquet]
         workers.map("bound", run, parse_only, text)
 

@@ -63,7 +63,7 @@ def stages(run: Run[DetailedDhcaSettings]) -> Path | None:
     equating = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
     expect(partial(expected_work, settings.directory, jurisdiction, settings.spine, settings.estimates))
 
-    validated = run.submit("validate", validate, workers=workers, **inputs, later=settings.later_run)
+    validated = run.submit("validate", validate, workers=workers, **inputs, next_run=settings.next_run)
     checked: Validated | None = validated.result()
     if checked is None:
         return None

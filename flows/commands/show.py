@@ -14,7 +14,9 @@ from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check
+    from flows.reports.show.names import Names
     from flows.reports.show.release_pages import ReleasePages
+    from flows.reports.show.scope import Scope
 
 PORT = 8418
 
@@ -55,7 +57,6 @@ def show(
     **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
     """
     from flows.reports.show.application import Check
-    from flows.reports.show.kinds import open_release
     from flows.reports.show.names import read_names, write_names
     from flows.reports.show.scope import Scope
 
@@ -72,6 +73,27 @@ def show(
         _print(shown, check, (region, iteration, table), form, as_json=as_json)
     else:
         _serve(shown, check, port, browser=browser)
+
+
+def open_release(
+    folder: Path, names: Names | None = None, params: Path | None = None, scope: Scope | None = None
+) -> ReleasePages:
+    """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
+    from flows.execution.systems import released_by
+    from flows.reports.show.release_pages import read_manifest
+    from flows.reports.show.scope import Scope
+    from tasks.lifecycle.manifest import MANIFEST
+
+    manifest = read_manifest(folder)
+    system = released_by(manifest["release"])
+    if system is None:
+        raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
+    opener = system.part("page")
+    try:
+        pages: ReleasePages = opener(folder, manifest, names or {}, params, scope or Scope())
+    except (KeyError, TypeError, AttributeError, ValueError) as error:  # a manifest may be anybody's
+        raise Refused(f"{folder / MANIFEST} is not what a release of its kind has: {error}") from None
+    return pages
 
 
 def _export(shown: ReleasePages, check: Check, out: Path) -> None:

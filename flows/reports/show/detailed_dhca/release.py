@@ -6,7 +6,6 @@ What is held in memory are the manifest, the list of regions that have a publish
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.domain import DETAILS, WIDTHS
 from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
 from tasks.inputs.configuration import ALL_LEVELS, Level
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
 SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total
@@ -400,20 +397,3 @@ def _sets(told: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:
 
 def _file(table: str, level: Level) -> str:
     return f"parquet/{table}/{level.slug}.parquet"
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
-    path = folder / MANIFEST
-    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
-    if inside:
-        raise Refused(f"{folder} holds releases but is not one itself; show one of them: {', '.join(inside)}")
-    if not path.is_file():
-        raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
-    try:
-        manifest = json.loads(path.read_text())
-        if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not dict(manifest["files"]):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise Refused(f"{path} is not the manifest of a release") from None
-    return manifest
