@@ -23,13 +23,13 @@ from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import estimate
+from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import validate
 from tasks.top_down.release.measurements import write_measurements
-from tasks.top_down.release.stage import stage_release
 from tasks.top_down.reserve_budget import reserve_budget
+from tasks.top_down.stage_release import stage_release
 
 
 class Here:

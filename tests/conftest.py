@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -26,6 +27,38 @@ def lacking(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"CI has no {what}")
     pytest.skip(f"no {what}")
+
+
+# Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
+SHARED = {
+    "end to end": r"tests/e2e/",
+    "a server": r"flows/test_(bottom_up|examples|refusals|spine|start)|lifecycle/test_workers|tasks/spine/test_spine",
+    "kernels": r"top_down",
+    "pages": r"flows/test_(check|show|tune_page)",
+}
+
+
+def group_of(nodeid: str) -> str:
+    """Return the name of the tests that run in the same process as this one, those of its file if none share more."""
+    path = nodeid.partition("::")[0]
+    return next((name for name, paths in SHARED.items() if re.search(paths, path)), path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give processes whole groups. Slow tests take so long that each file may well start its own."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Groups(config, log) if "not slow" in config.getoption("markexpr") else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Put those that share something first, so that none is left over at the end."""
+    items.sort(key=lambda item: group_of(item.nodeid) not in SHARED)
 
 
 @pytest.fixture(scope="session")

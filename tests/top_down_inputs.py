@@ -18,17 +18,17 @@ from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import estimate
+from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
-from tasks.top_down.input.tables import Tables
 from tasks.top_down.input.validation import validate
 from tasks.top_down.release.measurements import write_measurements
-from tasks.top_down.release.stage import stage_release
 from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, Design, ProductName
+from tasks.top_down.stage_release import stage_release
 from tasks.top_down.synth import synthesize
+from tasks.top_down.tables import Tables
 
 HERE = cast(Workers, Here())
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")

@@ -10,14 +10,14 @@ from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import estimate
+from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
-from tasks.top_down.input.tables import Tables
 from tasks.top_down.input.validation import validate
-from tasks.top_down.release.stage import stage_release
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import Design
+from tasks.top_down.stage_release import stage_release
+from tasks.top_down.tables import Tables
 
 
 def release_truth(

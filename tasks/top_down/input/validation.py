@@ -38,9 +38,9 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.histograms import check_state
 from tasks.top_down.input.invariants_input import read_quarters, read_totals
 from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes, short_codes
-from tasks.top_down.input.tables import Tables, public_digests
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.run_plan import Design, ProductName
+from tasks.top_down.tables import Tables, public_digests
 
 
 def check_input(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> None:

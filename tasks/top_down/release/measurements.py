@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privacy.noise.laws import DiscreteGaussian, Law
+from privacy.noise.laws import Law
 from spine.geography import IntArray
 from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of
+from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
 from tasks.top_down.measure.measuring import Measuring, open_measuring
-from tasks.top_down.measure.published import FOLDER, Published, write_blocks, write_description
+from tasks.top_down.measure.published import PublishedAnswers
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law
 
@@ -69,7 +70,7 @@ def write_level(run: TopDownRun, product: ProductName, state: str, level: str, s
             writer.write_table(_table(measuring, number, first, last, codes[first:last]))
 
 
-def _table(measuring: Measuring | Published, level: int, first: int, last: int, codes: Any) -> pa.Table:
+def _table(measuring: Measuring | PublishedAnswers, level: int, first: int, last: int, codes: Any) -> pa.Table:
     """The rows of geounits first ... last - 1, query group by query group; none for a geounit with the share 0."""
     plan = measuring.plan
     shares = plan.spine.shares[level][first:last]
@@ -107,7 +108,7 @@ def _repeated(kind: Any, words: list[str]) -> pa.DictionaryArray:
 
 def _variance(noise: Law) -> tuple[str, str]:
     """The exact parameter as numerator and denominator: sigma^2 of a discrete Gaussian, else the scale b."""
-    exact = noise.sigma_squared if isinstance(noise, DiscreteGaussian) else noise.scale
+    exact = noise.parameter
     return str(exact.numerator), str(exact.denominator)
 
 

@@ -42,7 +42,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 
-RUNS = 3
+RUNS = 2
 HERE = cast(Workers, Here())
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
 GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
@@ -195,7 +195,7 @@ def test_errors_are_those_of_the_released_files(repeated: tuple[Report, Path], e
 def test_errors_of_clipped_counts_piece_by_piece(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.detailed_dhca.domain.GROUPS_EACH", 64)  # a region or two a piece
+    monkeypatch.setattr("tasks.population_groups.domain.GROUPS_EACH", 64)  # a region or two a piece
     clipped = changed(example, tmp_path / "clipped", allow_negative_counts=False)
     report = repeat(clipped, tmp_path / "runs", 1, estimates=True)
     hold_against_files(report, clipped, tmp_path)
