@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from spine.settings import Mechanism
+from spine.settings import Definition
 
 # What the levels of the optimized spines are on the conventional spine, where the Prim, TSG and TS levels are missing.
 _TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
@@ -16,11 +16,11 @@ _TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
 class Allocation:
     """The paper's beta and alpha, all exact.
 
-    mechanism: zcdp (budget is rho) or pure (budget is epsilon). levels: share of each geolevel, top first, sum 1.
+    definition: zcdp (budget is rho) or puredp (budget is epsilon). levels: share of each geolevel, top first, sum 1.
     queries: for each geolevel the share of each query group that is asked there, sum 1.
     """
 
-    mechanism: Mechanism
+    definition: Definition
     budget: Fraction
     levels: Mapping[str, Fraction]
     queries: Mapping[str, Mapping[str, Fraction]]

@@ -72,7 +72,7 @@ def allocation(product: str, jurisdiction: Jurisdiction) -> Allocation:
     of_level = {level: sum(queries.values(), Fraction(0)) for level, queries in rho.items()}
     total = sum(of_level.values(), Fraction(0))
     return Allocation(
-        mechanism="zcdp",
+        definition="zcdp",
         budget=total,
         levels={level: share / total for level, share in of_level.items()},
         queries={level: {q: share / of_level[level] for q, share in queries.items()} for level, queries in rho.items()},

@@ -63,7 +63,7 @@ def allocation(product: str, jurisdiction: Jurisdiction) -> Allocation:
     header, beta, *queries = (line.split() for line in _TABLES[product, jurisdiction].strip().splitlines())
     names = header[1:]
     return Allocation(
-        mechanism="zcdp",
+        definition="zcdp",
         budget=_PERSONS_RHO if product == "pl94-persons" else _UNITS_RHO,
         levels={level: Fraction(share) for level, share in zip(names, beta[1:], strict=True)},
         queries={

@@ -34,7 +34,7 @@ def _chosen(spine: Spine, level: int, settings: SpineSettings) -> BoolArray:
     children = spine.children(level)
     only_child: BoolArray = children == 1
     passes: BoolArray
-    if settings.mechanism == "zcdp" or spine.levels[level] not in settings.split:
+    if settings.definition == "zcdp" or spine.levels[level] not in settings.split:
         return only_child
     passes = exact_rule(spine, level) if settings.exact_bypass else minimum_rule(spine, level)
     if settings.bypass_cutoff is not None:

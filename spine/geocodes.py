@@ -30,7 +30,7 @@ def geocodes(spine: Spine, geography: Geography, settings: SpineSettings, counte
     counters: the largest counters of the run, from which the widths follow.
     """
     part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
-    split = settings.split if settings.mechanism == "pure" else ()
+    split = settings.split if settings.definition == "puredp" else ()
     prefixes: list[Digits] = []
     prefix: Digits = np.zeros((len(spine.starts[0]), 0), np.uint8)
     for level, name in enumerate(spine.levels):

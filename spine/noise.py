@@ -30,7 +30,7 @@ def parameter(allocation: Allocation, share: Fraction, alpha: Fraction) -> Fract
     Sigma^2 = 1 / (rho gamma alpha) under zCDP, b = 2 / (epsilon gamma alpha) under pure DP.
     """
     spent = allocation.budget * share * alpha
-    return 1 / spent if allocation.mechanism == "zcdp" else 2 / spent
+    return 1 / spent if allocation.definition == "zcdp" else 2 / spent
 
 
 def noise(allocation: Allocation, shares: dict[str, list[Fraction]]) -> list[Noise]:
@@ -80,5 +80,5 @@ def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:
 
     Two coordinates of each query group change by 1 (Lemma 4).
     """
-    pair = (2 / (2 * value) if allocation.mechanism == "zcdp" else 2 / value for value in parameters)
+    pair = (2 / (2 * value) if allocation.definition == "zcdp" else 2 / value for value in parameters)
     return sum(pair, Fraction(0))

@@ -19,6 +19,6 @@ def allocation_for(settings: SpineSettings, budget: Fraction | None = None) -> A
     allocation: Allocation = tables.allocation(settings.product, settings.jurisdiction)
     if "Tract_Group" in settings.levels:
         allocation = allocation.with_tract_groups(settings.tract_group_share)
-    if settings.mechanism == "pure" and budget is None:
+    if settings.definition == "puredp" and budget is None:
         raise ValueError("pure DP needs a budget, for no production run used it: give one")
-    return replace(allocation, mechanism=settings.mechanism, budget=budget or allocation.budget)
+    return replace(allocation, definition=settings.definition, budget=budget or allocation.budget)

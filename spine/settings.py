@@ -13,7 +13,9 @@ from spine.geography import AIAN_CLASSES, PUERTO_RICO
 
 Jurisdiction = Literal["us", "pr"]
 Variant = Literal["production", "paper"]
-Mechanism = Literal["zcdp", "pure"]
+Definition = Literal["zcdp", "puredp"]  # the words of privacy.noise.laws, which this room does not import
+AS_WRITTEN: dict[Definition, str] = {"zcdp": "zcdp", "puredp": "pure"}  # in files
+AS_READ: dict[str, Definition] = {written: definition for definition, written in AS_WRITTEN.items()}
 
 STRONG_MCD_STATES = (9, 23, 25, 26, 27, 33, 34, 36, 42, 44, 50, 55)
 PRODUCTION_AIAN = (
@@ -76,7 +78,7 @@ class SpineSettings:
     premerge: Annotated[bool, "programs: tracts with equal sets of OSEs are merged before the greedy; paper: not"] = (
         True
     )
-    mechanism: Annotated[Mechanism, "paper section 5: production is zCDP"] = "zcdp"
+    definition: Annotated[Definition, "paper section 5: production is zCDP"] = "zcdp"
     split: Annotated[tuple[str, ...], "programs: levels that a pure-DP bypass may split; never the root"] = ()
     bypass_cutoff: Annotated[
         int | None, "programs: pure DP, fan-out above the bypassed parent stays within it; paper: any"
@@ -95,8 +97,10 @@ class SpineSettings:
         return dict(zip(cls().described(), (hint.__metadata__[0] for hint in hints.values()), strict=True))
 
     def described(self) -> dict[str, Any]:
-        """Return the values of the fields by the names that files have for them: there the jurisdiction is `region`."""
-        return {"region" if name == "jurisdiction" else name: value for name, value in asdict(self).items()}
+        """Return the fields as files have them: the jurisdiction is `region` there, the definition `mechanism`."""
+        names = {"jurisdiction": "region", "definition": "mechanism"}
+        values = asdict(self) | {"definition": AS_WRITTEN[self.definition]}
+        return {names.get(name, name): value for name, value in values.items()}
 
     def covers(self, state: int) -> bool:
         """Return whether a state belongs to this run's jurisdiction."""

@@ -143,4 +143,4 @@ def _weight(allocation: Allocation, alpha: float) -> float:
     rho alpha under zCDP, (epsilon alpha)^2 / 8 under pure DP (2 b^2).
     """
     budget = float(allocation.budget)
-    return budget * alpha if allocation.mechanism == "zcdp" else (budget * alpha) ** 2 / 8
+    return budget * alpha if allocation.definition == "zcdp" else (budget * alpha) ** 2 / 8

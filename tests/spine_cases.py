@@ -35,13 +35,13 @@ def random_shares(rng: np.random.Generator, levels: tuple[str, ...]) -> dict[str
     return {level: Fraction(n, sum(parts)) for level, n in zip(levels, parts, strict=True)}
 
 
-def random_allocation(rng: np.random.Generator, levels: tuple[str, ...], mechanism: str = "zcdp") -> Allocation:
+def random_allocation(rng: np.random.Generator, levels: tuple[str, ...], definition: str = "zcdp") -> Allocation:
     queries = {}
     for level in levels:
         parts = [int(n) for n in rng.integers(1, 9, len(QUERIES))]
         queries[level] = {q: Fraction(n, sum(parts)) for q, n in zip(QUERIES, parts, strict=True)}
     budget = Fraction(int(rng.integers(1, 50)), 7)
-    return Allocation(mechanism, budget, random_shares(rng, levels), queries, "random")
+    return Allocation(definition, budget, random_shares(rng, levels), queries, "random")
 
 
 def random_family(rng: np.random.Generator, blocks: int, entities: int = 3) -> Entities:
@@ -83,9 +83,9 @@ def dense_variance(spine: Spine, allocation: Allocation, workload: Workload) -> 
         for query, alpha in allocation.queries[name].items():
             q = query_matrix(query, workload)
             budget = float(allocation.budget)
-            weight = budget * alpha if allocation.mechanism == "zcdp" else (budget * float(alpha)) ** 2 / 8
+            weight = budget * alpha if allocation.definition == "zcdp" else (budget * float(alpha)) ** 2 / 8
             inner = inner + float(weight) * q.T @ q
-        power = 1 if allocation.mechanism == "zcdp" else 2
+        power = 1 if allocation.definition == "zcdp" else 2
         information = information + np.kron(rows.T @ np.diag(gamma**power) @ rows, inner)
     return np.linalg.inv(information)
 

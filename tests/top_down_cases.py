@@ -191,7 +191,7 @@ def nation(seed: int) -> tuple[Plan, TrueHistograms]:
 
 def pure(epsilon: Fraction) -> Allocation:
     """Production's shares of this epsilon."""
-    return replace(allocation("pl94-persons", "us"), mechanism="pure", budget=epsilon)
+    return replace(allocation("pl94-persons", "us"), definition="puredp", budget=epsilon)
 
 
 def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:

@@ -69,9 +69,9 @@ def design(
     jurisdiction: Jurisdiction = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any
 ) -> Design:
     """A design of production's settings."""
-    mechanism = options.pop("mechanism", "zcdp")
+    definition = options.pop("definition", "zcdp")
     budget = options.pop("budget", None)
-    settings = {name: settings_for(ENGINE[name], jurisdiction, mechanism=mechanism) for name in products}
+    settings = {name: settings_for(ENGINE[name], jurisdiction, definition=definition) for name in products}
     allocations = {name: allocation_for(settings[name], budget) for name in products}
     return Design(jurisdiction, options.pop("kind", "optimized"), products, settings, allocations, **options)
 

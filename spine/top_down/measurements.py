@@ -39,7 +39,7 @@ def inverse_variance(allocation: Allocation, share: Fraction, alpha: Fraction) -
     rho gamma alpha under zCDP; under pure DP 2 sinh^2(1 / 2b) for Laplace_Z of scale b, whose variance is
     2 exp(-1/b) / (1 - exp(-1/b))^2. Exact until the last step: the only place where a budget becomes a float.
     """
-    if allocation.mechanism == "zcdp":
+    if allocation.definition == "zcdp":
         return float(1 / parameter(allocation, share, alpha))
     return 2 * sinh(float(1 / (2 * parameter(allocation, share, alpha)))) ** 2
 

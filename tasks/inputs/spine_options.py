@@ -92,9 +92,9 @@ def read_allocation(
         if source is None:
             return allocation_for(settings, amount)
         given = json.loads(read_text(source))
-        measure = "rho" if settings.mechanism == "zcdp" else "epsilon"
+        measure = "rho" if settings.definition == "zcdp" else "epsilon"
         if amount is None and measure not in given:
-            raise Refused(f"{source}: {settings.mechanism} needs '{measure}'")
+            raise Refused(f"{source}: {settings.definition} needs '{measure}'")
         levels = {level: _share(share) for level, share in given["geolevel"].items()}
         queries = {
             level: {
@@ -105,7 +105,7 @@ def read_allocation(
             for level in levels
         }
         common_denominator(list(levels.values()))
-        return Allocation(settings.mechanism, amount or _share(given[measure]), levels, queries, source)
+        return Allocation(settings.definition, amount or _share(given[measure]), levels, queries, source)
     except OSError as error:
         raise Refused(f"{source} cannot be read: {why(error)}") from error
     except KeyError as error:

@@ -43,7 +43,7 @@ class Plan:
     @property
     def power(self) -> int:
         """How information grows with the share: linearly under zCDP, with its square under pure DP."""
-        return 1 if self.allocation.mechanism == "zcdp" else 2
+        return 1 if self.allocation.definition == "zcdp" else 2
 
     def parts(self, levels: tuple[str, ...]) -> dict[str, list[Part]]:
         """Return the orthogonal parts of each marginal.

@@ -86,10 +86,10 @@ def prepare(
     blocks, notes = read_geography(geography, settings, columns, states, extra)
     codes, first = np.unique(blocks.state, return_index=True)
     allocation = allocation or allocation_for(settings)
-    if tuple(allocation.levels) != settings.levels or allocation.mechanism != settings.mechanism:
+    if tuple(allocation.levels) != settings.levels or allocation.definition != settings.definition:
         raise Refused(
-            f"the allocation is for {allocation.mechanism} on {', '.join(allocation.levels)}; "
-            f"the settings are for {settings.mechanism} on {', '.join(settings.levels)}"
+            f"the allocation is for {allocation.definition} on {', '.join(allocation.levels)}; "
+            f"the settings are for {settings.definition} on {', '.join(settings.levels)}"
         )
     plan = Plan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
     try:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from spine.noise import Noise, noise, record_cost
+from spine.settings import AS_WRITTEN
 from spine.variance import Root
 from tasks.spine.entities import Roots
 from tasks.spine.first_pass import SPINES, StateSummary
@@ -116,7 +117,7 @@ def _summary(prepared: Prepared, states: Sequence[StateSummary], classes: pd.Dat
         product=settings.product,
         region=settings.jurisdiction,
         variant=settings.variant,
-        mechanism=settings.mechanism,
+        mechanism=AS_WRITTEN[settings.definition],
         states=tuple(f"{state:02d}" for state in prepared.states),
         blocks=sum(state.blocks for state in states),
         geounits=geounits,

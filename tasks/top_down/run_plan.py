@@ -13,7 +13,7 @@ from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
 from spine.noise import parameter, record_cost
-from spine.settings import Jurisdiction, SpineSettings
+from spine.settings import AS_WRITTEN, Jurisdiction, SpineSettings
 from spine.top_down.histogram import PRODUCTS as ENGINE_PRODUCTS
 from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.lifecycle.errors import Refused
@@ -34,7 +34,7 @@ class Design:
 
     states: FIPS codes of those asked for, () for all of the geography. nation: whether the US level is measured; None
     where it is if all 50 states and DC are there. settings, allocations: by product. estimator: the program's,
-    or generalized least squares over the whole spine (`spine.top_down`). microdata: Parquet with a row a
+    or generalized least squares over the whole spine (`spine.gls`). microdata: Parquet with a row a
     block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
     """
 
@@ -59,7 +59,7 @@ class Design:
     @property
     def definition(self) -> Definition:
         """The privacy definition, one for all products."""
-        return "zcdp" if self.allocations[self.products[0]].mechanism == "zcdp" else "puredp"
+        return self.allocations[self.products[0]].definition
 
     def cost(self, product: ProductName, nation: bool) -> Fraction:
         """What replacing one record within its state costs: the levels of the spine that are measured.
@@ -102,7 +102,7 @@ class Design:
 def exact(allocation: Allocation) -> dict[str, object]:
     """An allocation as text, its fractions exact."""
     return {
-        "mechanism": allocation.mechanism,
+        "mechanism": AS_WRITTEN[allocation.definition],
         "budget": str(allocation.budget),
         "levels": {level: str(share) for level, share in allocation.levels.items()},
         "queries": {
@@ -134,7 +134,7 @@ def check_allocation(product: ProductName, allocation: Allocation, settings: Spi
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     """The noise of a query group in a geounit with this share (paper, Theorem 3)."""
     noise_parameter = parameter(allocation, share, alpha)
-    return DiscreteGaussian(noise_parameter) if allocation.mechanism == "zcdp" else TwoSidedGeometric(noise_parameter)
+    return DiscreteGaussian(noise_parameter) if allocation.definition == "zcdp" else TwoSidedGeometric(noise_parameter)
 
 
 def request_digest(design: Design, files: Mapping[str, str]) -> str:

@@ -43,7 +43,7 @@ def test_the_command_prints_tables_or_json(grfc: Path, tmp_path: Path) -> None:
 
 def test_the_command_refuses_bad_words(grfc: Path, tmp_path: Path) -> None:
     assert das(grfc, tmp_path / "x", "--set", "fanout_cutoff")[0] == 2
-    code, _, error = das(grfc, tmp_path / "x", "--set", "mechanism=pure")
+    code, _, error = das(grfc, tmp_path / "x", "--set", "definition=puredp")
     assert code == 1
     assert isinstance(error, Refused)
     assert "pure DP needs a budget" in str(error)

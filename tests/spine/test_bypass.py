@@ -32,13 +32,13 @@ def path_sums(spine: Spine) -> np.ndarray:
     return sum(spine.shares[level][spine.geounit_of_block(level)] for level in range(len(spine.levels)))
 
 
-def settings_on(spine: Spine, mechanism: str, **changes: Any) -> SpineSettings:
-    base = settings_for("pl94-persons", mechanism=mechanism)
+def settings_on(spine: Spine, definition: str, **changes: Any) -> SpineSettings:
+    base = settings_for("pl94-persons", definition=definition)
     free = {"split": spine.levels[1:-1], "bypass_cutoff": None}
     return replace(base, levels=spine.levels, **(free | changes))
 
 
-def literal(spine: Spine, mechanism: str) -> list[list[tuple[tuple[int, ...], Fraction]]]:
+def literal(spine: Spine, definition: str) -> list[list[tuple[tuple[int, ...], Fraction]]]:
     """Algorithm 3 word by word, on lists of (blocks, share) per level; the root is not split."""
     levels = [
         [(tuple(np.flatnonzero(row).tolist()), spine.share(level, u)) for u, row in enumerate(matrix(spine, level))]
@@ -48,7 +48,7 @@ def literal(spine: Spine, mechanism: str) -> list[list[tuple[tuple[int, ...], Fr
         for parent in list(levels[level]):
             children = [child for child in levels[level + 1] if set(child[0]) <= set(parent[0])]
             c, least = len(children), min(share for _, share in children)
-            allowed = c == 1 or (mechanism == "pure" and level > 0)
+            allowed = c == 1 or (definition == "puredp" and level > 0)
             if allowed and least >= Fraction(c - 1, 2) * parent[1]:
                 place = levels[level].index(parent)
                 levels[level][place : place + 1] = [(blocks, parent[1] + share) for blocks, share in children]
@@ -58,22 +58,22 @@ def literal(spine: Spine, mechanism: str) -> list[list[tuple[tuple[int, ...], Fr
     return levels
 
 
-@pytest.mark.parametrize("mechanism", ["zcdp", "pure"])
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(1, 14), st.integers(2, 5))
-def test_bypass_is_algorithm_3(mechanism: str, seed: int, blocks: int, levels: int) -> None:
+def test_bypass_is_algorithm_3(definition: str, seed: int, blocks: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, blocks, levels)
     spine = spine.with_shares(random_shares(rng, spine.levels))
-    bypassed = bypass(spine, settings_on(spine, mechanism))
-    for level, expected in enumerate(literal(spine, mechanism)):
+    bypassed = bypass(spine, settings_on(spine, definition))
+    for level, expected in enumerate(literal(spine, definition)):
         units = [tuple(np.flatnonzero(row).tolist()) for row in matrix(bypassed, level)]
         assert units == [blocks for blocks, _ in expected]
         assert [bypassed.share(level, u) for u in range(len(units))] == [share for _, share in expected]
     assert (path_sums(bypassed) == bypassed.denominator).all()  # to the last digit
     assert len(bypassed.starts[0]) == 1
-    if mechanism == "zcdp":
-        again = bypass(bypassed, settings_on(spine, mechanism))
+    if definition == "zcdp":
+        again = bypass(bypassed, settings_on(spine, definition))
         assert all((a == b).all() for a, b in zip(bypassed.shares, again.shares, strict=True))
         for level in range(len(bypassed.levels) - 1):  # Observation 1: an only child keeps no share
             only = (bypassed.children(level) == 1)[bypassed.parents[level + 1]]
@@ -88,8 +88,8 @@ def star(children: int, parent: int, shares: list[int]) -> Spine:
     return Spine(("root", "parent", "block"), np.arange(children + 2), starts, given_shares, total)
 
 
-def with_equal_queries(spine: Spine, mechanism: str) -> Allocation:
-    allocation = random_allocation(np.random.default_rng(5), spine.levels, mechanism)
+def with_equal_queries(spine: Spine, definition: str) -> Allocation:
+    allocation = random_allocation(np.random.default_rng(5), spine.levels, definition)
     return replace(allocation, queries=dict.fromkeys(spine.levels, allocation.queries[spine.levels[0]]))
 
 
@@ -105,7 +105,7 @@ def moved(spine: Spine) -> Spine:
 @pytest.mark.parametrize("share", [1, 2, 3, 5, 9])
 def test_theorem_2_no_variance_rises_where_the_rule_bypasses(children: int, share: int) -> None:
     spine = star(children, 2, [share] * children)
-    allocation = with_equal_queries(spine, "pure")
+    allocation = with_equal_queries(spine, "puredp")
     if minimum_rule(spine, 1)[0]:
         before, after = (dense_variance(s, allocation, SMALL) for s in (spine, moved(spine)))
         np.testing.assert_array_less(np.linalg.eigvalsh(after - before).max(), 1e-9 * before.max())
@@ -115,26 +115,26 @@ def test_theorem_2_no_variance_rises_where_the_rule_bypasses(children: int, shar
     assert minimum_rule(spine, 1)[0] == (2 * share >= (children - 1) * 2)
 
 
-@pytest.mark.parametrize("mechanism", ["zcdp", "pure"])
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 @pytest.mark.parametrize("rule", ["minimum", "exact"])
 @pytest.mark.parametrize("seed", range(8))
-def test_no_variance_rises_on_a_whole_spine(seed: int, rule: str, mechanism: str) -> None:
+def test_no_variance_rises_on_a_whole_spine(seed: int, rule: str, definition: str) -> None:
     """Algorithm 3 with equal queries on every level, from the blocks up: every query of every geounit, no worse.
 
     Under zCDP only only-children are bypassed, and no variance changes at all (section 5; Observation 1 is about TDA).
     """
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, blocks=6, levels=4, keep=0.4)
-    allocation = with_equal_queries(spine, mechanism)
+    allocation = with_equal_queries(spine, definition)
     spine = spine.with_shares(dict(allocation.levels))
-    after = bypass(spine, settings_on(spine, mechanism, exact_bypass=rule == "exact"))
+    after = bypass(spine, settings_on(spine, definition, exact_bypass=rule == "exact"))
     before_dense, after_dense = (dense_variance(s, allocation, SMALL) for s in (spine, after))
     every = np.vstack([matrix(spine, level) for level in range(len(spine.levels))])
     rows = np.kron(every, np.vstack([query_matrix(query, SMALL) for query in QUERIES]))
     rise = np.einsum("ij,jk,ik->i", rows, after_dense - before_dense, rows)
     scale = np.einsum("ij,jk,ik->i", rows, before_dense, rows)
     assert (rise <= 1e-9 * scale).all()
-    if mechanism == "zcdp":
+    if definition == "zcdp":
         np.testing.assert_allclose(rise, 0, atol=1e-9 * scale.max())
 
 
@@ -163,9 +163,9 @@ def test_under_zcdp_a_parent_of_two_loses_and_a_parent_of_one_does_not() -> None
 def test_the_cutoff_bounds_the_fanout_above() -> None:
     starts = (np.array([0]), np.arange(0, 12, 3), np.arange(12))
     spine = Spine(("root", "parent", "block"), np.arange(12), starts, tuple(np.full(len(s), 1) for s in starts), 3)
-    free = bypass(spine, settings_on(spine, "pure"))
+    free = bypass(spine, settings_on(spine, "puredp"))
     assert len(free.starts[1]) == 12  # three children with equal shares: all four parents are bypassed
-    capped = bypass(spine, settings_on(spine, "pure", bypass_cutoff=9))
+    capped = bypass(spine, settings_on(spine, "puredp", bypass_cutoff=9))
     assert len(capped.starts[1]) == 8  # 4 -> 6 -> 8 children of the root; a third bypass would make 10
     assert (path_sums(capped) == 3).all()
 
@@ -173,4 +173,4 @@ def test_the_cutoff_bounds_the_fanout_above() -> None:
 def test_a_root_is_never_split() -> None:
     spine = star(2, 1, [5, 5])
     with pytest.raises(ValueError, match="root level root cannot be split"):
-        bypass(spine, settings_on(spine, "pure", split=("root", "parent")))
+        bypass(spine, settings_on(spine, "puredp", split=("root", "parent")))

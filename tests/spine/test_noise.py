@@ -6,18 +6,19 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from spine_cases import SMALL, matrix, query_matrix, random_allocation, random_spine
 
+from privacy.noise import laws
 from spine.allocations import Allocation
 from spine.bypass import bypass
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, noise, parameter, replacement_cost
 from spine.production import allocation_for
-from spine.settings import PRODUCTS, settings_for
+from spine.settings import PRODUCTS, Definition, settings_for
 
 RUNS = {
     "PL94_persons": "pl94-persons",
@@ -25,6 +26,10 @@ RUNS = {
     "DHC_persons": "dhc-persons",
     "DHC_units": "dhc-units",
 }
+
+
+def test_definitions_are_those_of_the_noise() -> None:
+    assert set(get_args(Definition)) == set(get_args(laws.Definition))
 
 
 def dearest_replacement(spine: Spine, allocation: Allocation) -> float:
@@ -40,20 +45,20 @@ def dearest_replacement(spine: Spine, allocation: Allocation) -> float:
                 if share:
                     value = float(parameter(allocation, Fraction(int(share), spine.denominator), alpha))
                     change = np.abs(answer[:, None] - answer[None, :])
-                    cost += change**2 / (2 * value) if allocation.mechanism == "zcdp" else change / value
+                    cost += change**2 / (2 * value) if allocation.definition == "zcdp" else change / value
     return float(cost.max())
 
 
-@pytest.mark.parametrize("mechanism", ["zcdp", "pure"])
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 @pytest.mark.parametrize("bypassed", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_replaced_record_costs_at_most_the_budget(seed: int, bypassed: bool, mechanism: str) -> None:
+def test_a_replaced_record_costs_at_most_the_budget(seed: int, bypassed: bool, definition: str) -> None:
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, blocks=6)
-    allocation = random_allocation(rng, spine.levels, mechanism)
+    allocation = random_allocation(rng, spine.levels, definition)
     spine = spine.with_shares(dict(allocation.levels))
     if bypassed:
-        settings = settings_for("pl94-persons", mechanism=mechanism, levels=spine.levels, split=spine.levels[1:-1])
+        settings = settings_for("pl94-persons", definition=definition, levels=spine.levels, split=spine.levels[1:-1])
         spine = bypass(spine, settings)
     assert replacement_cost(spine, allocation) == allocation.budget  # every share is spent, and no more
     assert dearest_replacement(spine, allocation) <= float(allocation.budget) * (1 + 1e-12)
@@ -107,9 +112,9 @@ def test_the_noise_of_the_redistricting_totals() -> None:
 
 def test_parameters_are_those_of_theorem_3() -> None:
     allocation = random_allocation(np.random.default_rng(0), ("a", "b"))
-    pure = replace(allocation, mechanism="pure", budget=Fraction(3))
+    pure = replace(allocation, definition="puredp", budget=Fraction(3))
     assert parameter(pure, Fraction(1, 2), Fraction(1, 5)) == Fraction(20, 3)  # 2 / (3 / 10)
-    assert parameter(replace(pure, mechanism="zcdp"), Fraction(1, 2), Fraction(1, 5)) == Fraction(10, 3)
+    assert parameter(replace(pure, definition="zcdp"), Fraction(1, 2), Fraction(1, 5)) == Fraction(10, 3)
     assert noise(pure, {"a": [Fraction(0)]}) == []  # a bypassed geounit is not measured
 
 
@@ -120,7 +125,7 @@ def test_distinct_shares_are_exact() -> None:
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_pure_dp_needs_a_budget_of_its_own(product: str) -> None:
-    settings = settings_for(product, mechanism="pure")
+    settings = settings_for(product, definition="puredp")
     with pytest.raises(ValueError, match="pure DP needs a budget"):
         allocation_for(settings)
     assert allocation_for(settings, Fraction(17)).budget == 17
@@ -151,18 +156,18 @@ GROUPED = [(product, "0") for product in PRODUCTS]
 GROUPED += [(product, share) for product in ("pl94-persons", "pl94-units") for share in ("1/2", "1/3")]
 
 
-@pytest.mark.parametrize("mechanism", ["zcdp", "pure"])
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 @pytest.mark.parametrize("variant", ["production", "paper"])
 @pytest.mark.parametrize("jurisdiction", ["us", "pr"])
 @pytest.mark.parametrize(("product", "tract_groups"), GROUPED)
 def test_every_run_spends_its_budget_exactly(
-    product: str, tract_groups: str, jurisdiction: str, variant: str, mechanism: str
+    product: str, tract_groups: str, jurisdiction: str, variant: str, definition: str
 ) -> None:
     """Whatever the budget, the shares and their denominators: the dearest path costs the budget, bypassed or not."""
     share = Fraction(tract_groups)
     changes: dict[str, Any] = {"tract_groups": True, "tract_group_share": share} if share else {}
-    settings = settings_for(product, jurisdiction, variant, mechanism=mechanism, **changes)
-    allocation = allocation_for(settings, Fraction(17, 7) if mechanism == "pure" else None)
+    settings = settings_for(product, jurisdiction, variant, definition=definition, **changes)
+    allocation = allocation_for(settings, Fraction(17, 7) if definition == "puredp" else None)
     rng = np.random.default_rng(7)
     spine = random_spine(rng, blocks=200, levels=len(settings.levels), keep=0.5)
     spine = replace(spine, levels=settings.levels).with_shares(dict(allocation.levels))

@@ -27,12 +27,14 @@ from spine.workload import WORKLOADS, marginal_parts
 MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "detailed")
 
 
-def spines(seed: int, mechanism: str, blocks: int = 7) -> tuple[Spine, Allocation]:
+def spines(seed: int, definition: str, blocks: int = 7) -> tuple[Spine, Allocation]:
     """A random spine after bypass, so that some geounits have no share."""
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, blocks)
-    allocation = random_allocation(rng, spine.levels, mechanism)
-    settings = replace(settings_for("pl94-persons"), mechanism=mechanism, levels=spine.levels, split=spine.levels[1:-1])
+    allocation = random_allocation(rng, spine.levels, definition)
+    settings = replace(
+        settings_for("pl94-persons"), definition=definition, levels=spine.levels, split=spine.levels[1:-1]
+    )
     return bypass(spine.with_shares(dict(allocation.levels)), settings), allocation
 
 
@@ -42,10 +44,10 @@ def cell_variances(dense: np.ndarray, rows: np.ndarray, marginal: str) -> np.nda
     return np.einsum("ij,jk,ik->i", query, dense, query).reshape(len(rows), -1).mean(1)
 
 
-@pytest.mark.parametrize("mechanism", ["zcdp", "pure"])
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 @pytest.mark.parametrize("seed", range(6))
-def test_every_geounit_and_entity_has_the_variance_of_the_dense_inverse(seed: int, mechanism: str) -> None:
-    spine, allocation = spines(seed, mechanism)
+def test_every_geounit_and_entity_has_the_variance_of_the_dense_inverse(seed: int, definition: str) -> None:
+    spine, allocation = spines(seed, definition)
     family = random_family(np.random.default_rng(seed), spine.blocks)
     pairs = overlap(spine, family.of_block, len(family.codes))
     dense = dense_variance(spine, allocation, SMALL)
@@ -54,7 +56,7 @@ def test_every_geounit_and_entity_has_the_variance_of_the_dense_inverse(seed: in
         geounits = [np.zeros(len(s)) for s in spine.starts]
         entities = np.zeros(len(family.codes))
         for part in marginal_parts(marginal, SMALL, allocation):
-            up = upward(spine, part, 1 if mechanism == "zcdp" else 2)
+            up = upward(spine, part, 1 if definition == "zcdp" else 2)
             root = root_of(spine, up)
             *levels, blocks = downward(spine, up, root.outside(up.variance[0]))
             for total, variance in zip(geounits, levels, strict=False):

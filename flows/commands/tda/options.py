@@ -22,11 +22,11 @@ class Kind(StrEnum):
     optimized = "optimized"
 
 
-class Mechanism(StrEnum):
+class Definition(StrEnum):
     """The privacy definitions, by the noise that meets them."""
 
     zcdp = "zcdp"
-    pure = "pure"
+    puredp = "puredp"
 
 
 class Estimator(StrEnum):

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
-from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Mechanism
+from flows.commands.tda.options import DataArgument, Definition, Estimator, InputOptions, Kind
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
@@ -32,11 +32,11 @@ def run(
     us_level: Annotated[
         bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
     ] = None,
-    mechanism: Annotated[Mechanism, typer.Option(help="Discrete Gaussian or two-sided geometric noise.")] = (
-        Mechanism.zcdp
+    definition: Annotated[Definition, typer.Option(help="Discrete Gaussian or two-sided geometric noise.")] = (
+        Definition.zcdp
     ),
-    persons_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
-    units_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
+    persons_budget: Annotated[str | None, typer.Option(help="Another rho or epsilon, an exact fraction.")] = None,
+    units_budget: Annotated[str | None, typer.Option(help="Another rho or epsilon, an exact fraction.")] = None,
     persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     estimator: Annotated[
@@ -79,7 +79,7 @@ def run(
             **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
             spine=spine.value,
             nation=us_level,
-            mechanism=mechanism.value,
+            definition=definition.value,
             persons_budget=persons_budget,
             units_budget=units_budget,
             persons_allocation=persons_allocation,

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from privacy.accounting.states import STATES_PR, STATES_US
 from spine.allocations import Allocation
 from spine.geography import BadGeography, Geography, IntArray, checked
-from spine.settings import Jurisdiction, SpineSettings, settings_for
+from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.files import open_file, read_text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import parse_exact
@@ -122,9 +122,9 @@ def _read_design(content: Mapping[str, Any]) -> Design:
     allocations = {name: _read_allocation(content["allocations"][name]) for name in products}
     for name in products:
         check_allocation(name, allocations[name], settings[name])
-    mechanisms = {part.mechanism for name in products for part in (settings[name], allocations[name])}
-    if len(mechanisms) > 1:
-        raise Refused(f"{SETTINGS_FILE}: the mechanisms {' and '.join(sorted(mechanisms))} in one run")
+    definitions = {part.definition for name in products for part in (settings[name], allocations[name])}
+    if len(definitions) > 1:
+        raise Refused(f"{SETTINGS_FILE}: the definitions {' and '.join(sorted(definitions))} in one run")
     return Design(
         jurisdiction,
         content["kind"],
@@ -145,6 +145,7 @@ def _read_settings(content: Mapping[str, Any], product: ProductName, jurisdictio
     if (values.pop("product"), values.pop("region")) != (ENGINE[product], jurisdiction):
         raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
     values["tract_group_share"] = parse_exact(values["tract_group_share"])
+    values["definition"] = AS_READ[values.pop("mechanism")]
     del values["levels"]  # they follow from the others
     return settings_for(ENGINE[product], jurisdiction, values.pop("variant"), **values)
 
@@ -155,7 +156,7 @@ def _read_allocation(content: Mapping[str, Any]) -> Allocation:
         level: {query: parse_exact(alpha) for query, alpha in alphas.items()}
         for level, alphas in content["queries"].items()
     }
-    return Allocation(content["mechanism"], parse_exact(content["budget"]), levels, queries, content["source"])
+    return Allocation(AS_READ[content["mechanism"]], parse_exact(content["budget"]), levels, queries, content["source"])
 
 
 def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:

@@ -118,7 +118,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
 @pytest.mark.usefixtures("without_charts")
 @pytest.mark.parametrize("variant", ["production", "paper"])
 def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path, variant: Any) -> None:
-    words = {"mechanism": "pure", "tract_groups": "true", "fanout_cutoff": "1", "exact_bypass": "true"}
+    words = {"definition": "puredp", "tract_groups": "true", "fanout_cutoff": "1", "exact_bypass": "true"}
     settings = read_settings("pl94-persons", "us", variant, words)
     allocation = read_allocation(None, "8", settings)
     summary = optimize_spine(grfc, tmp_path / "spine", settings, allocation=allocation)

@@ -26,7 +26,7 @@ CASES = [
     pytest.param(
         "pr",
         ("72",),
-        {"kind": "conventional", "mechanism": "pure", "budget": Fraction(20), "rounding": "l1"},
+        {"kind": "conventional", "definition": "puredp", "budget": Fraction(20), "rounding": "l1"},
         marks=pytest.mark.slow,
     ),
 ]
@@ -139,7 +139,7 @@ BAD = {
     ),
     "must ask the query detailed": described(lambda told: asks(told, {"total": "1"})),
     "the axes are h1": described(lambda told: asks(told, {"detailed": "1/2", "age": "1/2"})),
-    "pure and zcdp in one run": described(lambda told: told["allocations"]["units"].update(mechanism="pure")),
+    "puredp and zcdp in one run": described(lambda told: told["allocations"]["units"].update(mechanism="pure")),
     "a block has no living quarters": with_blocks("hu", lambda old: pa.array([0] * len(old))),
     "a column is not of whole numbers": with_blocks("hu", lambda old: pa.array([float("nan")] * len(old))),
     "not those of state 46, each once": with_blocks("geocode", lambda old: pa.array(old.to_pylist()[::-1])),

@@ -27,12 +27,12 @@ from tasks.top_down.truth import release_truth
 MATRIX = [
     ("us", "optimized", "zcdp", ("23", "46"), False, "topdown"),
     ("us", "aian", "zcdp", ("23", "46"), True, "topdown"),
-    ("us", "conventional", "pure", ("46",), False, "topdown"),
-    ("us", "optimized", "pure", ("23", "46"), True, "topdown"),
+    ("us", "conventional", "puredp", ("46",), False, "topdown"),
+    ("us", "optimized", "puredp", ("23", "46"), True, "topdown"),
     ("pr", "optimized", "zcdp", ("72",), None, "topdown"),
-    ("pr", "conventional", "pure", ("72",), None, "topdown"),
+    ("pr", "conventional", "puredp", ("72",), None, "topdown"),
     ("us", "optimized", "zcdp", ("23", "46"), False, "gls"),
-    ("us", "aian", "pure", ("23", "46"), True, "gls"),
+    ("us", "aian", "puredp", ("23", "46"), True, "gls"),
     ("pr", "conventional", "zcdp", ("72",), None, "gls"),
 ]
 
@@ -44,24 +44,24 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Pa
     return {states: country(tmp_path_factory.mktemp("country"), states) for states in sets}
 
 
-def made(jurisdiction: str, kind: str, mechanism: str, nation: bool | None, **options: object) -> Design:
-    budget = {"budget": Fraction(20)} if mechanism == "pure" else {}
-    return design(jurisdiction, kind=kind, mechanism=mechanism, nation=nation, **budget, **options)  # type: ignore[arg-type]
+def made(jurisdiction: str, kind: str, definition: str, nation: bool | None, **options: object) -> Design:
+    budget = {"budget": Fraction(20)} if definition == "puredp" else {}
+    return design(jurisdiction, kind=kind, definition=definition, nation=nation, **budget, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("jurisdiction", "kind", "mechanism", "states", "nation", "estimator"), MATRIX)
+@pytest.mark.parametrize(("jurisdiction", "kind", "definition", "states", "nation", "estimator"), MATRIX)
 def test_release_keeps_every_invariant_and_sum(
     tmp_path: Path,
     places: dict[tuple[str, ...], Path],
     jurisdiction: str,
     kind: str,
-    mechanism: str,
+    definition: str,
     states: tuple[str, ...],
     nation: bool | None,
     estimator: str,
 ) -> None:
     data = places[states]
-    run = begin(tmp_path, data, made(jurisdiction, kind, mechanism, nation, microdata="text", estimator=estimator))
+    run = begin(tmp_path, data, made(jurisdiction, kind, definition, nation, microdata="text", estimator=estimator))
     staged = finish(run, tmp_path)
     persons, units = read(staged, "mdf/*_persons.parquet"), read(staged, "mdf/*_units.parquet")
     totals = dict(line.split(",") for line in (data / "states.csv").read_text().split()[1:])
