@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from top_down_cases import STATE, State, everything, measuring, plan_of, populate, state
 
 from spine import build
-from spine.allocations_pl94 import allocation
 from spine.bypass import bypass
 from spine.geography import Geography, geocode16, gq_pattern
 from spine.hierarchy import Spine
+from spine.production import allocation
 from spine.settings import settings_for
 from spine.top_down import PERSONS, Plan, TrueHistograms, descend, invariants, parent_problem, reference
 from spine.top_down.answers import ChildAnswers

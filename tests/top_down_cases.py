@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from spine.allocations import Allocation
-from spine.allocations_pl94 import allocation
 from spine.hierarchy import Spine
+from spine.production import allocation
 from spine.top_down import (
     PERSONS,
     Answers,

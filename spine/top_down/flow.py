@@ -45,7 +45,7 @@ class Residual(NamedTuple):
 
 @compiled
 def residual_of(network: Network) -> Residual:
-    """No flow yet; potentials are the distances from the source, by one sweep in the order of the nodes."""
+    """Return the network without flow; potentials are distances from the source, by one sweep over the nodes."""
     arcs = len(network.tail)
     begin = np.zeros(network.nodes + 1, np.int64)
     to, room = np.empty(2 * arcs, np.int32), np.zeros(2 * arcs, np.int32)
@@ -218,7 +218,7 @@ def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints,
 
 @compiled
 def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
-    """The cheapest flow of `amount` from source to sink: (arcs,) flow, what was shipped, and the number of phases.
+    """Return the cheapest (arcs,) flow of `amount` from source to sink, what was shipped, and the number of phases.
 
     Less than `amount` is shipped only where no more can be.
     """

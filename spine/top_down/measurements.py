@@ -1,4 +1,4 @@
-"""What estimation is given of the confidential data: noisy answers, and the variances that are public with them."""
+"""The measurements that estimation reads: noisy answers, and their variances, which are public."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Measure: TypeAlias = Callable[[int, int, int], NoisyAnswers]
 
 
 def inverse_variance(allocation: Allocation, share: Fraction, alpha: Fraction) -> float:
-    """1 / variance of a coordinate's noise: the weight of its query group in least squares.
+    """Return 1 / variance of a coordinate's noise: the weight of its query group in least squares.
 
     rho gamma alpha under zCDP; under pure DP 2 sinh^2(1 / 2b) for Laplace_Z of scale b, whose variance is
     2 exp(-1/b) / (1 - exp(-1/b))^2. Exact until the last step: the only place where a budget becomes a float.
@@ -45,7 +45,7 @@ def inverse_variance(allocation: Allocation, share: Fraction, alpha: Fraction) -
 
 
 def weights(allocation: Allocation, level: str, queries: list[str], shares: IntArray, denominator: int) -> FloatArray:
-    """(queries, geounits) inverse variances for geounits with these shares (numerators over the denominator)."""
+    """Return (queries, geounits) inverse variances for geounits with these shares (numerators over the denominator)."""
     distinct, kind = np.unique(shares, return_inverse=True)
     alphas = allocation.queries[level]
     table = [

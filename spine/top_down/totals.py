@@ -4,7 +4,7 @@ min sum_c s_c (T_c - y_c)^2 where the totals are those of some division of the p
 can be divided depends on the parent only through its count of each type of living quarters: every set A of types must
 find room, T(children that allow some type of A) >= P(A), beside T >= 0 and sum T = P. These are the bases of a
 supermodular function, so the minimum is found by Groenevelt's decomposition: solve without the sets, split along the
-most violated one, solve both halves. With at most 8 types all 256 sets are looked at.
+most violated one, solve both halves. With 8 types there are only 256 sets, so all are checked.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
 from spine.workload import FloatArray
 
-ENOUGH = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation
+TOLERANCE = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation
 DYKSTRA_ROUNDS = 10_000
 AGREED = 1e-9  # persons by which both sets' projections may differ at the end
 
 
 @compiled
-def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, least: FloatArray, counts: FloatArray) -> FloatArray:
-    """(children,) totals nearest to y with weights s.
+def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, lower_bound: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return the (children,) totals nearest to y with weights s.
 
-    allowed, least: (types, children), persons of each type at least `least`. counts: (types,) of the parent.
+    allowed, lower_bound: (types, children), of the persons of each type. counts: (types,) of the parent.
     """
     kinds, children = allowed.shape
     bound, supply = np.zeros(children), counts.copy()
     for t in range(kinds):
         for c in range(children):
-            bound[c] += least[t, c]
-            supply[t] -= least[t, c]
+            bound[c] += lower_bound[t, c]
+            supply[t] -= lower_bound[t, c]
     mask = np.zeros(children, np.int64)
     for t in range(kinds):
         for c in range(children):
@@ -56,7 +56,7 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, least: FloatArray, 
         for m in members:
             result[m] = y[m] - bound[m] + rise / width / s[m]
         worst, most = most_violated(result, mask, members, supply, kind)
-        if most > ENOUGH * (1.0 + total):
+        if most > TOLERANCE * (1.0 + total):
             regions.append(worst)
             regions.append(kind & ~worst)
             for m in members:
@@ -70,7 +70,7 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, least: FloatArray, 
 
 @compiled
 def supply_of(supply: FloatArray, kind: int) -> float:
-    """What a set of types (bits) has in all."""
+    """Return the supply of a set of types (bits)."""
     total = 0.0
     for t in range(len(supply)):
         if (kind >> t) & 1:
@@ -82,7 +82,7 @@ def supply_of(supply: FloatArray, kind: int) -> float:
 def most_violated(
     totals: FloatArray, mask: IntArray, members: IntArray, supply: FloatArray, kind: int
 ) -> tuple[int, float]:
-    """The set of types (bits, possibly none) that lacks the most room, and how much."""
+    """Return the set of types (bits, possibly none) that lacks the most room, and how much."""
     worst, most = 0, -np.inf
     subset = kind
     while True:
@@ -102,12 +102,12 @@ def totals_in_groups(
     y: FloatArray,
     s: FloatArray,
     allowed: BoolArray,
-    least: FloatArray,
+    lower_bound: FloatArray,
     counts: FloatArray,
     group: IntArray,
     group_totals: IntArray,
 ) -> FloatArray:
-    """`totals`, where also those of each group of children sum to its declared total (states, under the nation).
+    """Return `totals` where those of each group of children sum to its declared total (states, under the nation).
 
     Dykstra's alternating projections: both sets are projected on exactly; the first round is nearly always the last.
     """
@@ -121,7 +121,7 @@ def totals_in_groups(
 
     point, correction = to_groups(y), np.zeros_like(y)
     for _ in range(DYKSTRA_ROUNDS):
-        inside = totals(point + correction, s, allowed, least, counts)
+        inside = totals(point + correction, s, allowed, lower_bound, counts)
         correction += point - inside
         following = to_groups(inside)
         if np.abs(following - inside).max() < AGREED:
@@ -130,9 +130,9 @@ def totals_in_groups(
     return following
 
 
-def to_integers(totals: FloatArray, least: IntArray, total: int) -> IntArray:
-    """Integers next to `totals` that sum to `total`, by largest remainder; ties in spine order."""
-    whole: IntArray = np.maximum(np.floor(totals + 1e-9).astype(np.int64), least)
+def to_integers(totals: FloatArray, lower_bound: IntArray, total: int) -> IntArray:
+    """Return integers next to `totals` that sum to `total`, by largest remainder; ties in spine order."""
+    whole: IntArray = np.maximum(np.floor(totals + 1e-9).astype(np.int64), lower_bound)
     missing = total - int(whole.sum())
     if missing:
         order = np.argsort(-(totals - whole), kind="stable")

@@ -21,7 +21,6 @@ from top_down_cases import (
     small_state,
 )
 
-from spine.allocations_pl94 import allocation
 from spine.gls import Information, TreeAnswers, answers, information_joined, pass_up, pass_up_above
 from spine.gls.answers import ChildInformation, informed
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
@@ -31,6 +30,7 @@ from spine.gls.grid import signed
 from spine.gls.information import estimates, own_information
 from spine.gls.kernel import TreeMisfit, inverse_row_sums, tree_gradient
 from spine.hierarchy import Spine
+from spine.production import allocation
 from spine.top_down import (
     PERSONS,
     UNITS,

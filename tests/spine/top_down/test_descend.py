@@ -26,9 +26,9 @@ from top_down_cases import (
     with_shares,
 )
 
-from spine.allocations_pl94 import allocation
 from spine.gls import Information, TreeAnswers, pass_up, pass_up_above
 from spine.hierarchy import Spine
+from spine.production import allocation
 from spine.top_down import (
     Answers,
     Estimates,

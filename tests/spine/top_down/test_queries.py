@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from top_down_cases import small_state
 
-from spine.allocations_pl94 import allocation
+from spine.production import allocation
 from spine.top_down import PERSONS, UNITS, exact_answers, query_group, summed
 from spine.top_down.histogram import joined
 from spine.top_down.least_squares import sums_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from top_down_cases import LEVELS, everything, measuring, plan_of, same, small_state
 
-from spine.allocations_pl94 import allocation
+from spine.production import allocation
 from spine.top_down import (
     UNITS,
     OwnAnswers,
