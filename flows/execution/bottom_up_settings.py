@@ -40,9 +40,7 @@ class BottomUpSettings(RunSettings):
     totals: Location | None = Field(default=None, description="Published totals to calibrate to.")
     calibration: Method = "additive"
     tolerance: Exact = Field(default="0", description="How far from the data a consistent total may be.")
-    marginals: tuple[tuple[str, ...], ...] | None = Field(
-        default=None, description="By default each factor."
-    )
+    marginals: tuple[tuple[str, ...], ...] | None = Field(default=None, description="By default each factor.")
     clip: bool = Field(default=False, description="Publish no negative count.")
 
     @property

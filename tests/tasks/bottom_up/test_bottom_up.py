@@ -544,7 +544,7 @@ def test_a_release_adds_up(tmp_path, run, account):
 
 @pytest.mark.parametrize("method", ["additive", "ratio", "nonnegative"])
 def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run, account, method):
-    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is explain_missing, 46 has 4
+    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is unpublished, 46 has 4
     plan = planned(tmp_path, run, totals=totals, calibration=method, marginals=(("STATE",), ()))
     manifest, tables = released(tmp_path, run, account, plan)
     states = {row["STATE"]: row["COUNT"] for row in tables["by-state"].to_pylist()}
@@ -553,7 +553,7 @@ def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run,
     assert {cell["COUNTY"] for cell in tables["histogram"].to_pylist()} == {"44001", "44003", "45001"}
     assert tables["total"]["COUNT"].to_pylist() == [sum(states.values())]
     cases = {group["STATE"]: group["case"] for group in manifest["calibration"]["groups"]}
-    assert (cases["45"], cases["46"]) == ("explain_missing", "inconsistent")
+    assert (cases["45"], cases["46"]) == ("unpublished", "inconsistent")
     assert cases["44"].startswith("calibrated")
     assert "calibration" in manifest["statements"]
 
@@ -633,7 +633,7 @@ def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     first, second = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
     assert first.table.read_bytes() == second.table.read_bytes()
-    assert first.totals.read_text().splitlines()[4] == "05,"  # explain_missing
+    assert first.totals.read_text().splitlines()[4] == "05,"  # unpublished
     table = pq.read_table(second.table).slice(1)
     pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):
