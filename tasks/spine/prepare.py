@@ -56,12 +56,12 @@ class Prepared:
 
     @property
     def paths(self) -> list[Path]:
-        """The blocks of each state."""
+        """Return the path of each state's blocks."""
         return [self.partial / "scratch" / f"{state:02d}.npz" for state in self.states]
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
-        """The levels of each spine, root first."""
+        """Return the levels of each spine, root first."""
         settings = self.plan.settings
         plain = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
         return {"conventional": plain, "aian": plain, "optimized": settings.levels}

@@ -148,7 +148,7 @@ def synthesize(
 
 
 def populations(geography: Geography, rng: np.random.Generator) -> IntArray:
-    """Persons of each block: the table's, or tracts of about 3,820 persons in 35 to 90 % of their blocks."""
+    """Return the population of each block: the table's, else tracts of about 3,820 in 35 to 90 % of their blocks."""
     if geography.population is not None:
         return geography.population.astype(np.int64)
     tract = np.unique(geography.tract, return_inverse=True)[1]
@@ -162,7 +162,7 @@ def populations(geography: Geography, rng: np.random.Generator) -> IntArray:
 
 
 def living_quarters(population: IntArray, native: Any, rng: np.random.Generator) -> Quarters:
-    """Group quarters inside the blocks' populations, then housing units for the rest, and vacant ones."""
+    """Place group quarters inside the blocks' populations, then housing units for the rest, and vacant ones."""
     blocks = len(population)
     facilities, residents = np.zeros((blocks, TYPES), np.int64), np.zeros((blocks, TYPES), np.int64)
     left = population.copy()
@@ -195,7 +195,7 @@ def _part(quarters: Quarters, rows: IntArray) -> Quarters:
 def draw_persons(
     geography: Geography, quarters: Quarters, native: Any, stream: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Block and cell of every person, by block."""
+    """Return block and cell of every person, by block."""
     rng = np.random.default_rng([*stream, 1])
     blocks = len(geography)
     slot = np.repeat(np.arange(blocks * TYPES), quarters.residents.ravel())
@@ -230,7 +230,7 @@ def draw_persons(
 
 
 def race_shares(alone: dict[int, float]) -> FloatArray:
-    """Shares of the 63 races from those of the six alone; the rest is two or more, mostly pairs."""
+    """Return the shares of the 63 races, given those of the six alone; most of the rest are pairs."""
     shares = np.zeros(63)
     races = [races for size in range(1, 7) for races in combinations(range(6), size)]
     seen = dict.fromkeys(range(1, 7), 0)
@@ -249,7 +249,7 @@ def race_shares(alone: dict[int, float]) -> FloatArray:
 
 
 def _draw(rng: np.random.Generator, bounds: FloatArray, row: IntArray) -> IntArray:
-    """One category for each row of cumulative shares: rows are few, so their bounds are laid end to end."""
+    """Draw one category for each row of cumulative shares. Rows are few, so their bounds are laid end to end."""
     width = bounds.shape[1]
     line = (bounds / bounds[:, -1:] + np.arange(len(bounds))[:, None]).ravel()
     at = np.searchsorted(line, row + rng.random(len(row)), side="right")
@@ -258,7 +258,7 @@ def _draw(rng: np.random.Generator, bounds: FloatArray, row: IntArray) -> IntArr
 
 
 def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: Any) -> IntArray:
-    """A trait of each person: that of the household's first person with this chance, else the own."""
+    """Return a trait of each person: with this chance that of the household's first person, else the own."""
     head = np.full(int(household.max(initial=-1)) + 1, -1)
     head[household[::-1]] = np.arange(len(household))[::-1]
     of_household = np.asarray(own, np.int64)[head[household]]
@@ -336,7 +336,7 @@ def _declared(geography: Geography, facilities: IntArray) -> Iterator[tuple[int,
 
 
 def _write_geography(path: Path, geography: Geography) -> None:
-    """The blocks as GRF-C has them."""
+    """Write the blocks in the format of GRF-C."""
     code = digits(geography.geocode, 16)
     columns = {
         "TABBLKST": text(code[:, 0:2]),

@@ -25,11 +25,11 @@ class Tables:
     mark: str
 
     def records(self, product: ProductName) -> str | None:
-        """The records of a product."""
+        """Return the path of the records of a product."""
         return self.persons if product == "persons" else self.units
 
 
 def public_digests(tables: Tables) -> dict[str, str]:
-    """The digests of the public files, by name."""
+    """Return the digests of the public files by name."""
     digests = input_digests(tables.geography)
     return digests | {path.rsplit("/", 1)[-1]: digest_file(path) for path in (tables.quarters, tables.totals)}

@@ -75,7 +75,7 @@ def measure_accuracy(
     ledger: Path,
     estimators: Sequence[Estimator] = ESTIMATORS,
 ) -> Measured:
-    """The errors of estimators on one spine; of marked data only.
+    """Measure the errors of estimators on one spine; on marked data only.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def _summed_over_states(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataF
 
 
 def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Sums of errors over a state's entities, by level, quantity and class of the true size. Of synthetic data."""
+    """Sum up errors over a state's entities, by level, quantity and class of the true size. On synthetic data."""
     columns = columns_of(product)
     quantity = [name.split(":")[0] for name in columns.names]
     exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
@@ -155,7 +155,7 @@ def _sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[int, ...]]:
 
 
 def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatArray) -> tuple[float, ...]:
-    """As COVERAGE names them; where the standard error is 0 a count is declared, and right."""
+    """Return the sums that COVERAGE names; a standard error of 0 is that of a declared count, which is exact."""
     some = error > LEAST_ERROR
     of = [values[some] / error[some] for values in (released, unbiased)]
     within = [int((np.abs(z) <= Z).sum()) for z in of]
@@ -164,7 +164,7 @@ def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatAr
 
 
 def _margins(run: TopDownRun, product: ProductName, state: str, level: str, there: IntArray) -> Margins | None:
-    """The margins of a level's entities, where there are any: also of the spine's own optimized block groups."""
+    """Return the margins of a level's entities, None where there are none; "obg" are the optimized spine's own."""
     name = "Block_Group" if level == "obg" and run.design.kind == "optimized" else level
     found = load_margins(run, product, state, name)
     if found is None:
@@ -173,7 +173,7 @@ def _margins(run: TopDownRun, product: ProductName, state: str, level: str, ther
 
 
 def _entities(design: Design, product: ProductName, blocks: Blocks) -> Iterator[tuple[str, IntArray, int]]:
-    """For each level the entity of every block (-1 outside all), and how many there are."""
+    """Yield each level with the entity of every block (-1 outside all) and the number of entities."""
     geography, settings = blocks.geography, design.settings[product]
     number = len(geography)
     yield "state", np.zeros(number, np.int64), 1
@@ -188,7 +188,7 @@ def _entities(design: Design, product: ProductName, blocks: Blocks) -> Iterator[
 
 
 def _summed(values: IntArray, entity: IntArray, number: int) -> IntArray:
-    """Sums over the blocks of each entity."""
+    """Sum values over the blocks of each entity."""
     inside = entity >= 0
     sums = np.zeros((number, values.shape[1]), np.int64)
     np.add.at(sums, entity[inside], values[inside])
@@ -196,7 +196,7 @@ def _summed(values: IntArray, entity: IntArray, number: int) -> IntArray:
 
 
 def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """A row a product, level, quantity, cut, spine and estimator: the shares within the margins, over all seeds.
+    """Return the shares within the margins over all seeds, by product, level, quantity, cut, spine and estimator.
 
     coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
     of errors over standard errors, 1 where these say what they claim. error: the mean standard error.
@@ -220,7 +220,7 @@ def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """A row a product, level, quantity, size, spine and estimator: mean absolute error, bias, root mean square error.
+    """Return error measures by product, level, quantity, size, spine and estimator.
 
     Means over the seeds; `sd` is the standard deviation of the mean absolute error from seed to seed. ratio, ratio_sd:
     the same of the mean absolute error over topdown's on the same noise; empty where that was not run, or is 0.

@@ -66,7 +66,7 @@ def differing(database: duckdb.DuckDBPyConnection, one: str, other: str) -> int:
 
 
 def _invariants(path: Path) -> str:
-    """The SELECT of a file of invariants: a row a geounit and kind of living quarters that it has."""
+    """Return the SELECT of a file of invariants: a row for each geounit and type of living quarters in it."""
     unpivoted = f"UNPIVOT {parquet(path)} ON COLUMNS(* EXCLUDE geounit) INTO NAME cell VALUE count"
     return f"SELECT geounit::VARCHAR AS geounit, cell, count::BIGINT AS count FROM ({unpivoted}) WHERE count <> 0"
 
@@ -132,7 +132,7 @@ def _check_blocks(
 
 
 def _microdata(table: str, product: str, count: str) -> str:
-    """The SELECT of microdata as counts of cells."""
+    """Return the SELECT of microdata as counts of cells."""
     return _sums(
         f"SELECT * FROM (SELECT {PUBLIC} AS geounit, ({CELL[product]})::INT AS cell, {count} AS count FROM {table}) "
         "WHERE cell IS NOT NULL",

@@ -24,7 +24,7 @@ _COUNT = re.compile("[0-9]{1,9}")
 
 
 def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
-    """The sorted block codes of 15 digits and their (blocks, 8) living quarters; void where a finding is an error."""
+    """Return sorted 15-digit block codes and (blocks, 8) living quarters; none where a finding is an error."""
     table, findings = _read(path, QUARTERS_COLUMNS, "[0-9]{15}")
     if table is None:
         return np.zeros(0, np.int64), np.zeros((0, TYPES), np.int64), findings
@@ -35,7 +35,7 @@ def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
 
 
 def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
-    """The declared population of each state by its code; void where a finding is an error."""
+    """Return the declared population by state code; none where a finding is an error."""
     table, findings = _read(path, TOTALS_COLUMNS, "[0-9]{2}")
     if table is None:
         return {}, findings
@@ -43,7 +43,7 @@ def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
 
 
 def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None, list[Finding]]:
-    """A table with a key and counts, checked; None where a finding is an error."""
+    """Read and validate a table of a key and counts; None where a finding is an error."""
     file = path.rsplit("/", 1)[-1]
     table, findings = read_table(path, file, columns, dictionary=True, delimiter=",")
     if table is None:

@@ -35,9 +35,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, check_open, precheck
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.histograms import check_state
 from tasks.top_down.input.invariants_input import read_quarters, read_totals
 from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes, short_codes
+from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.run_plan import Design, ProductName
 from tasks.top_down.tables import Tables, public_digests
@@ -186,7 +186,7 @@ def _validate_records(
         findings += faults
     if blocks is not None and not has_errors(findings):
         each = [(product, state) for product in design.products for state in blocks.states]
-        workers.map("invariants", run, check_state, each)
+        workers.map("invariants", run, validate_state, each)
         findings += list(_state_findings(run, each))
     write_findings(run / "findings.json", gather(findings))
     if blocks is None or has_errors(findings):
@@ -234,7 +234,7 @@ def _count(
 
 def _state_findings(run: TopDownRun, each: list[tuple[ProductName, str]]) -> Iterator[Finding]:
     for product, state in each:
-        yield from load_object(run / f"persons/{product}/{state}.findings")
+        yield from load_object(findings_path(run, product, state))
 
 
 def _file(tables: Tables, product: ProductName) -> str:

@@ -34,7 +34,7 @@ class Drawing(NamedTuple):
     authorization: Authorization
 
     def noise(self, plan: Plan, product: ProductName, level: str, query: str, share: int) -> QueryNoise:
-        """The noise of a query group in the geounits with this share (a numerator)."""
+        """Return the noise of a query group in the geounits with this share (a numerator)."""
         alpha = plan.allocation.queries[level][query]
         return QueryNoise(
             law(plan.allocation, Fraction(share, plan.spine.denominator), alpha),
@@ -60,7 +60,7 @@ class Measuring:
     drawing: Drawing | None
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
-        """The noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
+        """Draw the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
         name, answers = self.plan.spine.levels[level], {}
         shares = self.plan.spine.shares[level][first:last]
         folder = self.run.counts_folder(self.product, self.state, name)
@@ -83,7 +83,7 @@ class Measuring:
 
 
 def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring | PublishedAnswers:
-    """The measurements of a state or of the nation. Raises Failed where the run may not draw."""
+    """Return the measurements of a state or of the nation. Raises Failed where the run may not draw."""
     if is_published(run):
         return published_answers(run, product, state)
     drawing = read_drawing(run)
