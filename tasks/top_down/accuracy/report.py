@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from tasks.pages import environment, style
 from tasks.pages.charts import STYLE, svg
-from tasks.top_down.accuracy.errors import LEVELS
+from tasks.top_down.accuracy.compare import LEVELS
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}
