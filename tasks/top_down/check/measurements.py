@@ -36,9 +36,8 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: str)
             for query, share, *parameters, count in database.execute(laws).fetchall():
                 number += count
                 if (query, share, *parameters) not in expected[level]:
-                    faults.append(
-                        f"level {level}, state {state}: {count:,} of {query} with share {share} have a law that is not in the manifest"
-                    )
+                    which = f"{count:,} of {query} with share {share}"
+                    faults.append(f"level {level}, state {state}: {which} have a law that is not in the manifest")
         yield Check(f"laws of the measurements of {product}", f"{number:,} measurements", tuple(faults))
         shares = {level: parse_exact(share) for level, share in entry["shares"].items() if level != US}
         yield _check_paths(database, release, product, manifest["states"], shares)
