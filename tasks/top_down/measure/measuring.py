@@ -1,8 +1,8 @@
-"""Measure: exact answers of query groups with exact noise, on demand and the same whenever they are asked for.
+"""Measure: add exact noise to the exact answers of query groups, on demand and always with the same result.
 
-The noise of a query group is the stream `tda/PRODUCT/LEVEL/QUERY`, its row the number of the geounit among those of the
-whole run, in spine order. A row is drawn under one law, that of its geounit's share. So estimation and the release of
-the measurements draw the same numbers, and nobody stores them in between.
+The noise of a query group is the stream `tda/PRODUCT/LEVEL/QUERY`; its row is the number of the geounit in the whole
+run, in spine order. A row is drawn under one law, that of its geounit's share. So estimation and the release of the
+measurements draw the same numbers, and nothing stores them in between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Drawing(NamedTuple):
-    """What noise follows from: the run's secret, and what it was authorized with."""
+    """The source of the noise: the run's secret, and what it was authorized with."""
 
     secret: RunSecret
     authorization: Authorization
@@ -47,9 +47,9 @@ class Drawing(NamedTuple):
 
 @dataclass(frozen=True)
 class Measuring:
-    """The measurements of a state, or (US) of the nation and the states' parts. Holds the way to exact counts.
+    """The measurements of a state, or (US) of the nation and the states' parts. Can read exact counts.
 
-    drawing: None where nothing may be drawn: a truth, whose answers are exact.
+    drawing: None for a truth, which may not draw and whose answers are exact.
     """
 
     run: TopDownRun
@@ -72,7 +72,7 @@ class Measuring:
         return NoisyAnswers(first, last, answers)
 
     def _add_noise(self, answer: IntArray, level: str, query: str, shares: IntArray, first: int) -> None:
-        """Add noise to answers in place; what has the share 0 is not measured, and holds nothing."""
+        """Add noise to answers in place; a geounit with the share 0 is not measured, and its answer becomes 0."""
         for share in np.unique(shares).tolist():
             at = np.flatnonzero(shares == share)
             if not share:
