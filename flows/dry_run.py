@@ -19,7 +19,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.expected_work import expected_work
 from flows.execution.progress import coarsely, expect, report
 from flows.execution.run import CHECK, flow_options, named
-from privacy.accounting.ledger import shown
+from privacy.accounting.ledger import format_amount
 from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.run import Validated
 from tasks.detailed_dhca.validation import validate
@@ -67,7 +67,7 @@ def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
                 "nothing, the data is marked as synthetic" if validated.synthetic else f"account {settings.account}"
             )
             expected = coarsely(expected_work(run, jurisdiction, settings.spine, settings.estimates) or {})
-            told[SPEND] = f"{unit} {shown(spend.unbounded)}, charged to {charged}"
+            told[SPEND] = f"{unit} {format_amount(spend.unbounded)}, charged to {charged}"
             told[ESTIMATES] = f"{sum(seconds for seconds, _ in expected.values()):.1f}"
         end_run(run)
     return told

@@ -1,4 +1,4 @@
-"""Synthetic persons and living quarters on real blocks: the input of a TopDown run, for tests, accuracy and scale.
+"""Draw synthetic persons and living quarters on real blocks: input of a TopDown run for tests, accuracy and scale.
 
 Populations are those of the block table where it has them, else drawn. Shares follow published 2020 figures of Rhode
 Island; residents of group quarters come first, then households, whose members mostly share ethnicity and race. A state
@@ -35,21 +35,21 @@ from tasks.top_down.input.invariants_input import QUARTERS
 from tasks.top_down.input.records import COLUMNS, DOMAINS
 
 Form = Literal["text", "parquet"]
-RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks
+RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group quarters below are for
 
 
 @dataclass(frozen=True)
 class Facilities:
-    """Group quarters of one type: blocks of RI_BLOCKS that have them, facilities a block, residents of a facility.
+    """Group quarters of one type: the number of blocks with them, of facilities in each, and of residents in a facility.
 
-    among: how many of the most populous blocks they are drawn from; 0 for any that can hold them.
+    among: the number of most populous blocks to draw from; 0 for all that can hold them.
     """
 
     kind: int
     blocks: int
-    each: int
-    fewest: int
-    most: int
+    per_block: int
+    min_residents: int
+    max_residents: int
     among: int = 0
 
 
@@ -76,7 +76,7 @@ VACANT, ONLY_VACANT = 0.09, 0.22
 
 @dataclass(frozen=True)
 class Made:
-    """What `das tda synth` made."""
+    """The folder that `das tda synth` made, and its numbers of records."""
 
     data: Path
     persons: int
@@ -87,8 +87,11 @@ class Made:
 
 @dataclass(frozen=True)
 class Quarters:
-    """Living quarters and residents of a state's blocks. facilities, residents: (blocks, 8), of households in column 0
-    the housing units and the persons in them; occupied: (blocks,) housing units with persons."""
+    """Living quarters and residents of a state's blocks.
+
+    facilities, residents: (blocks, 8); column 0 holds housing units and the persons in households. occupied: (blocks,)
+    housing units with persons.
+    """
 
     facilities: IntArray
     residents: IntArray
@@ -103,7 +106,7 @@ def synthesize(
     jurisdiction: Jurisdiction = "us",
     states: Sequence[int] = (),
     form: Form = "parquet",
-    told: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Made:
     """Write persons, units, geography and declared invariants to the new folder OUT, and mark it synthetic.
 
@@ -139,7 +142,7 @@ def synthesize(
                 people = draw_persons(in_state.take(rows), part, in_aian(in_state.take(rows), settings), (seed, county))
                 persons.write(in_state.geocode[rows][people[0]], _person_values(people[1]))
                 totals[state] += len(people[0])
-            told(codes.index(state) + 1, len(codes))
+            progress(codes.index(state) + 1, len(codes))
     (out / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
     names = sorted(path.name for path in out.iterdir())
     mark = Mark("das tda synth", version("das-flows"), seed, {name: file_digest(out / name) for name in names})
@@ -168,16 +171,20 @@ def living_quarters(population: IntArray, native: Any, rng: np.random.Generator)
     left = population.copy()
     scale = blocks / RI_BLOCKS
     for facility in FACILITIES:
-        room = (left * rng.uniform(0.4, 0.97, blocks)).astype(np.int64)
-        fits = np.flatnonzero((room >= facility.fewest) & (facilities[:, facility.kind] == 0))
+        capacity = (left * rng.uniform(0.4, 0.97, blocks)).astype(np.int64)
+        fits = np.flatnonzero((capacity >= facility.min_residents) & (facilities[:, facility.kind] == 0))
         if facility.among:
             fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(facility.among * scale))]
         chosen = rng.choice(fits, min(len(fits), max(1, round(facility.blocks * scale))), replace=False)
-        sizes = np.exp(rng.uniform(np.log(facility.fewest), np.log(facility.most), (len(chosen), facility.each))).sum(
-            axis=1
+        sizes = np.exp(
+            rng.uniform(
+                np.log(facility.min_residents), np.log(facility.max_residents), (len(chosen), facility.per_block)
+            )
+        ).sum(axis=1)
+        facilities[chosen, facility.kind] = facility.per_block
+        residents[chosen, facility.kind] = np.maximum(
+            facility.per_block, np.minimum(sizes.astype(np.int64), capacity[chosen])
         )
-        facilities[chosen, facility.kind] = facility.each
-        residents[chosen, facility.kind] = np.maximum(facility.each, np.minimum(sizes.astype(np.int64), room[chosen]))
         left -= residents[:, facility.kind]
     occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
     empty = (population == 0) & (rng.random(blocks) < ONLY_VACANT)
@@ -234,13 +241,13 @@ def race_shares(alone: dict[int, float]) -> FloatArray:
     shares = np.zeros(63)
     races = [races for size in range(1, 7) for races in combinations(range(6), size)]
     seen = dict.fromkeys(range(1, 7), 0)
-    for number, each in enumerate(races):
-        size, k = len(each), seen[len(each)]
+    for number, members in enumerate(races):
+        size, k = len(members), seen[len(members)]
         seen[size] += 1
         if size == 1:
-            shares[number] = alone[each[0]]
+            shares[number] = alone[members[0]]
         elif size == 2:
-            shares[number] = PAIRS.get(each, 0.204 / 11)  # pairs are .954 together
+            shares[number] = PAIRS.get(members, 0.204 / 11)  # pairs are .954 together
         else:
             shares[number] = {3: 0.035 / (1 + 0.6 * k), 4: 0.010 / (1 + 0.3 * k), 5: 0.003 / 6, 6: 0.002}[size]
     more = shares[6:].sum()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privacy.noise.laws import DiscreteGaussian, Law
+from privacy.noise.laws import Law
 from spine.geography import IntArray
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
@@ -100,7 +100,7 @@ def _dictionary(rows: Any, words: list[str]) -> pa.DictionaryArray:
 
 def _variance(noise: Law) -> tuple[str, str]:
     """Return the exact parameter as numerator and denominator: sigma^2 of a discrete Gaussian, else the scale b."""
-    exact = noise.sigma_squared if isinstance(noise, DiscreteGaussian) else noise.scale
+    exact = noise.parameter
     return str(exact.numerator), str(exact.denominator)
 
 
