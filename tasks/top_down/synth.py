@@ -40,7 +40,7 @@ RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group qua
 
 @dataclass(frozen=True)
 class Facilities:
-    """Group quarters of one type: the number of blocks with them, of facilities in each, and of residents in a facility.
+    """Group quarters of one type: how many blocks have them, facilities in each, and residents in a facility.
 
     among: the number of most populous blocks to draw from; 0 for all that can hold them.
     """
@@ -176,15 +176,10 @@ def living_quarters(population: IntArray, native: Any, rng: np.random.Generator)
         if facility.among:
             fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(facility.among * scale))]
         chosen = rng.choice(fits, min(len(fits), max(1, round(facility.blocks * scale))), replace=False)
-        sizes = np.exp(
-            rng.uniform(
-                np.log(facility.min_residents), np.log(facility.max_residents), (len(chosen), facility.per_block)
-            )
-        ).sum(axis=1)
+        bounds = np.log((facility.min_residents, facility.max_residents))
+        sizes = np.exp(rng.uniform(*bounds, (len(chosen), facility.per_block))).sum(axis=1).astype(np.int64)
         facilities[chosen, facility.kind] = facility.per_block
-        residents[chosen, facility.kind] = np.maximum(
-            facility.per_block, np.minimum(sizes.astype(np.int64), capacity[chosen])
-        )
+        residents[chosen, facility.kind] = np.maximum(facility.per_block, np.minimum(sizes, capacity[chosen]))
         left -= residents[:, facility.kind]
     occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
     empty = (population == 0) & (rng.random(blocks) < ONLY_VACANT)
