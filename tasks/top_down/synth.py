@@ -176,8 +176,8 @@ def living_quarters(population: IntArray, native: Any, rng: np.random.Generator)
         if facility.among:
             fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(facility.among * scale))]
         chosen = rng.choice(fits, min(len(fits), max(1, round(facility.blocks * scale))), replace=False)
-        bounds = np.log((facility.min_residents, facility.max_residents))
-        sizes = np.exp(rng.uniform(*bounds, (len(chosen), facility.per_block))).sum(axis=1).astype(np.int64)
+        low, high = np.log((facility.min_residents, facility.max_residents)).tolist()
+        sizes = np.exp(rng.uniform(low, high, (len(chosen), facility.per_block))).sum(axis=1).astype(np.int64)
         facilities[chosen, facility.kind] = facility.per_block
         residents[chosen, facility.kind] = np.maximum(facility.per_block, np.minimum(sizes, capacity[chosen]))
         left -= residents[:, facility.kind]
