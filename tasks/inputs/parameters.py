@@ -80,11 +80,11 @@ def _check_levels(configuration: Configuration, iterations: Iterations) -> list[
 
 
 def digest_parameters(params: str) -> dict[str, str]:
-    """The digest of each file of a parameters directory, by path or URL."""
+    """Return the digest of each file of a parameters directory, given by path or URL."""
     return {file: digest_file(f"{params.rstrip('/')}/{file}") for file in PARAMETER_FILES}
 
 
 def configuration_digest(parameter_files: Mapping[str, str], options: Mapping[str, object]) -> str:
-    """One digest of all that shapes a release besides the data: parameter files, by their digests, and options."""
+    """Return one digest of what shapes a release besides the data: digests of parameter files, and options."""
     text = json.dumps({"files": parameter_files, "options": options}, sort_keys=True)
     return sha256(text.encode()).hexdigest()

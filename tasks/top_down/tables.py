@@ -11,7 +11,7 @@ from tasks.top_down.run_plan import ProductName
 
 @dataclass(frozen=True)
 class Tables:
-    """Where the inputs lie: paths or URLs.
+    """The inputs, by path or URL.
 
     persons, units: None where the product is not released. geography: as `das spine` reads it. quarters, totals: the
     declared invariants: living quarters by block, total population by state. mark: where SYNTHETIC.json would be.
@@ -25,11 +25,11 @@ class Tables:
     mark: str
 
     def records(self, product: ProductName) -> str | None:
-        """The records of a product."""
+        """Return the records of a product."""
         return self.persons if product == "persons" else self.units
 
 
 def public_digests(tables: Tables) -> dict[str, str]:
-    """The digests of the public files, by name."""
+    """Return the digests of the public files, by name."""
     digests = input_digests(tables.geography)
     return digests | {path.rsplit("/", 1)[-1]: digest_file(path) for path in (tables.quarters, tables.totals)}

@@ -47,7 +47,7 @@ NO_QUARTERS = "block has neither a housing unit nor group quarters, by the decla
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a product: their file, and the blocks that they may lie in.
+    """The file of a product's records, and the blocks that they may be in.
 
     blocks: sorted codes of 15 digits of the whole geography, None where that has faults of its own and no block is
     looked up. row: the number of each block in the universe, -1 outside. states: that the run covers.
@@ -60,7 +60,7 @@ class Records:
 
 
 def records_name(product: ProductName) -> str:
-    """Where the description of the file of a product's records lies in a run directory."""
+    """Return the path in a run directory of the description of a product's file."""
     return f"prepared/{product}"
 
 
@@ -72,7 +72,7 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
 
 
 def load_records(run: TopDownRun, product: ProductName) -> Records:
-    """What the records of a product are held against."""
+    """Return the records of a product with what they are checked against."""
     file: RecordFile = load_object(run / records_name(product))
     if not (run / CODES).exists():
         return Records(file, None, np.zeros(0, np.int64), ())
@@ -81,7 +81,7 @@ def load_records(run: TopDownRun, product: ProductName) -> Records:
 
 
 def short_codes(geography: Geography) -> IntArray:
-    """The 15-digit codes of blocks, sorted as the blocks are."""
+    """Return the 15-digit codes of blocks, in the order of the blocks."""
     codes: IntArray = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
     return codes
 

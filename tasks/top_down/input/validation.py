@@ -1,4 +1,4 @@
-"""Validate: every row of every file is checked and counted, and the records are held against the declared invariants.
+"""Validate: check and count every row of every file, and compare the records with the declared invariants.
 
 All findings are gathered before the run is refused; nothing is spent on a refused input.
 """
@@ -120,7 +120,7 @@ def request(
 
 
 def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray, list[Finding]]:
-    """The blocks of the universe, the codes of all blocks of the geography, and findings in the public files."""
+    """Return the blocks of the universe, the codes of all blocks of the geography, and findings in the public files."""
     code, quarters, findings = read_quarters(tables.quarters)
     totals, faults = read_totals(tables.totals)
     findings += faults
@@ -134,7 +134,7 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     at = np.minimum(at, len(code) - 1)
     known = code[at] == codes
     declared[known] = quarters[at[known]]
-    file = tables.quarters.rsplit("/", 1)[-1]
+    file = _name(tables.quarters)
     if other := len(code) - int(known.sum()):
         findings.append(
             Finding(file, "blocks that are not of the run's geography, left out", "tabblk", other, warning=True)
@@ -150,13 +150,13 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     missing = [state for state in blocks.states if int(state) not in totals]
     if missing:
         rule = f"states without a declared population: {', '.join(missing)}"
-        findings.append(Finding(tables.totals.rsplit("/", 1)[-1], rule, "state", len(missing)))
+        findings.append(Finding(_name(tables.totals), rule, "state", len(missing)))
         return None, codes, findings
     return blocks, codes, findings
 
 
 def _read_geography(source: str, design: Design) -> tuple[Geography | None, list[Finding]]:
-    """The run's blocks, occupied or not; what makes them unreadable is a finding that names the block."""
+    """Read the run's blocks, occupied or not; a fault is a finding that names the block."""
     settings = replace(design.settings[design.products[0]], occupied_only=False)
     try:
         geography, _ = read_geography(source, settings, states=design.states)
@@ -195,7 +195,10 @@ def _validate_records(
         _refuse(run)
     public = public_digests(tables)
     if mark is not None:
-        mark.check({_file(tables, product): digest for product, digest in digests.items()} | _marked(tables, public))
+        mark.check(
+            {_name(str(tables.records(product))): digest for product, digest in digests.items()}
+            | _marked(tables, public)
+        )
     return Validated(
         input_digest=_input_digest(digests, public),
         records_digest=" ".join(digests[product] for product in sorted(digests)),
@@ -237,12 +240,8 @@ def _state_findings(run: TopDownRun, each: list[tuple[ProductName, str]]) -> Ite
         yield from load_object(run / f"persons/{product}/{state}.findings")
 
 
-def _file(tables: Tables, product: ProductName) -> str:
-    return str(tables.records(product)).rsplit("/", 1)[-1]
-
-
 def _marked(tables: Tables, public: dict[str, str]) -> dict[str, str]:
-    """The public files that lie beside the mark, which it must cover."""
+    """Return the digests of the public files beside the mark, which it must cover."""
     beside = tables.mark.rpartition("/")[0]
     files = (tables.quarters, tables.totals)
     return {name: public[name] for path in files if path.rpartition("/")[0] == beside for name in [_name(path)]}
@@ -258,7 +257,7 @@ def _input_digest(records: Mapping[ProductName, str], public: dict[str, str]) ->
 
 
 def _validated_before(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> Validated:
-    """Take up a validated run: it goes on from its own counts, if its input is what it was or is gone."""
+    """Return what an earlier try validated, if the input is unchanged or gone: the run has its own counts."""
     if run.tables != tables or run.design.digest() != design.digest():
         raise Refused(f"run {run.id} began with other files or another design; a new run spends budget again")
     validated = run.validated
