@@ -35,16 +35,11 @@ from privacy.noise.randomness import Keystream
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
-from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
+from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import COLUMNS
-from tasks.detailed_dhca.population_groups import (
-    count_partition,
-    count_population_groups,
-    load_partitions,
-    read_persons,
-)
+from tasks.detailed_dhca.population_groups import count_partition, count_population_groups, read_persons
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
@@ -54,10 +49,11 @@ from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import GRF_FILE, NOWHERE
-from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.partitions import load_partitions
 
 WORDS_EACH = 1 << 22
 
@@ -105,13 +101,14 @@ def copy_only(run: DetailedRun, number: int, folder: str, read: int, write: int)
 def pandas_counts(run: DetailedRun, number: int) -> int:
     """The exact counts of a partition as a user would write them: join, explode, group by. Checked for its sum."""
     partition = load_partitions(run)[number]
-    persons, combinations = read_persons(run, partition.blocks)
+    persons = read_persons(run, partition.blocks)
     geography, iterations = run.geography, run.parameters.iterations
     total = 0
     for name in partition.regions:
-        flatmap = iterations.granularity(Level(name, 1)).flatmap(combinations).tocoo()
+        flatmap = iterations.granularity(Level(name, 1)).flatmap(persons.combinations).tocoo()
         belongs = pd.DataFrame({"combination": flatmap.row, "iteration": flatmap.col})
-        table = pd.DataFrame({**persons, "region": geography.region_of[name][partition.blocks][persons["block"]]})
+        region = geography.region_of[name][partition.blocks][persons.block]
+        table = pd.DataFrame({"region": region, "cell": persons.cell, "combination": persons.combination})
         joined = table[table["region"] != NOWHERE].merge(belongs, on="combination")
         total += int(joined.groupby(["region", "iteration", "cell"]).size().sum())
     return total
@@ -222,7 +219,7 @@ def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict
 
 def measure_tabulation(run: DetailedRun) -> dict[str, float]:
     """Ours and pandas on the partition with the most persons, one process, counts made anew."""
-    persons = [len(read_persons(run, partition.blocks)[0]["block"]) for partition in load_partitions(run)]
+    persons = [len(read_persons(run, partition.blocks).block) for partition in load_partitions(run)]
     number = int(np.argmax(persons))
     folders = list((run / "counts").glob(f"*/{number:05d}"))
     for folder in folders:

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 
 from flows.execution.progress import Expected
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import locate
+from tasks.population_groups.domain import load_domain
 from tasks.top_down.run import TopDownRun
 
 # Core-seconds a million on a quiet core, in the ratios that benchmarks/stages.py measures on the nation. What is left

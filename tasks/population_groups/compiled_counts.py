@@ -1,0 +1,201 @@
+"""The kernels that count population groups: a table of one unit or region at a time, in a core's cache.
+
+Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spine.compiled import compiled
+
+
+@compiled
+def map_combinations(
+    combinations: NDArray[np.uint16],
+    alone: NDArray[np.int32],
+    combination: NDArray[np.int32],
+    ethnicity: NDArray[np.int32],
+    pointers: NDArray[np.int32],
+    iterations: NDArray[np.int32],
+) -> int:
+    """Map combinations to iterations as `Granularity.flatmap` does, and return how many pairs there are.
+
+    The maps, levels x codes, have -1 for none. The iterations of combination c will stand from pointers[c] to
+    pointers[c + 1]; there is room for all codes of a combination at each level, and one more.
+    """
+    races, pairs = combinations.shape[1] - 1, 0
+    pointers[0] = 0
+    for row in range(len(combinations)):
+        begin = pairs
+        for level in range(len(alone)):
+            common, given = np.int32(-1), 0
+            for place in range(races):
+                code = combinations[row, place]
+                if code > 0:
+                    mine = alone[level, code]
+                    common = mine if given == 0 or common == mine else np.int32(-1)
+                    given += 1
+                    mine = combination[level, code]
+                    new = mine >= 0
+                    for other in range(begin, pairs):
+                        new &= iterations[other] != mine  # two codes of one iteration count once
+                    if new:
+                        iterations[pairs] = mine
+                        pairs += 1
+            spanish = ethnicity[level, combinations[row, races]]
+            for mine in (common, spanish):
+                if mine >= 0:
+                    iterations[pairs] = mine
+                    pairs += 1
+        pointers[row + 1] = pairs
+    return pairs
+
+
+@compiled
+def _write_out(
+    table: NDArray[np.int32],
+    touched: NDArray[np.int32],
+    known: NDArray[np.int64],
+    row_ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+    entries: int,
+) -> int:
+    """Write the entries of one region behind the `entries` that are there; return how many are there then.
+
+    `touched` holds, up to `known`, the columns of each row of `table` that are not zero; both are cleared.
+    """
+    for row in range(len(table)):
+        for place in range(known[row]):
+            column = touched[row, place]
+            columns[entries], counts[entries] = column, table[row, column]
+            table[row, column] = 0
+            entries += 1
+        known[row] = 0
+        row_ends[row] = entries
+    return entries
+
+
+@compiled
+def count_units(
+    starts: NDArray[np.int64],
+    cell: NDArray[np.uint8],
+    combination: NDArray[np.int32],
+    order: NDArray[np.int64],
+    unit: NDArray[np.int64],
+    pointers: NDArray[np.int32],
+    iterations: NDArray[np.int32],
+    table: NDArray[np.int32],
+    touched: NDArray[np.int32],
+    row_ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+) -> int:
+    """Count persons by (unit, cell) x iteration; return the number of entries of the sparse matrix.
+
+    Parameters
+    ----------
+    starts : where the persons of each block start, and behind the last where they end
+    cell, combination : of each person, by block
+    order, unit : blocks, ordered by their unit, and the units
+    pointers, iterations : the flatmap; those of combination c stand from pointers[c] to pointers[c + 1]
+    table, touched : scratch, cells x iterations; `table` is all zeros on entry and on return
+    row_ends : filled with the entries up to the end of each row, cells x units of them
+    columns, counts : filled with the entries, row by row
+    """
+    cells, entries, at = len(table), 0, 0
+    known = np.zeros(cells, np.int64)
+    for first in range(0, len(row_ends), cells):
+        while at < len(order) and unit[at] * cells == first:
+            block = order[at]
+            for person in range(starts[block], starts[block + 1]):
+                row, number = cell[person], combination[person]
+                for place in range(pointers[number], pointers[number + 1]):
+                    column = iterations[place]
+                    if table[row, column] == 0:
+                        touched[row, known[row]] = column
+                        known[row] += 1
+                    table[row, column] += 1
+            at += 1
+        entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
+    return entries
+
+
+@compiled
+def add_units(
+    ends: NDArray[np.int64],
+    unit_columns: NDArray[np.uint16],
+    unit_counts: NDArray[np.int32],
+    order: NDArray[np.int64],
+    region: NDArray[np.int32],
+    table: NDArray[np.int32],
+    touched: NDArray[np.int32],
+    row_ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+) -> int:
+    """Add up the counts of units to those of the regions that are made of them, as `count_units` gives them.
+
+    `ends` say where the rows (unit, cell) start and end among `unit_columns` and `unit_counts`; `order` are the units,
+    ordered by their region, and `region` the regions. The rest is as there.
+    """
+    cells, entries, at = len(table), 0, 0
+    known = np.zeros(cells, np.int64)
+    for first in range(0, len(row_ends), cells):
+        while at < len(order) and region[at] * cells == first:
+            for row in range(cells):
+                for entry in range(ends[order[at] * cells + row], ends[order[at] * cells + row + 1]):
+                    column = unit_columns[entry]  # as in count_units: a function for both takes three times as long
+                    if table[row, column] == 0:
+                        touched[row, known[row]] = column
+                        known[row] += 1
+                    table[row, column] += unit_counts[entry]
+            at += 1
+        entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
+    return entries
+
+
+@compiled
+def add_totals(
+    ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+    position: NDArray[np.int64],
+    totals: NDArray[np.int64],
+) -> None:
+    """Add entries to the totals of their groups, regions x positions.
+
+    `ends` say where the rows (region, cell) start and end among `columns` and `counts`; `position` is an iteration's,
+    -1 for one of another level.
+    """
+    cells = (len(ends) - 1) // len(totals)
+    for row in range(len(ends) - 1):
+        of_region = totals[row // cells]
+        for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
+            place = position[columns[entry]]
+            of_region[max(place, 0)] += counts[entry] * (place >= 0)  # a branch would be guessed wrong half the time
+
+
+@compiled
+def add_cells(
+    ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+    position: NDArray[np.int64],
+    slots: NDArray[np.int32],
+    cells: NDArray[np.int64],
+) -> None:
+    """Add entries, as those of `add_totals`, to the cells of their groups, slots x cells.
+
+    `slots`, regions x positions, says which row of `cells` is a group's, -1 for none.
+    """
+    width = cells.shape[1]
+    for row in range(len(ends) - 1):
+        of_region, cell = slots[row // width], row % width
+        for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
+            place = position[columns[entry]]
+            slot = of_region[max(place, 0)]
+            if slot >= 0 and place >= 0:  # in this order, for most have no slot
+                cells[slot, cell] += counts[entry]

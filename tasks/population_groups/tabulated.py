@@ -1,0 +1,47 @@
+"""What a run tabulates, in the release: its regions and its iterations, so that a group without a row explains itself.
+
+Both come from public files alone. A group of a tabulated region and iteration that has no row was suppressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from spine.settings import Jurisdiction
+from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
+from tasks.inputs.grf_c import RegionMap
+from tasks.population_groups.iterations import Iterations
+from tasks.population_groups.run import SafeTabRun
+
+REGIONS_FILE, ITERATIONS_FILE = "tabulated/regions.csv", "tabulated/iterations.csv"
+REGION_COLUMNS = ("REGION_TYPE", "REGION_ID")
+ITERATION_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "NATION_STATE", "SUB_STATE", "TOTAL_ONLY")
+
+
+def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> None:
+    """Write the regions and iterations of a run into OUT, pipe-delimited and sorted."""
+    _write(out / REGIONS_FILE, REGION_COLUMNS, _regions(run.geography, jurisdiction))
+    _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(run.parameters.iterations))
+
+
+def _regions(geography: RegionMap, jurisdiction: Jurisdiction) -> Iterable[Sequence[object]]:
+    return ((name, region_id) for name in REGION_TYPES[jurisdiction] for region_id in geography.region_ids[name])
+
+
+def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:
+    nation, below = iterations.nation_state, iterations.sub_state
+    total_only = {code for code, only in zip(nation.codes, nation.total_only, strict=True) if only}
+    level = {
+        granularity.codes[number]: level
+        for granularity in (nation, below)
+        for level in ITERATION_LEVELS
+        for number in granularity.of_level(level)
+    }
+    for code in sorted(level):
+        yield code, iterations.names[code], level[code], code in nation.codes, code in below.codes, code in total_only
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("|".join(map(str, row)) + "\n" for row in (columns, *rows)))
