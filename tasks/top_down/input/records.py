@@ -47,7 +47,7 @@ NO_QUARTERS = "block has neither a housing unit nor group quarters, by the decla
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a product: their file, and the blocks they may refer to.
+    """The file of a product's records, and the blocks that they may be in.
 
     blocks: sorted 15-digit codes of the whole geography, None where the geography has faults and no block is looked up.
     row: the number of each block in the universe, -1 outside. states: those of the run.
@@ -60,7 +60,7 @@ class Records:
 
 
 def records_name(product: ProductName) -> str:
-    """Return the name, in a run directory, of the description of the file of a product's records."""
+    """Return the path in a run directory of the description of a product's file."""
     return f"prepared/{product}"
 
 
@@ -72,7 +72,7 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
 
 
 def load_records(run: TopDownRun, product: ProductName) -> Records:
-    """Load the file of a product's records and the blocks they may refer to."""
+    """Return the records of a product with what they are checked against."""
     file: RecordFile = load_object(run / records_name(product))
     if not (run / CODES).exists():
         return Records(file, None, np.zeros(0, np.int64), ())
