@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tasks.synth.apportion import apportion
 from tasks.synth.blocks import GRF_COLUMNS, Blocks
+from tasks.synth.proportions import apportion
 
 US_PERSONS, PR_PERSONS = 6000, 2000
 # State, county, tract, block group, place, AIANNH area, county subdivision, school district.
