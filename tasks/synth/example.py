@@ -1,8 +1,8 @@
 """The made-up geography of the bundled example: small, but with every case that a real geography has.
 
 Two states (numbered 31 and 46, as a state filter must name real ones, but otherwise invented) with three counties, and
-a Puerto Rico with two. Places cross tracts; county 31003 is a single tract and, but for its water block 0001, a single
-place; AIANNH area 0500 crosses the states; some blocks are empty.
+a Puerto Rico with two. Places cross tracts; county 31003 is a single tract and, except for its water block 0001, a
+single place; AIANNH area 0500 crosses the states; some blocks are empty.
 """
 
 from __future__ import annotations
