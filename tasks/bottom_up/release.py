@@ -44,7 +44,7 @@ STATEMENTS_BOTTOM_UP = {
 
 
 def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
-    """Write the release into its staging folder, whole or not at all; a worker that the cluster lost cannot touch it."""
+    """Write the release into its staging folder, whole or not at all; a lost worker cannot touch it."""
     remove(staged)  # of a try that was killed; nothing sealed
     for left in staged.parent.glob(f".{staged.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
