@@ -18,7 +18,7 @@ from tasks.lifecycle.authorization import Authorization, read_drawing, read_secr
 
 
 class LevelNoise(Protocol):
-    """The noise of a level's queries, a row a group of the level's domain. `query` is stage_1, stage_2 or total_only."""
+    """The noise of a level's queries, by group of its domain. `query` is stage_1, stage_2 or total_only."""
 
     def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the noise of the totals of groups from `start` on; 0, and none is drawn, where one is not asked."""
