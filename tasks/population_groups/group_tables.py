@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -56,15 +56,15 @@ class GroupTables:
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Return the rows of several, one after the other."""
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     @classmethod
     def load(cls, folders: Sequence[Path]) -> Self:
         """Return the tables in these folders, one folder's after the other; of no folder, those of no group."""
-        none = cls(*(np.zeros(0, TYPES.get(name, np.int64)) for name in cls.__dataclass_fields__))
-        read = (cls(*(open_array(folder, name) for name in cls.__dataclass_fields__)) for folder in folders)
+        none = cls(*(np.zeros(0, TYPES.get(field.name, np.int64)) for field in fields(cls)))
+        read = (cls(*(open_array(folder, field.name) for field in fields(cls))) for folder in folders)
         return cls.join([none, *read])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields by name, for `save_arrays`."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {field.name: getattr(self, field.name) for field in fields(self)}

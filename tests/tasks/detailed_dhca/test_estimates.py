@@ -14,6 +14,7 @@ from dhca_inputs import BUDGETS, Here, Inputs, configuration, people, person, re
 from estimation_cases import exact
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from tasks.detailed_dhca import estimates
 from tasks.detailed_dhca.coterminous import equate_coterminous, final_folders
 from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.estimate_tables import (
@@ -35,7 +36,7 @@ from tasks.lifecycle.files import open_array
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups import domain, estimates
+from tasks.population_groups import domain
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 
