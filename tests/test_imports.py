@@ -113,6 +113,15 @@ def test_what_systems_share_knows_no_system() -> None:
     assert not wrong
 
 
+def test_the_program_of_2020_does_not_import_our_own_estimator() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, other in between()
+        if room(module) == "spine.top_down" and room(other) == "spine.gls"
+    ]
+    assert not wrong
+
+
 def test_rooms_do_not_import_in_a_circle() -> None:
     above: dict[str, set[str]] = {}
     for module, other in between():
