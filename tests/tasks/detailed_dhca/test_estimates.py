@@ -323,7 +323,7 @@ def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_option_shapes_a_release_only_where_it_is_taken(tmp_path: Path) -> None:
     """Without it the configuration digest, and so the noise of a secret, is what it was before there was one."""
     params, data = Inputs().write(tmp_path)
-    asked = {"params": str(params), "data": str(data), "out": str(tmp_path / "out"), "region": "us"}
+    asked = {"params": str(params), "data": str(data), "out": str(tmp_path / "out"), "jurisdiction": "us"}
     bare, taken = (DetailedDhcaSettings(**asked, estimates=estimates) for estimates in (False, True))
     assert set(bare.shaping_options) == {"region", "coterminous", "coterminous_list"}
     assert taken.shaping_options == bare.shaping_options | {"estimates": True}
