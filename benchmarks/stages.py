@@ -39,6 +39,7 @@ from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import COLUMNS
+from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.population_groups import count_partition, count_population_groups, read_persons
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
@@ -50,6 +51,7 @@ from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.lifecycle.digests import CHUNK_BYTES
+from tasks.lifecycle.files import open_array
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.coterminous_sets import save_sets
@@ -158,12 +160,11 @@ def measure_run(
     measure("coterminous", lambda: equate_coterminous(run, workers, jurisdiction, **equating))
     options = {"estimates": True} if estimates else {}
     measure("release", lambda: stage_release(run, workers, jurisdiction, out, options, "not asked for"))
-    reports = [json.loads(path.read_text()) for path in (run / "persons").glob("*.json")]
     domains = [load_domain(run, level) for level in levels]
     return {
         "seconds": seconds,
         "processor_seconds": processor,
-        "persons": sum(report["rows"] for report in reports),
+        "persons": sum(len(open_array(chunk, "block")) for chunk in encoded_chunks(run)),
         "groups": sum(domain.groups for domain in domains),
         "pieces": sum(len(domain.pieces()) for domain in domains),
         "total_only_groups": sum(domain.groups for domain in domains if domain.total_only.any()),
