@@ -48,12 +48,10 @@ lock:
 	$(LOCK) --extra dev --output-file requirements.lock
 	$(LOCK) --extra solvers --constraint requirements.lock --output-file deploy/requirements.lock
 
-# The browser libraries that are shipped (hyparquet, nunjucks) and the one that tests use (axe-core), at the versions and
-# hashes of package-lock.json. Needs npm.
-VENDOR := flows/reports/show/static/vendor
+# The browser library that tests use (axe-core), at the version and hash of package-lock.json. Needs npm.
 vendor:
-	npm ci --prefix $(VENDOR)
-	cd $(VENDOR) && npm run vendor
+	npm ci --prefix tests/vendor
+	cd tests/vendor && npm run vendor
 
 clean:
 	rm -rf .venv build *.egg-info
