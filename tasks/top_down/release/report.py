@@ -37,7 +37,7 @@ def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> Non
 
 
 def _deviations(told: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """The standard deviation of a coordinate by query group and level, at the level's largest share."""
+    """Return the standard deviation of a coordinate by query group and level, at the level's largest share."""
     deviations: dict[str, dict[str, float]] = {}
     for row in told["noise"]:  # shares ascend within a level
         deviations.setdefault(row["query"], {})[row["level"]] = row["variance"] ** 0.5
@@ -46,7 +46,7 @@ def _deviations(told: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 @picture
 def noise_chart(product: str, told: dict[str, Any]) -> Figure:
-    """The standard deviation of the noise by level, for some query groups."""
+    """Draw the standard deviation of the noise by level, for some query groups."""
     deviations = _deviations(told)
     levels = list(told["geounits"])
     figure, axis = plt.subplots(figsize=(9, 3))
@@ -61,7 +61,7 @@ def noise_chart(product: str, told: dict[str, Any]) -> Figure:
 
 @picture
 def size_chart(run: TopDownRun) -> Figure:
-    """How many released geounits of each level hold how many records, by powers of two."""
+    """Draw how many released geounits of each level hold how many records, by powers of two."""
     products = run.design.products
     figure, axes = plt.subplots(1, len(products), figsize=(4.5 * len(products), 3), squeeze=False)
     for axis, product in zip(axes[0], products, strict=True):

@@ -11,8 +11,8 @@ from top_down_cases import small_state
 from spine.allocations_pl94 import allocation
 from spine.top_down import PERSONS, UNITS, exact_answers, query_group, summed
 from spine.top_down.histogram import joined
-from spine.top_down.least_squares import ladder, sums_of
-from spine.top_down.queries import factors, query_groups
+from spine.top_down.least_squares import sums_of
+from spine.top_down.queries import factors, query_groups, query_hierarchy
 
 NAMES = list(allocation("pl94-persons", "us").queries["Block"])
 
@@ -49,8 +49,8 @@ def test_groups_factor_through_voting_age_hispanic_race_and_hhgq() -> None:
     groups = sorted(query_groups(PERSONS, NAMES), key=lambda group: -group.width)
     histogram = np.random.default_rng(1).integers(0, 9, 2016)
     values = [np.bincount(groups[0].coordinate, histogram)]
-    for group, (source, through) in zip(groups[1:], factors(groups), strict=True):
-        values.append(np.bincount(through, values[source], minlength=group.width))
+    for group, (source, parent_of) in zip(groups[1:], factors(groups), strict=True):
+        values.append(np.bincount(parent_of, values[source], minlength=group.width))
         np.testing.assert_array_equal(values[-1], kronecker(group.name) @ histogram)
     from_cells = [g.name for g, (source, _) in zip(groups[1:], factors(groups), strict=True) if source == 0]
     assert from_cells == ["votingage*hispanic*cenrace", "hhgq"]
@@ -61,8 +61,7 @@ def test_sums_of_some_cells_are_the_query_groups_of_them() -> None:
     rng = np.random.default_rng(2)
     cells = np.sort(rng.choice(2016, 40, replace=False))
     x = rng.integers(1, 9, 40)
-    steps = ladder(groups)
-    sums = sums_of(steps, cells)
+    sums = sums_of(query_hierarchy(groups), cells)
     value = np.zeros(len(sums.group), np.int64)
     value[:40] = x
     for i in range(40):

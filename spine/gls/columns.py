@@ -1,7 +1,7 @@
-"""Sums of cells that are tabulated, as the information of `tree` sees them: of each an estimate and its variance.
+"""Sums of cells that are tabulated (columns): of each an estimate and its variance.
 
 A column is a sum over some types of living quarters and a product of sets on the other axes, tau (x) g.
-On each of the 8 components a variance is one matrix between types, so the column's variance is the sum over the
+On each component (`grid`) a variance is one matrix between types, so the column's variance is the sum over the
 components of |g's part in it|^2 tau' V tau, and no matrix between cells is ever made.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spine.geography import IntArray
-from spine.top_down.histogram import OCCUPIED, PERSONS, TYPES
-from spine.top_down.tree import COMPONENTS, RACES, SIGNS
+from spine.gls.grid import grid, signed
+from spine.top_down.histogram import OCCUPIED, PERSONS
 from spine.workload import FloatArray
 
 CHUNK = 512  # geounits worked on at once: memory
@@ -25,7 +25,7 @@ class Columns:
     """Sums of cells.
 
     cells: (cells, K) 1 where a cell is counted. types: (K, types) the tau of each; parts: (components, K, signs x
-    races) the part of each g in every component, in the sums and differences of `tree`.
+    races) the part of each g in every component, in the sums and differences of `grid`.
     """
 
     names: tuple[str, ...]
@@ -37,13 +37,13 @@ class Columns:
         return len(self.names)
 
     def sums(self, x: FloatArray) -> FloatArray:
-        """(n, K) the columns of x, (n, types, signs, races)."""
+        """Return the (n, K) columns of x, (n, types, signs, races)."""
         by_type = x.reshape(len(x), x.shape[1], self.parts.shape[2]) @ self.parts.sum(axis=0).T
         found: FloatArray = np.einsum("ntk,kt->nk", by_type, self.types)
         return found
 
     def sums_through(self, matrix: FloatArray, x: FloatArray) -> FloatArray:
-        """(n, K) the columns of matrix times x: (n, components, types, types) and (n, types, signs, races)."""
+        """Return the (n, K) columns of matrix times x: (n, components, types, types) and (n, types, signs, races)."""
         found = np.empty((len(x), len(self)))
         components, columns, width = self.parts.shape
         for first in range(0, len(x), CHUNK):
@@ -55,7 +55,7 @@ class Columns:
         return found
 
     def variances(self, variance: FloatArray) -> FloatArray:
-        """(n, K) the columns' variances where the cells' is (n, components, types, types)."""
+        """Return the (n, K) variances of the columns; variance: of the cells, (n, components, types, types)."""
         norms = (self.parts**2).sum(axis=2)
         weight = np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types).reshape(-1, len(self))
         found: FloatArray = variance.reshape(len(variance), len(weight)) @ weight
@@ -63,38 +63,30 @@ class Columns:
 
 
 def person_columns(chosen: Sequence[tuple[str, Sequence[int], Sequence[int], Sequence[int], Sequence[int]]]) -> Columns:
-    """Columns of persons: of each its name and the types, voting ages, ethnicities and races that it counts."""
-    names, types, shapes, cells = [], [], [], []
-    axes = PERSONS.coordinates
-    for name, of_type, age, hispanic, race in chosen:
-        tau, g = np.zeros(TYPES), np.zeros((2, 2, RACES))
+    """Return columns of persons from the name, types, voting ages, ethnicities and races of each."""
+    sizes, axes = grid(PERSONS), PERSONS.coordinates
+    _, signs, races = sizes.shape
+    names, types, cells = [], [], []
+    parts = np.zeros((sizes.components, len(chosen), signs, races))
+    for k, (name, of_type, *others) in enumerate(chosen):
+        tau, g = np.zeros(sizes.types), np.zeros(sizes.axes)
         tau[list(of_type)] = 1.0
-        g[np.ix_(list(age), list(hispanic), list(race))] = 1.0
+        g[np.ix_(*(list(values) for values in others))] = 1.0
         names.append(name)
         types.append(tau)
-        shapes.append(_signed(g))
-        inside = [np.isin(axes["hhgq"], of_type), np.isin(axes["votingage"], age)]
-        inside += [np.isin(axes["hispanic"], hispanic), np.isin(axes["cenrace"], race)]
-        cells.append(np.logical_and.reduce(inside))
-    parts = np.zeros((COMPONENTS, len(names), SIGNS, RACES))
-    for k, shape in enumerate(shapes):
+        counted = [np.isin(axes[axis], values) for axis, values in zip(axes, (of_type, *others), strict=True)]
+        cells.append(np.logical_and.reduce(counted))
+        shape = signed(g.reshape(signs, races))
         mean = shape.mean(axis=1, keepdims=True)
-        for sign in range(SIGNS):
+        for sign in range(signs):
             parts[2 * sign, k, sign] = mean[sign]
             parts[2 * sign + 1, k, sign] = shape[sign] - mean[sign]
-    flat = parts.reshape(COMPONENTS, len(names), -1)
+    flat = parts.reshape(sizes.components, len(names), -1)
     return Columns(tuple(names), np.array(cells, np.int64).T, np.array(types), flat)
 
 
-def _signed(g: FloatArray) -> FloatArray:
-    """(4, races) orthonormal sums and differences on voting age and Hispanic of (2, 2, races)."""
-    a = np.stack([g[0] + g[1], g[0] - g[1]])
-    b = np.stack([a[:, 0] + a[:, 1], a[:, 0] - a[:, 1]], axis=1)
-    return 0.5 * b.reshape(SIGNS, RACES)
-
-
 def occupied_column(name: str) -> Columns:
-    """The one unknown of housing units."""
+    """Return the one column of housing units: those that are occupied."""
     cells = np.zeros((2, 1), np.int64)
     cells[OCCUPIED] = 1
     return Columns((name,), cells, np.ones((1, 1)), np.ones((1, 1, 1)))

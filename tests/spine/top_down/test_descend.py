@@ -1,4 +1,4 @@
-"""The whole descent on small synthetic states: recovery, invariants, independence of partition, failures."""
+"""The whole descent on small synthetic states: recovery, invariants, independence of partition, parent_problem."""
 
 from __future__ import annotations
 
@@ -27,25 +27,27 @@ from top_down_cases import (
 )
 
 from spine.allocations_pl94 import allocation
+from spine.gls import Information, TreeAnswers, pass_up, pass_up_above
 from spine.hierarchy import Spine
 from spine.top_down import (
+    Answers,
     Estimates,
     EstimationError,
-    Information,
     Measure,
     NoisyAnswers,
+    OwnAnswers,
     Plan,
     TrueHistograms,
+    answers,
     estimate_below,
     estimate_children,
     estimate_roots,
-    failures,
     invariants,
     joined,
+    least_squares,
+    parent_problem,
     reference,
     summed,
-    up_pass,
-    up_pass_above,
 )
 from spine.top_down.histogram import PERSONS, from_entries
 from spine.top_down.least_squares import Solution
@@ -99,9 +101,10 @@ def test_the_estimate_does_not_depend_on_the_partition_of_the_work() -> None:
     measure = measuring(plan, case.persons, 1)
     whole, _ = everything(plan, measure)
     assert same(whole, everything(replace(plan, rows=1), measure)[0])
-    roots, _ = estimate_roots(plan, measure)
-    counties, _ = estimate_children(plan, roots, measure)
-    parts = [estimate_below(plan, counties.only(c), measure)[0] for c in reversed(range(len(counties)))]
+    own = OwnAnswers(plan, measure)
+    roots, _ = estimate_roots(plan, own)
+    counties, _ = estimate_children(plan, roots, own)
+    parts = [estimate_below(plan, counties.only(c), own)[0] for c in reversed(range(len(counties)))]
     assert same(whole[2:], [joined(list(levels)) for levels in zip(*reversed(parts), strict=True)])
 
 
@@ -223,14 +226,14 @@ def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypat
     case = small_state(9)
     plan = plan_of(case)
     measure = measuring(plan, case.persons, 9)
-    real = failures.least_squares
+    real = answers.least_squares
 
     def stopping(*given: object) -> Solution:
         solution: Solution = real(*given)  # type: ignore[arg-type]
         return solution._replace(step=1.0) if 10 <= solution.x.size <= 300 else solution
 
     expected, _ = everything(plan, measure)
-    monkeypatch.setattr(failures, "least_squares", stopping)
+    monkeypatch.setattr(answers, "least_squares", stopping)
     monkeypatch.setattr(reference, "installed", lambda: installed)
     estimates, solves = everything(plan, measure)
     check(plan, estimates, case.persons)
@@ -243,8 +246,8 @@ def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypat
 def test_a_careful_second_attempt_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     case = small_state(9)
     plan = plan_of(case)
-    real = failures.least_squares
-    monkeypatch.setattr(failures, "least_squares", lambda *given: real(*given)._replace(step=0.0 if given[-2] else 1.0))
+    real = answers.least_squares
+    monkeypatch.setattr(answers, "least_squares", lambda *given: real(*given)._replace(step=0.0 if given[-2] else 1.0))
     estimates, solves = everything(plan, measuring(plan, case.persons, 9))
     check(plan, estimates, case.persons)
     assert {solve.solver for solve in solves} == {"own, careful"}
@@ -253,8 +256,8 @@ def test_a_careful_second_attempt_comes_first(monkeypatch: pytest.MonkeyPatch) -
 def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     case = small_state(9)
     plan = plan_of(case)
-    real = failures.least_squares
-    monkeypatch.setattr(failures, "least_squares", lambda *given: (s := real(*given))._replace(step=1.0, x=s.x * 1.5))
+    real = answers.least_squares
+    monkeypatch.setattr(answers, "least_squares", lambda *given: (s := real(*given))._replace(step=1.0, x=s.x * 1.5))
     monkeypatch.setattr(reference, "installed", lambda: [])
     with pytest.raises(EstimationError, match="least squares: no solver met") as error:
         everything(plan, measuring(plan, case.persons, 9))
@@ -265,9 +268,9 @@ def test_estimation_takes_nothing_confidential() -> None:
     """The arguments are a plan, estimates, information, a callable. And mypy knows the types apart."""
     import inspect
 
-    for step in (estimate_roots, estimate_children, estimate_below, up_pass, up_pass_above):
-        annotations = [p.annotation for p in inspect.signature(step, eval_str=True).parameters.values()]
-        assert set(annotations) <= {Plan, Estimates, Measure, int, Information, tuple[Information, ...]}
+    public = {Plan, Estimates, Answers, Measure, int, int | None, Information, tuple[Information, ...]}
+    for step in (estimate_roots, estimate_children, estimate_below, OwnAnswers, TreeAnswers, pass_up, pass_up_above):
+        assert {p.annotation for p in inspect.signature(step, eval_str=True).parameters.values()} <= public
     assert not issubclass(Estimates, TrueHistograms)
     assert not issubclass(TrueHistograms, Estimates)
 
@@ -298,9 +301,11 @@ def test_parents_read_from_a_file_are_the_same_problem() -> None:
     plan = plan_of(case)
     measure = measuring(plan, case.persons, 6)
     expected, _ = everything(plan, measure)
-    roots, _ = estimate_roots(plan, measure)
-    compiled = len(failures.least_squares.signatures), len(failures.rounded.signatures)  # type: ignore[attr-defined]
+    own = OwnAnswers(plan, measure)
+    roots, _ = estimate_roots(plan, own)
+    kernels = least_squares.least_squares, parent_problem.rounded
+    compiled = [len(kernel.signatures) for kernel in kernels]  # type: ignore[attr-defined]
     for array in (roots.starts, roots.cell, roots.count):
         array.flags.writeable = False
-    assert same(expected[1:], estimate_below(plan, roots, measure)[0])
-    assert (len(failures.least_squares.signatures), len(failures.rounded.signatures)) == compiled  # type: ignore[attr-defined]
+    assert same(expected[1:], estimate_below(plan, roots, own)[0])
+    assert [len(kernel.signatures) for kernel in kernels] == compiled  # type: ignore[attr-defined]

@@ -10,34 +10,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from top_down_cases import divisions, measuring, plan_of, small_state
+from top_down_cases import measuring, plan_of, problems_of, small_state
 
 from spine.top_down import reference
-from spine.top_down.failures import Division, broken, to_integers
 from spine.top_down.flow import Network, cheapest_flow
+from spine.top_down.parent_problem import ParentProblem, broken_rule, to_integers
 from spine.top_down.rounding import CELL_WEIGHT, floors
 
 
 @pytest.fixture(scope="module")
-def parents() -> list[tuple[bool, Division, np.ndarray]]:
+def parents() -> list[tuple[bool, ParentProblem, np.ndarray]]:
     """Every parent of two small states, with its least-squares solution."""
     problems = []
     for seed in (1, 2):
         state = small_state(seed, parts=seed)
         plan = plan_of(state)
-        problems += divisions(plan, measuring(plan, state.persons, seed))
+        problems += [given[:3] for given in problems_of(plan, measuring(plan, state.persons, seed))]
     return problems
 
 
-def cost(division: Division, x: np.ndarray, whole: np.ndarray, total_first: bool) -> float:
+def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: bool) -> float:
     """The program's objective at the integers `whole`."""
-    f, fraction = floors(x, division.allowed, division.kind)
+    f, fraction = floors(x, problem.allowed, problem.quarters_type)
     b = whole - f
-    counts = np.full(len(f), 1) if division.counts is None else division.counts - f.sum(axis=1)
-    amount = int(counts.sum()) if division.total is None else division.total - int(f.sum())
-    weight = 1 + 2 * (len(division.nested) + CELL_WEIGHT) * amount if total_first else 1
+    counts = np.full(len(f), 1) if problem.counts is None else problem.counts - f.sum(axis=1)
+    amount = int(counts.sum()) if problem.total is None else problem.total - int(f.sum())
+    weight = 1 + 2 * (len(problem.nested) + CELL_WEIGHT) * amount if total_first else 1
     total = float(weight * np.abs(b.sum(axis=0) - np.rint(fraction.sum(axis=0))).sum())
-    for coordinate in division.nested:
+    for coordinate in problem.nested:
         rows = np.unique(coordinate, return_inverse=True)[1]
         sums = np.zeros((2, rows.max() + 1, b.shape[1]))
         np.add.at(sums[0], rows, b)
@@ -46,9 +46,9 @@ def cost(division: Division, x: np.ndarray, whole: np.ndarray, total_first: bool
     return total + CELL_WEIGHT * float(np.abs(b - (fraction > 0.5)).sum())
 
 
-def best_cost(division: Division, x: np.ndarray, total_first: bool) -> tuple[float, float]:
+def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple[float, float]:
     """The linear program's optimum by HiGHS, and how far from integers its cells are."""
-    c, together, bounds, _ = reference.rounding_program(division, x, total_first)
+    c, together, bounds, _ = reference.rounding_program(problem, x, total_first)
     a, low, high = together.A.tocsr(), np.asarray(together.lb), np.asarray(together.ub)
     equal = low == high
     upper, lower = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
@@ -65,60 +65,60 @@ def best_cost(division: Division, x: np.ndarray, total_first: bool) -> tuple[flo
     )
     assert optimum.status == 0, optimum.message
     cells = optimum.x[: x.size]
-    _, fraction = floors(x, division.allowed, division.kind)
+    _, fraction = floors(x, problem.allowed, problem.quarters_type)
     return optimum.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
 
 
-def test_the_flow_is_as_cheap_as_the_linear_program(parents: list[tuple[bool, Division, np.ndarray]]) -> None:
+def test_the_flow_is_as_cheap_as_the_linear_program(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
     chosen = [p for p in parents if p[1].counts is not None and p[2].size < 3000]
     assert len(chosen) > 60
-    for total_first, division, x in chosen:
-        whole, by = to_integers(division, x, total_first, exact=False)
-        best, off = best_cost(division, x, total_first)
+    for total_first, problem, x in chosen:
+        whole, by = to_integers(problem, x, total_first, exact=False)
+        best, off = best_cost(problem, x, total_first)
         assert by == "flow"
         assert off < 1e-9
-        assert cost(division, x, whole, total_first) == pytest.approx(best, abs=1e-5)
+        assert cost(problem, x, whole, total_first) == pytest.approx(best, abs=1e-5)
         assert (np.abs(whole - x) < 1 + 1e-5).all()
 
 
-def test_roots_too(parents: list[tuple[bool, Division, np.ndarray]]) -> None:
+def test_roots_too(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
     roots = [(d, x) for _, d, x in parents if d.counts is None]
     assert len(roots) == 3
-    for division, x in roots:
-        whole, _ = to_integers(division, x, False, exact=False)
-        assert whole.sum() == division.total
-        assert cost(division, x, whole, False) == pytest.approx(best_cost(division, x, False)[0], abs=1e-5)
+    for problem, x in roots:
+        whole, _ = to_integers(problem, x, False, exact=False)
+        assert whole.sum() == problem.total
+        assert cost(problem, x, whole, False) == pytest.approx(best_cost(problem, x, False)[0], abs=1e-5)
 
 
 def test_l1_is_as_close_as_any_choice_and_the_program_s_is_not(
-    parents: list[tuple[bool, Division, np.ndarray]],
+    parents: list[tuple[bool, ParentProblem, np.ndarray]],
 ) -> None:
     """The option l1 by brute force, where there are at most 12 fractions."""
     tried = 0
-    for total_first, division, x in parents:
-        if division.counts is None or total_first:
+    for total_first, problem, x in parents:
+        if problem.counts is None or total_first:
             continue
-        f, fraction = floors(x, division.allowed, division.kind)
-        live = np.argwhere(division.allowed[division.kind] & (division.counts > f.sum(axis=1))[:, None])
+        f, fraction = floors(x, problem.allowed, problem.quarters_type)
+        live = np.argwhere(problem.allowed_cells & (problem.counts > f.sum(axis=1))[:, None])
         if not 2 <= len(live) <= 12:
             continue
-        whole, _ = to_integers(division, x, False, exact=True)
+        whole, _ = to_integers(problem, x, False, exact=True)
         best = np.inf
         for choice in product([0, 1], repeat=len(live)):
             b = np.zeros_like(f)
             b[tuple(live.T)] = choice
-            if not broken(division, f + b):
-                best = min(best, distance(division, fraction, b))
-        assert distance(division, fraction, whole - f) <= best + len(live) / 16  # costs are multiples of 1 / 64
+            if not broken_rule(problem, f + b):
+                best = min(best, distance(problem, fraction, b))
+        assert distance(problem, fraction, whole - f) <= best + len(live) / 16  # costs are multiples of 1 / 64
         tried += 1
     assert tried >= 5
 
 
-def distance(division: Division, fraction: np.ndarray, b: np.ndarray) -> float:
+def distance(problem: ParentProblem, fraction: np.ndarray, b: np.ndarray) -> float:
     """L1 distance of b to the fractions at the children's totals, the nested sums and twice the cells."""
     away = b - fraction
     total = np.abs(away.sum(axis=0)).sum() + CELL_WEIGHT * np.abs(away).sum()
-    for coordinate in division.nested:
+    for coordinate in problem.nested:
         rows = np.unique(coordinate, return_inverse=True)[1]
         sums = np.zeros((rows.max() + 1, b.shape[1]))
         np.add.at(sums, rows, away)
@@ -142,14 +142,12 @@ def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) ->
     nested = np.array(
         [cells // 252, cells // 252 * 2 + cells // 63 % 2, (cells // 252 * 2 + cells // 63 % 2) * 63 + cells % 63]
     )
-    division = Division(
-        None, cells, kind, counts, np.zeros((children, 0)), np.ones((1, children)),
-        np.ones((kind.max() + 1, children), bool), least, nested,
-    )  # type: ignore[arg-type]  # fmt: skip
-    whole, by = to_integers(division, x, total_first, exact=False)
+    allowed = np.ones((kind.max() + 1, children), bool)
+    problem = ParentProblem(None, cells, kind, counts, allowed, least, nested)  # type: ignore[arg-type]
+    whole, by = to_integers(problem, x, total_first, exact=False)
     assert by == "flow"
-    best, _ = best_cost(division, x, total_first)
-    assert cost(division, x, whole, total_first) == pytest.approx(best, abs=1e-5)
+    best, _ = best_cost(problem, x, total_first)
+    assert cost(problem, x, whole, total_first) == pytest.approx(best, abs=1e-5)
 
 
 @given(st.integers(0, 2**32))
@@ -184,26 +182,28 @@ def test_the_cheapest_flow_of_any_network(seed: int) -> None:
 
 
 def test_what_the_flow_cannot_do_highs_does(
-    parents: list[tuple[bool, Division, np.ndarray]], monkeypatch: pytest.MonkeyPatch
+    parents: list[tuple[bool, ParentProblem, np.ndarray]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spine.top_down import failures
+    from spine.top_down import parent_problem
     from spine.top_down.rounding import Rounded
 
-    _, division, x = next(p for p in parents if p[1].counts is not None and 50 < p[2].size < 500)
-    whole, _ = to_integers(division, x, False, exact=False)
-    monkeypatch.setattr(failures, "rounded", lambda x, *_: Rounded(np.floor(x).astype(np.int64), 1, 0))
-    other, by = to_integers(division, x, False, exact=False)
+    _, problem, x = next(p for p in parents if p[1].counts is not None and 50 < p[2].size < 500)
+    whole, _ = to_integers(problem, x, False, exact=False)
+    monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: Rounded(np.floor(x).astype(np.int64), 1, 0))
+    other, by = to_integers(problem, x, False, exact=False)
     assert by == "highs"
-    assert cost(division, x, other, False) == pytest.approx(cost(division, x, whole, False))
+    assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
     monkeypatch.setattr(reference, "rounding", lambda *_: None)
-    with pytest.raises(failures.EstimationError, match="neither the flow nor HiGHS"):
-        to_integers(division, x, False, exact=False)
+    with pytest.raises(parent_problem.EstimationError, match="neither the flow nor HiGHS"):
+        to_integers(problem, x, False, exact=False)
 
 
-def test_a_broken_rule_is_named(parents: list[tuple[bool, Division, np.ndarray]]) -> None:
-    total_first, division, x = next(p for p in parents if p[1].counts is not None)
-    whole, _ = to_integers(division, x, total_first, exact=False)
-    assert broken(division, whole) == ""
-    assert "negative" in broken(division, whole - whole.max() - 1)
-    assert "sum to their parent" in broken(division, whole + division.allowed[division.kind])
-    assert "facility" in broken(replace(division, least=whole.sum() + np.ones_like(division.least)), whole)
+def test_a_broken_rule_is_named(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
+    total_first, problem, x = next(p for p in parents if p[1].counts is not None)
+    whole, _ = to_integers(problem, x, total_first, exact=False)
+    assert broken_rule(problem, whole) == ""
+    assert "negative" in broken_rule(problem, whole - whole.max() - 1)
+    assert "sum to their parent" in broken_rule(problem, whole + problem.allowed_cells)
+    assert "facility" in broken_rule(
+        replace(problem, lower_bound=whole.sum() + np.ones_like(problem.lower_bound)), whole
+    )

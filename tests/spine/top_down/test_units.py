@@ -12,7 +12,16 @@ from scipy.optimize import minimize
 from top_down_cases import LEVELS, everything, measuring, plan_of, same, small_state
 
 from spine.allocations_pl94 import allocation
-from spine.top_down import UNITS, TrueHistograms, estimate_below, estimate_children, estimate_roots, joined, summed
+from spine.top_down import (
+    UNITS,
+    OwnAnswers,
+    TrueHistograms,
+    estimate_below,
+    estimate_children,
+    estimate_roots,
+    joined,
+    summed,
+)
 from spine.top_down.histogram import from_entries
 from spine.top_down.units import divided, whole
 
@@ -74,6 +83,7 @@ def test_units_of_a_state(parts: int) -> None:
         np.testing.assert_array_equal(estimates.dense(2), summed(found[-1], plan.spine)[level].dense(2))
     assert not np.array_equal(found[-1].dense(2), truth.dense(2))
     assert same(found, everything(replace(plan, rows=7), measure)[0])
-    counties, _ = estimate_children(plan, estimate_roots(plan, measure)[0], measure)
-    parts_ = [estimate_below(plan, counties.only(c), measure)[0] for c in range(len(counties))]
+    answers = OwnAnswers(plan, measure)
+    counties, _ = estimate_children(plan, estimate_roots(plan, answers)[0], answers)
+    parts_ = [estimate_below(plan, counties.only(c), answers)[0] for c in range(len(counties))]
     assert same(found[2:], [joined(list(levels)) for levels in zip(*parts_, strict=True)])

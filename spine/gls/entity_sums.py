@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.geography import BoolArray, IntArray
-from spine.top_down.blue import Blue, Said
-from spine.top_down.columns import Columns
+from spine.gls.blue import Blue, SiblingSums
+from spine.gls.columns import Columns
 from spine.workload import FloatArray
 
 NAMES = ("geounit", "entity", "weight", "known", "spread", "whole", "cut")
@@ -38,18 +38,18 @@ class Regressed:
     cut: IntArray
 
     def only(self, first: int, last: int) -> Regressed:
-        """Those of the geounits first, ..., last - 1."""
+        """Return those of the geounits first, ..., last - 1."""
         rows = slice(*np.searchsorted(self.geounit, (first, last)).tolist())
         return Regressed(*(getattr(self, name)[rows] for name in NAMES))
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """Its arrays by name, to be saved: no weight where the geounit is held whole."""
+        """Return the arrays by name, to be saved: no weight where the geounit is held whole."""
         return {name: getattr(self, name) for name in NAMES} | {"weight": self.weight[~self.whole]}
 
 
 def from_arrays(arrays: dict[str, np.ndarray]) -> Regressed:
-    """What gave these arrays."""
+    """Restore the counts that gave these arrays."""
     short, whole = arrays["weight"], arrays["whole"]
     weight = np.zeros((len(whole), *short.shape[1:]))
     weight[whole], weight[~whole] = np.eye(short.shape[-1]), short
@@ -57,12 +57,12 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> Regressed:
 
 
 def joined(parts: list[Regressed]) -> Regressed:
-    """Runs of geounits that follow each other as one."""
+    """Join ranges of geounits that follow each other."""
     return Regressed(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
 
 
-def of_blocks(columns: Columns, given: Said, first: int, entity: IntArray) -> Regressed:
-    """The pairs of block groups: given says what their blocks do; entity: (blocks,) of each, -1 outside all.
+def of_blocks(columns: Columns, given: SiblingSums, first: int, entity: IntArray) -> Regressed:
+    """Regress the pairs of block groups; given: of their blocks; entity: (blocks,) of each, -1 outside all.
 
     first: the number of the first block group.
     """
@@ -83,8 +83,8 @@ def of_blocks(columns: Columns, given: Said, first: int, entity: IntArray) -> Re
     return replace(found, cut=(~found.whole).astype(np.int64))
 
 
-def of_children(columns: Columns, given: Said, first: int, child: int, below: Regressed) -> Regressed:
-    """The pairs of the level above `below`; given says what the geounits of below's level do.
+def of_children(columns: Columns, given: SiblingSums, first: int, child: int, below: Regressed) -> Regressed:
+    """Regress the pairs of the level above `below`; given: of the geounits of below's level.
 
     first, child: the numbers of the first geounit of either level.
     """
@@ -120,8 +120,8 @@ class _Pairs(NamedTuple):
     parts: IntArray
 
 
-def _paired(given: Said, child: IntArray, entity: IntArray, whole: BoolArray) -> _Pairs:
-    """The pairs of the parents of these; whole: whether the entity holds the whole child."""
+def _paired(given: SiblingSums, child: IntArray, entity: IntArray, whole: BoolArray) -> _Pairs:
+    """Return the pairs of the parents of these; whole: whether the entity holds the whole child."""
     parent = given.parent[child]
     width = int(entity.max(initial=0)) + 1
     key, pair = np.unique(parent * width + entity, return_inverse=True)
@@ -132,7 +132,7 @@ def _paired(given: Said, child: IntArray, entity: IntArray, whole: BoolArray) ->
 
 def _regressed(
     columns: Columns,
-    given: Said,
+    given: SiblingSums,
     first: int,
     pairs: _Pairs,
     *,
@@ -150,13 +150,13 @@ def _regressed(
     above, row = pairs.parent[cut], (np.cumsum(~pairs.whole) - 1)[pairs.pair[pairs.parts]]
 
     def summed(values: FloatArray) -> FloatArray:
-        """Over the parts of each pair that is cut."""
+        """Sum over the parts of each pair that is cut."""
         sums = np.zeros((len(cut), *values.shape[1:]))
         np.add.at(sums, row, values)
         return sums
 
     only = np.zeros(len(cut), bool)
-    only[row] = given.only[pairs.child[pairs.parts]]
+    only[row] = given.is_only_child[pairs.child[pairs.parts]]
     covariance = summed(weighted)  # 0 above an only child, whose z and V are 0
     weight = np.where(only[:, None, None, None], summed(straight), covariance @ given.below[above])
     rest = summed(known) - columns.sums_through(covariance, given.b[above])
@@ -179,7 +179,7 @@ def _regressed(
 def entity_estimates(
     columns: Columns, states: Blue, top: Regressed
 ) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
-    """The entities that there are, (entities, K) estimates and standard errors, and the block groups that each cuts.
+    """Return the entities, their (entities, K) estimates and standard errors, and how many block groups each cuts.
 
     top: the pairs of whole states, one of them.
     """
