@@ -34,7 +34,7 @@ from flows.execution.cluster import ClusterSettings, open_cluster
 from privacy.noise.randomness import Keystream
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.budget_check import reserve_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
+from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.parameters import read_parameters
@@ -52,6 +52,7 @@ from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.coterminous_sets import save_sets
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.partitions import load_partitions
 

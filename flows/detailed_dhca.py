@@ -19,7 +19,7 @@ from flows.execution.expected_work import expected_work
 from flows.execution.progress import expect
 from flows.execution.run import Future, Run, carry_out, flow_options
 from tasks.detailed_dhca.budget_check import planned_spend, precheck_budget, reserve_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
+from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
@@ -29,6 +29,7 @@ from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import check_public, validate
+from tasks.population_groups.coterminous_sets import save_sets
 from tasks.spine.run_branch import build_spine
 
 LEVELS_AT_ONCE = 4  # their stages; the Dask workers behind them are the limit

@@ -15,7 +15,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors, compare, gather
 from tasks.detailed_dhca.budget_check import planned_spend, reserve_budget
-from tasks.detailed_dhca.coterminous import equate, find_sets
+from tasks.detailed_dhca.coterminous import equate
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate_published
 from tasks.detailed_dhca.population_groups import count_population_groups
@@ -30,6 +30,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object, unless_done
 from tasks.lifecycle.reservation import Charging, register_if_synthetic
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.coterminous_sets import find_sets
 from tasks.population_groups.domain import load_domain
 
 

@@ -1,4 +1,4 @@
-"""Records of persons and units as the Bureau's microdata names them, checked and counted by block and cell.
+"""Validate records of persons and units with the columns of the Bureau's microdata; count them by block and cell.
 
 Columns are those of the 2020 redistricting microdata detail file (docs/spec/files.md#topdown-inputs). A chunk is 64 MiB
 of text or a row group of Parquet. Everything here is confidential, findings included.
@@ -49,8 +49,8 @@ NO_QUARTERS = "block has neither a housing unit nor group quarters, by the decla
 class Records:
     """The file of a product's records, and the blocks that they may be in.
 
-    blocks: sorted codes of 15 digits of the whole geography, None where that has faults of its own and no block is
-    looked up. row: the number of each block in the universe, -1 outside. states: that the run covers.
+    blocks: sorted 15-digit codes of the whole geography, None where the geography has faults and no block is looked up.
+    row: the number of each block in the universe, -1 outside. states: those of the run.
     """
 
     file: RecordFile
@@ -87,7 +87,7 @@ def short_codes(geography: Geography) -> IntArray:
 
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
-    """Check and count a chunk: `key`, block row * cells + cell, ascending, and `count`; and its report."""
+    """Validate and count a chunk; save `key` (block row * cells + cell, ascending), `count`, and the report."""
     unless_done(_report_path(run, product, number), lambda: _count(run, product, number))
 
 
@@ -116,7 +116,7 @@ def _count(run: TopDownRun, product: ProductName, number: int) -> None:
 
 
 def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:
-    """Check the records, and return the keys of those without a fault."""
+    """Validate the records, and return the keys of those without a fault."""
     columns = checks.columns
     for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
         checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(partial(has_digits, width)))

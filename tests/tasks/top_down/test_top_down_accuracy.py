@@ -11,7 +11,9 @@ from top_down_inputs import HERE, country, design, tables
 
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.accuracy.errors import LEVELS, averaged, covered, measure_accuracy
+from tasks.top_down.accuracy.averages import averaged, covered
+from tasks.top_down.accuracy.compare import LEVELS
+from tasks.top_down.accuracy.errors import measure_accuracy
 from tasks.top_down.accuracy.report import write_report
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.synth import synthesize
