@@ -25,7 +25,7 @@ def open_account(
     """
     from flows.execution.home import state_home
     from privacy.accounting.ledger import Account, Ledger, format_amount
-    from tasks.inputs.configuration import exact_number
+    from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
 
     try:
