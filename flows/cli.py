@@ -37,7 +37,7 @@ from flows.commands.tda.validate import validate as validate_tda
 from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
-from flows.execution.unforeseen import unforeseen
+from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import no_core_dumps
@@ -125,7 +125,7 @@ def main() -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in OF_A_PATH:
             _say("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
-        _say("stopped", unforeseen(error), 3)
+        _say("stopped", report_crash(error), 3)
 
 
 def _say(word: str, error: Exception, code: int) -> None:

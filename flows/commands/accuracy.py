@@ -41,11 +41,11 @@ def accuracy(
     """
     import shutil
 
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+    from flows.execution.repetitions import measure_accuracy
     from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
-    from tasks.detailed_dhca.accuracy.measure import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
-    from tasks.detailed_dhca.run import DetailedRun
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
@@ -53,22 +53,21 @@ def accuracy(
     base, reports = new_run_id("accuracy"), {}
     about = {"Parameters": params, "Data": data}
     for jurisdiction in parameters.configuration.jurisdictions:
-        run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")
+        settings = DetailedDhcaSettings.new(
+            **options.settings(f"{base}-{jurisdiction}"),
+            params=params,
+            data=data,
+            out=str(place),
+            jurisdiction=jurisdiction,
+            coterminous=coterminous,
+            estimates=estimates,
+            spine=False,
+        )
+        run = settings.directory
         folder = run / "report"
         try:
             with options.working(run, f"Accuracy of {jurisdiction.upper()}") as workers:
-                measured = measure_accuracy(
-                    run,
-                    workers,
-                    params,
-                    data,
-                    jurisdiction,
-                    folder,
-                    runs=runs,
-                    ledger=options.ledger_file,
-                    coterminous=coterminous,
-                    estimates=estimates,
-                )
+                measured = measure_accuracy(settings, workers, folder, runs)
             if measured is None:
                 err.print(f"{jurisdiction.upper()} has no block in GRF-C: skipped", style="yellow")
                 continue

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from flows.execution.crash_report import set_crash_folder
 from flows.execution.fork_server import start_fork_server
 from flows.execution.prefect_server import start_server
-from flows.execution.unforeseen import given_state
 from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
 
@@ -64,7 +64,7 @@ def with_local_paths(command: Command) -> Command:
 
 def _state(path: Path | None) -> Path | None:
     """Refuse a URL for the state folder, and have what goes wrong from now on kept there."""
-    return given_state(folder(path))
+    return set_crash_folder(folder(path))
 
 
 def regular_ledger(path: Path | None) -> Path | None:
@@ -129,7 +129,7 @@ class StateOptions:
     @property
     def home(self) -> Path:
         """The state directory."""
-        from flows.execution.home import state_home
+        from tasks.lifecycle.run_directory import state_home
 
         return self.state or state_home()
 
@@ -170,6 +170,10 @@ class WorkOptions(StateOptions):
 @dataclass(frozen=True)
 class ExactOptions(WorkOptions, LedgerOptions):
     """The options of a command that writes exact counts, or errors against them, and asks the ledger about the data."""
+
+    def settings(self, run_id: str) -> dict[str, Any]:
+        """Return the settings of a run that charges nothing, except where its release goes."""
+        return {"ledger": str(self.ledger_file), "state": str(self.home), "run_id": run_id}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from rich.console import RenderableType
 
 from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
+from flows.execution.crash_report import report_crash
 from flows.execution.prefect_server import served
-from flows.execution.unforeseen import unforeseen
 from flows.reports.terminal import err, interruptible, out, show
 from tasks.lifecycle.errors import Failed, Refused
 
@@ -90,7 +90,7 @@ class FlowCommand:
         except Failed as failed:
             return Outcome(settings, problem=Failed(f"{failed}; {_go_on(settings)}"))
         except Exception as error:
-            return Outcome(settings, problem=Failed(f"{unforeseen(error)}; {_go_on(settings)}"))
+            return Outcome(settings, problem=Failed(f"{report_crash(error)}; {_go_on(settings)}"))
 
 
 @dataclass(frozen=True)

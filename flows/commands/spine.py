@@ -72,8 +72,8 @@ def spine(
     **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """
     from flows.execution.cluster import ClusterSettings, open_cluster_if
-    from flows.execution.home import state_home
     from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
+    from tasks.lifecycle.run_directory import state_home
     from tasks.spine.optimize import optimize_spine, over
 
     changes = dict(_pair(text) for text in change or [])

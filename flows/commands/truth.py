@@ -34,30 +34,29 @@ def truth(
 
     **Example:** `das truth params/ data/ truth/`
     """
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id
-    from tasks.detailed_dhca.run import DetailedRun
-    from tasks.detailed_dhca.truth import release_truth
+    from flows.execution.truth import release_truth
     from tasks.lifecycle.truth import end_truth
 
     parameters = checked_parameters(params, data, as_json=options.as_json)
     check_empty(release)
     base, made = new_run_id("truth"), {}
     for jurisdiction in parameters.configuration.jurisdictions:
-        run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")
+        settings = DetailedDhcaSettings.new(
+            **options.settings(f"{base}-{jurisdiction}"),
+            params=params,
+            data=data,
+            out=str(release),
+            jurisdiction=jurisdiction,
+            coterminous=coterminous,
+            spine=False,
+        )
+        run = settings.directory
         stopped = interruptible(f"interrupted; nothing of {jurisdiction.upper()} is left", partial(end_truth, run))
         try:
             with stopped, options.working(run, f"Truth of {jurisdiction.upper()}") as workers:
-                made[jurisdiction] = release_truth(
-                    run,
-                    workers,
-                    params,
-                    data,
-                    release.absolute(),
-                    jurisdiction,
-                    ledger=options.ledger_file,
-                    coterminous=coterminous,
-                    curator=curator,
-                )
+                made[jurisdiction] = release_truth(settings, workers, curator=curator)
         except Refused:
             show_findings_of(run, as_json=options.as_json)
             raise

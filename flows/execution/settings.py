@@ -13,13 +13,12 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from flows.execution.cluster import ClusterSettings
-from flows.execution.home import state_home
 from flows.execution.systems import SYSTEMS, System
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 SETTINGS_BEFORE = ("run.json", "bottom-up.json", "top-down.json")  # as version 0.1 called them

@@ -23,10 +23,10 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from flows.execution.home import state_home
     from privacy.accounting.ledger import Account, Ledger, shown
     from tasks.inputs.configuration import exact_number
     from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.run_directory import state_home
 
     try:
         amount = exact_number(total)

@@ -23,8 +23,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
     **Example:** `das ledger show`
     """
-    from flows.execution.home import state_home
     from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.run_directory import state_home
 
     path = ledger or state_home() / "ledger.sqlite"
     with refusing():

@@ -30,8 +30,8 @@ def discard(
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
     from flows.commands.runs.standing import standings
-    from flows.execution.home import state_home
     from flows.execution.settings import run_directory
+    from tasks.lifecycle.run_directory import state_home
 
     home = state or state_home()
     if (run_id is None) != refused:

@@ -22,7 +22,7 @@ def list_runs(
     **Example:** `das runs list --all`
     """
     from flows.commands.runs.standing import standings
-    from flows.execution.home import state_home
+    from tasks.lifecycle.run_directory import state_home
 
     home = state or state_home()
     runs = standings(home, ledger or home / "ledger.sqlite")

@@ -30,9 +30,9 @@ def show_run(
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
     from flows.commands.runs.standing import standing
-    from flows.execution.home import state_home
     from flows.execution.settings import run_directory
     from flows.reports.curator import findings_data
+    from tasks.lifecycle.run_directory import state_home
 
     home = state or state_home()
     run = standing(run_directory(home, run_id), ledger or home / "ledger.sqlite")

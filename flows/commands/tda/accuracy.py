@@ -45,10 +45,10 @@ def accuracy(
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
+    from flows.execution.repetitions import count_synthetic
     from flows.execution.settings import new_run_id
-    from tasks.top_down.accuracy.errors import LEVELS, averaged, covered, measure_accuracy
+    from tasks.top_down.accuracy.errors import LEVELS, averaged, covered, measure_errors
     from tasks.top_down.accuracy.report import write_report
-    from tasks.top_down.run import TopDownRun
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)
@@ -60,15 +60,15 @@ def accuracy(
         settings = inputs.settings(
             data,
             str(place),
+            **options.settings(f"{base}-{kind}"),
             spine=kind,
             rounding="l1" if l1 else "program",
         )
-        run = TopDownRun(options.home / "runs" / f"{base}-{kind}")
+        run = settings.directory
         try:
             with options.working(run, f"{kind} spine") as workers:
-                by_spine[kind] = measure_accuracy(
-                    run, workers, settings.tables, settings.design(), range(seeds), options.ledger_file, estimators
-                )
+                count_synthetic(settings, workers)
+                by_spine[kind] = measure_errors(run, workers, range(seeds), estimators)
         except Refused:
             show_findings_of(run, as_json=options.as_json)
             raise

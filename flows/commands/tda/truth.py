@@ -33,32 +33,23 @@ def truth(
     **Example:** `das tda truth data/ truth/`
     """
     from flows.execution.settings import new_run_id
+    from flows.execution.truth import release_truth
     from tasks.lifecycle.truth import end_truth
-    from tasks.top_down.run import TopDownRun
-    from tasks.top_down.truth import release_truth
 
     check_empty(release)
     settings = inputs.settings(
         data,
         str(release),
+        **options.settings(new_run_id("tda-truth")),
         spine=spine.value,
         microdata="text" if text else "parquet",
         measurements=False,
     )
-    run = TopDownRun(options.home / "runs" / new_run_id("tda-truth"))
+    run = settings.directory
     stopped = interruptible("interrupted; nothing is left", partial(end_truth, run))
     try:
         with stopped, options.working(run, "Truth") as workers:
-            place = release_truth(
-                run,
-                workers,
-                settings.tables,
-                settings.design(),
-                Path(settings.out),
-                settings.folder,
-                ledger=options.ledger_file,
-                curator=curator,
-            )
+            place = release_truth(settings, workers, curator=curator)
     except Refused:
         show_findings_of(run, as_json=options.as_json)
         raise

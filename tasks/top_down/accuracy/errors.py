@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,16 +18,12 @@ from spine.geography import IntArray
 from spine.top_down import TrueHistograms
 from spine.workload import FloatArray
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
-from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import estimate, load_estimates
 from tasks.top_down.gls.margins import MARGINS, Margins, Z, columns_of, counted, load_margins
-from tasks.top_down.input.geography import build_spines, make_spine
-from tasks.top_down.input.histograms import BLOCKS, sum_histograms
-from tasks.top_down.input.tables import Tables
-from tasks.top_down.input.validation import validate
+from tasks.top_down.input.geography import make_spine
+from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.reserve_budget import check_cost, configuration_digest
 from tasks.top_down.run import Blocks, TopDownRun, load_histograms
@@ -66,30 +61,19 @@ class Measured:
     coverage: pd.DataFrame
 
 
-def measure_accuracy(
-    run: TopDownRun,
-    workers: Workers,
-    tables: Tables,
-    design: Design,
-    seeds: Sequence[int],
-    ledger: Path,
-    estimators: Sequence[Estimator] = ESTIMATORS,
+def measure_errors(
+    run: TopDownRun, workers: Workers, seeds: Sequence[int], estimators: Sequence[Estimator] = ESTIMATORS
 ) -> Measured:
-    """The errors of estimators on one spine; of marked data only.
+    """Measure and estimate once a seed and estimator, on the histograms of synthetic data; return the errors.
 
     Raises
     ------
     Refused
-        where the data is not marked synthetic, or is not valid.
+        where a law of the spine cannot be drawn.
     """
-    validated = validate(run, workers, tables, design, None)
-    digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests):
-        raise Refused("the data is not marked synthetic: errors are reported of synthetic data only")
-    build_spines(run, workers)
+    validated, design = run.validated, run.design
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)
-    sum_histograms(run, workers)
     configuration, errors, coverage = configuration_digest(run), [], []
     for seed in seeds:
         remove(run / "noisy")
