@@ -17,9 +17,11 @@ setup: .venv/.installed
 run: setup
 	$(BIN)/das demo
 
-# One process more than there are cores, for end-to-end tests wait much. Files go to processes in their own order: the
-# end-to-end ones come first, so that none is left over at the end.
-PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
+# One process more than there are cores, for end-to-end tests wait much. Groups (tests/conftest.py) go to processes in the
+# order of their first tests: the end-to-end ones come first, so that none is left over at the end.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 5 --dist loadgroup \
+  --no-loadscope-reorder --durations 30
+unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 
 test: setup
 	$(PYTEST) -m "not slow and not long"

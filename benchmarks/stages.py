@@ -34,7 +34,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
 from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.domain import load_domain
-from tasks.detailed_dhca.person_file import COLUMNS, chunk_count
+from tasks.detailed_dhca.person_file import COLUMNS
 from tasks.detailed_dhca.population_groups import (
     count_partition,
     load_partitions,
@@ -43,7 +43,7 @@ from tasks.detailed_dhca.population_groups import (
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
-from tasks.inputs.geography import GRF_FILE, NOWHERE
+from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.workers import Workers
@@ -173,7 +173,7 @@ def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict
 
     def parsed() -> None:
         if persons.parquet:
-            workers.map("bound", run, decode_only, [(persons.path, k) for k in range(chunk_count(persons))])
+            workers.map("bound", run, decode_only, [(persons.path, k) for k in range(persons.chunks)])
         text = [(path, k) for path, k in whole if path == geography or not persons.parquet]
         workers.map("bound", run, parse_only, text)
 

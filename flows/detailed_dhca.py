@@ -65,7 +65,7 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     sets = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
     public = {"params": settings.params, "data": settings.data}
 
-    validated = run.do("validate", validate, **here, **public, later=settings.later_run)
+    validated = run.do("validate", validate, **here, **public, next_run=settings.next_run)
     if validated is None:
         return None
     configuration = run.settings.directory.parameters.configuration

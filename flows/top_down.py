@@ -14,13 +14,13 @@ from prefect import flow
 from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import TopDownSettings
-from tasks.top_down.estimate.descent import estimate
+from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.release.measurements import write_measurements
-from tasks.top_down.release.stage import stage_release
 from tasks.top_down.reserve_budget import reserve_budget
+from tasks.top_down.stage_release import stage_release
 
 
 @flow(name=TopDownSettings.SYSTEM, **flow_options(2))

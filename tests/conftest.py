@@ -28,6 +28,33 @@ def lacking(what: str) -> NoReturn:
     pytest.skip(f"no {what}")
 
 
+# What takes seconds to start, make or compile. In `make test` one process has all tests that use a row of these.
+SHARED = {
+    "services": {"prefect_server", "client", "fork_server"},
+    "top_down": {"top_down_released"},
+    "pages": {"released", "chromium"},
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Put each test into a group of xdist's: what it shares, else its file. The groups that are shared come first.
+
+    Slow tests keep to their files: they take so long that a process may well start a server for each.
+    """
+    groups = {item: group_of(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: groups[item] not in SHARED)
+
+
+def group_of(item: pytest.Function) -> str:
+    if item.get_closest_marker("slow") or item.get_closest_marker("long"):
+        return item.path.stem
+    shared = [name for name, made in SHARED.items() if name in item.path.stem or made.intersection(item.fixturenames)]
+    return shared[0] if shared else item.path.stem
+
+
 @pytest.fixture(scope="session")
 def das_data() -> Path:
     """The folder of public data that the project does not hold (README, Data for the tests); without it tests skip."""

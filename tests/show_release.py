@@ -76,8 +76,8 @@ def serving(release: Path) -> Iterator[str]:
     """The page of a release on a port of its own; gives its address."""
     import uvicorn
 
+    from flows.commands.show import open_release
     from flows.reports.show.application import Check, application
-    from flows.reports.show.kinds import open_release
 
     shown = open_release(release)
     check = Check(release, shown.manifest["files"])
@@ -144,9 +144,9 @@ def seen(browser: Any, address: str) -> tuple[str, list[str]]:
 
 def copied_to(release: Path, folder: Path) -> Path:
     """Write a static copy of a release."""
+    from flows.commands.show import open_release
     from flows.reports.show.application import Check, about
     from flows.reports.show.export import export
-    from flows.reports.show.kinds import open_release
 
     shown = open_release(release)
     check = Check(release, shown.manifest["files"])

@@ -14,7 +14,9 @@ from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check
-    from flows.reports.show.shown import Shown
+    from flows.reports.show.names import Names
+    from flows.reports.show.release_pages import ReleasePages
+    from flows.reports.show.scope import Scope
 
 PORT = 8418
 
@@ -55,7 +57,6 @@ def show(
     **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
     """
     from flows.reports.show.application import Check
-    from flows.reports.show.kinds import open_release
     from flows.reports.show.names import read_names, write_names
     from flows.reports.show.scope import Scope
 
@@ -74,7 +75,28 @@ def show(
         _serve(shown, check, port, browser=browser)
 
 
-def _export(shown: Shown, check: Check, out: Path) -> None:
+def open_release(
+    folder: Path, names: Names | None = None, params: Path | None = None, scope: Scope | None = None
+) -> ReleasePages:
+    """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
+    from flows.execution.systems import released_by
+    from flows.reports.show.release_pages import read_manifest
+    from flows.reports.show.scope import Scope
+    from tasks.lifecycle.manifest import MANIFEST
+
+    manifest = read_manifest(folder)
+    system = released_by(manifest["release"])
+    if system is None:
+        raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
+    opener = system.part("page")
+    try:
+        pages: ReleasePages = opener(folder, manifest, names or {}, params, scope or Scope())
+    except (KeyError, TypeError, AttributeError, ValueError) as error:  # a manifest may be anybody's
+        raise Refused(f"{folder / MANIFEST} is not what a release of its kind has: {error}") from None
+    return pages
+
+
+def _export(shown: ReleasePages, check: Check, out: Path) -> None:
     from flows.reports.show.application import about
     from flows.reports.show.export import export
 
@@ -89,14 +111,14 @@ def _export(shown: Shown, check: Check, out: Path) -> None:
 
 
 def _print(
-    shown: Shown,
+    shown: ReleasePages,
     check: Check,
     named: tuple[str | None, str | None, str | None],
     form: Format,
     *,
     as_json: bool,
 ) -> None:
-    from flows.reports.show.telling import NotThere
+    from flows.reports.show.detailed_dhca.presenters import NotThere
     from flows.reports.show.terminal import tables
 
     check.run()
@@ -115,7 +137,7 @@ def _print(
     report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
-def _notes(shown: Shown, view: Any) -> list[str]:
+def _notes(shown: ReleasePages, view: Any) -> list[str]:
     marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
     status = [view.group.why] if view.view == "group" and view.group.why else []
     sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
@@ -136,7 +158,7 @@ def _warn(check: Check) -> None:
         )
 
 
-def _serve(shown: Shown, check: Check, port: int, *, browser: bool) -> None:
+def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
     import socket
     import threading
     import webbrowser

@@ -7,7 +7,7 @@ from pydantic import Field
 from flows.execution.settings import Location, RunSettings, load_settings
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.together import Later
+from tasks.detailed_dhca.shared_reading import NextRun
 from tasks.inputs.files import digest_file
 from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.lifecycle.errors import Refused
@@ -37,7 +37,7 @@ class DetailedDhcaSettings(RunSettings):
         return DetailedRun(self.runs / str(self.run_id))
 
     @property
-    def later_run(self) -> Later | None:
+    def next_run(self) -> NextRun | None:
         """The run over the other jurisdiction that comes after this one, where it reads the same input."""
         if self.later is None:
             return None
@@ -46,7 +46,7 @@ class DetailedDhcaSettings(RunSettings):
         if not isinstance(settings, DetailedDhcaSettings) or settings.jurisdiction == self.jurisdiction:
             return None
         same = (settings.params, settings.data) == (self.params, self.data)
-        return Later(run, settings.jurisdiction) if same else None
+        return NextRun(run, settings.jurisdiction) if same else None
 
     @property
     def folder(self) -> str:

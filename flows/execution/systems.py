@@ -61,7 +61,7 @@ SYSTEMS = {
             stages="flows.detailed_dhca:stages",
             check="flows.detailed_dhca:check",
             release_checks="tasks.detailed_dhca.check:checks",
-            page="flows.reports.show.detailed_dhca:DetailedDhca",
+            page="flows.reports.show.detailed_dhca.pages:DetailedDhcaPages",
         ),
         System(
             name="top-down",
@@ -72,7 +72,7 @@ SYSTEMS = {
             stages="flows.top_down:stages",
             check="flows.top_down:check",
             release_checks="tasks.top_down.check.release:checks",
-            page="flows.reports.show.top_down.shown:TopDown",
+            page="flows.reports.show.top_down.pages:TopDownPages",
         ),
         System(
             name="bottom-up",
@@ -83,7 +83,7 @@ SYSTEMS = {
             stages="flows.bottom_up:stages",
             check="flows.bottom_up:check",
             release_checks="tasks.bottom_up.check:checks",
-            page="flows.reports.show.bottom_up:BottomUp",
+            page="flows.reports.show.bottom_up:BottomUpPages",
         ),
     )
 }

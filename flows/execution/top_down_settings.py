@@ -12,7 +12,6 @@ from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.input.tables import Tables, public_digests
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import (
     ENGINE,
@@ -23,6 +22,7 @@ from tasks.top_down.run_plan import (
     check_allocation,
     request_digest,
 )
+from tasks.top_down.tables import Tables, public_digests
 
 FORMS = ("parquet", "txt")
 

@@ -1,4 +1,4 @@
-"""Kernels that read and encode persons without a fault. What is not plainly right they leave to the plain way.
+"""Kernels that read and encode persons without a fault. Anything else they leave to the validating reader.
 
 Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
 """
@@ -45,7 +45,7 @@ def read_text(
     cell: NDArray[np.uint8],
     codes: NDArray[np.uint16],
 ) -> int:
-    """Read lines of persons; return how many, or -1 if there is anything that the plain way might refuse.
+    """Read lines of persons; return how many, or -1 if the validating reader might refuse anything.
 
     `fields` are (kind, width, place) of each field of a line; `place` is the row of a code in `codes`, or what a part
     of the block's number is multiplied by. `code_numbers` has 0 for what is no listed code. The last three are filled.

@@ -19,7 +19,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import published_folders
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level
 from tasks.inputs.files import digest_file, unchanged
-from tasks.inputs.geography import NOWHERE, Geography
+from tasks.inputs.grf_c import NOWHERE, RegionMap
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object, unless_done
@@ -103,7 +103,7 @@ def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _equal_pairs(
-    geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+    geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs of regions of two types that hold the same land blocks.
 
@@ -134,7 +134,7 @@ def _equal_pairs(
 
 
 def _runs(
-    geography: Geography, region_types: tuple[str, ...]
+    geography: RegionMap, region_types: tuple[str, ...]
 ) -> tuple[dict[str, NDArray[np.int32]], NDArray[np.int64]]:
     """Cut the land blocks into runs that lie in the same region of every type: their regions, and how many blocks."""
     land = np.flatnonzero(~is_water(geography.blocks))
@@ -153,7 +153,7 @@ def _added_up(region: NDArray[np.int32], blocks: NDArray[np.int64], regions: int
 
 
 def _listed_pairs(
-    path: str, geography: Geography, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+    path: str, geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
     table, findings = read_table(path, "the list", LIST_COLUMNS)

@@ -24,7 +24,7 @@ from tasks.detailed_dhca.person_file import CELLS
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES, Level
-from tasks.inputs.geography import NOWHERE, Geography
+from tasks.inputs.grf_c import NOWHERE, RegionMap
 from tasks.inputs.iterations import KINDS, Granularity
 from tasks.lifecycle.files import load_object, open_array, read_part, save_arrays, save_object, stamp, unless_done
 from tasks.lifecycle.process import use_kernels
@@ -57,7 +57,7 @@ def count_population_groups(
     workers.map("population groups", run, count_partition, [(number,) for number in range(len(partitions))])
 
 
-def _save_partitions(run: DetailedRun, geography: Geography, jurisdiction: Jurisdiction, blocks_each: int) -> None:
+def _save_partitions(run: DetailedRun, geography: RegionMap, jurisdiction: Jurisdiction, blocks_each: int) -> None:
     levels = run.parameters.configuration.levels(jurisdiction)
     region_types = [name for name in REGION_TYPES[jurisdiction] if any(level.region_type == name for level in levels)]
     partitions = [

@@ -20,7 +20,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS, Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.pages import end_of_axis, environment, style
+from tasks.pages import end_of_axis, environment, style
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total

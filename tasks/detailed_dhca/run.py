@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.inputs.configuration import Level
-from tasks.inputs.geography import Geography, load_geography
+from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.inputs.parameters import Parameters
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
@@ -74,9 +74,9 @@ class DetailedRun(RunDirectory):
         return self / "prepared/geography"
 
     @property
-    def geography(self) -> Geography:
+    def geography(self) -> RegionMap:
         """The blocks and regions of the run."""
-        return load_geography(self.geography_folder)
+        return load_region_map(self.geography_folder)
 
     @property
     def validated_path(self) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
-from tasks.inputs.geography import Geography
+from tasks.inputs.grf_c import RegionMap
 from tasks.inputs.iterations import Iterations
 
 REGIONS_FILE, ITERATIONS_FILE = "tabulated/regions.csv", "tabulated/iterations.csv"
@@ -25,7 +25,7 @@ def write_tabulated(run: DetailedRun, jurisdiction: Jurisdiction, out: Path) -> 
     _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(run.parameters.iterations))
 
 
-def _regions(geography: Geography, jurisdiction: Jurisdiction) -> Iterable[Sequence[object]]:
+def _regions(geography: RegionMap, jurisdiction: Jurisdiction) -> Iterable[Sequence[object]]:
     return ((name, region_id) for name in REGION_TYPES[jurisdiction] for region_id in geography.region_ids[name])
 
 

@@ -12,38 +12,35 @@ from hashlib import sha256
 from typing import NoReturn
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.person_file import (
-    PersonFile,
-    chunk_count,
-    digest_persons,
-    empty,
-    find_person_file,
-    missing_data,
-    read_person_header,
-)
+from tasks.detailed_dhca.person_file import PersonFile, find_person_file, missing_data, open_person_records
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.together import Later, data_files, found_before, held, note_prepared
+from tasks.detailed_dhca.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
+from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
-from tasks.inputs.geography import GRF_FILE, Geography, read_geography, save_geography
+from tasks.inputs.grf_c import GRF_FILE, RegionMap, read_region_map, save_region_map
 from tasks.inputs.iterations import PARAMETER_FILES
 from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
-from tasks.inputs.sound_blocks import SoundBlocks, read_sound_blocks
+from tasks.inputs.records import STATE, digest_by_workers, digest_records, empty, join_reports
 from tasks.inputs.synthetic_mark import read_mark
-from tasks.lifecycle.digests import combine
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 
 
 def validate(
-    run: DetailedRun, workers: Workers, params: str, data: str, jurisdiction: Jurisdiction, later: Later | None = None
+    run: DetailedRun,
+    workers: Workers,
+    params: str,
+    data: str,
+    jurisdiction: Jurisdiction,
+    next_run: NextRun | None = None,
 ) -> Validated | None:
     """Validate the input of one jurisdiction and encode its persons into the run directory.
 
-    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. `later` is a
-    run over another jurisdiction of the same files, whose persons are encoded in the same reading.
+    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. The persons
+    of `next_run`, over another jurisdiction of the same files, are encoded in the same reading.
 
     Raises
     ------
@@ -54,16 +51,16 @@ def validate(
     if (run.validated_path).exists():
         return _validated_before(run, workers, params, data)
     parameters, findings = read_parameters(params)
-    known = found_before(run, parameters, data) if parameters else None
-    if known is None:  # of a try that came to no end: the files may have been corrected since
+    cached = cached_findings(run, parameters, data) if parameters else None
+    if cached is None:  # of a try that came to no end: the files may have been corrected since
         _clear(run)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
     if jurisdiction not in parameters.configuration.jurisdictions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
-    with unchanged(data_files(data)), held(later) as waiting:
-        validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, known, waiting)
+    with unchanged(data_files(data)), locked_next_run(next_run) as waiting:
+        validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, cached, waiting)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
@@ -81,18 +78,18 @@ def _validate_data(
     findings: list[Finding],
     data: str,
     jurisdiction: Jurisdiction,
-    known: list[Finding] | None,
-    later: Later | None,
+    cached: list[Finding] | None,
+    next_run: NextRun | None,
 ) -> Validated | None:
     """Check and encode the data files, and digest them.
 
-    `findings` are those in the parameters; `known` are those in the geography, where another run has prepared it.
+    `findings` are those in the parameters; `cached` are those in the geography, where another run has prepared it.
     """
-    sound = read_sound_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if known is None else None
-    if known is None:
-        geography, faults = _read_geography(data, jurisdiction, parameters, sound)
+    parsed = parse_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if cached is None else None
+    if cached is None:
+        geography, faults = _read_geography(data, jurisdiction, parameters, parsed)
     else:
-        geography, faults = run.geography, known
+        geography, faults = run.geography, cached
     findings = findings + faults
     person_file, faults = _person_file(data, jurisdiction, parameters)
     findings += faults
@@ -101,12 +98,12 @@ def _validate_data(
         return None
     if person_file is None:
         _refuse(run, findings)
-    if known is None:
+    if cached is None:
         _save(run, parameters, geography, person_file)
-    chunks = chunk_count(person_file)
-    others = (later.run,) if later and _prepare(later, parameters, data, sound) else ()
-    geography_digest = sound.digest if sound else None
-    del sound  # it is large
+    chunks = person_file.chunks
+    others = (next_run.run,) if next_run and _prepare(next_run, parameters, data, parsed) else ()
+    geography_digest = parsed.digest if parsed else None
+    del parsed  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
     person_digest, faults = _collect(run, workers, person_file, chunks, jurisdiction)
     findings += faults
@@ -128,19 +125,19 @@ def _validate_data(
 
 
 def _read_geography(
-    data: str, jurisdiction: Jurisdiction, parameters: Parameters, sound: SoundBlocks | None
-) -> tuple[Geography | None, list[Finding]]:
-    return read_geography(
-        data, jurisdiction, parameters.configuration.states(jurisdiction), sound.codes if sound else None
+    data: str, jurisdiction: Jurisdiction, parameters: Parameters, parsed: ParsedBlocks | None
+) -> tuple[RegionMap | None, list[Finding]]:
+    return read_region_map(
+        data, jurisdiction, parameters.configuration.states(jurisdiction), parsed.codes if parsed else None
     )
 
 
-def _prepare(later: Later, parameters: Parameters, data: str, sound: SoundBlocks | None) -> bool:
-    """Prepare a later run for its persons; False where there is nothing to encode, or something to refuse it for."""
-    run, jurisdiction = later.run, later.jurisdiction
+def _prepare(next_run: NextRun, parameters: Parameters, data: str, parsed: ParsedBlocks | None) -> bool:
+    """Prepare the next run for its persons; False where there is nothing to encode, or something to refuse it for."""
+    run, jurisdiction = next_run.run, next_run.jurisdiction
     if jurisdiction not in parameters.configuration.jurisdictions:
         return False
-    geography, findings = _read_geography(data, jurisdiction, parameters, sound)
+    geography, findings = _read_geography(data, jurisdiction, parameters, parsed)
     person_file, _ = _person_file(data, jurisdiction, parameters)
     if geography is None or person_file is None or not len(geography.blocks):
         return False
@@ -162,7 +159,7 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
         with suppress(FileNotFoundError):
             if digest_parameters(params) != run.parameters.digests:
                 raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
-        persons = digest_persons(run, workers, find_person_file(data))
+        persons = digest_by_workers(run, workers, find_person_file(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     except FileNotFoundError:
         return validated
@@ -203,20 +200,19 @@ def check_data_alone(data: str) -> list[Finding]:
 
     They are there, have the right columns, and GRF-C is a table; which of its rows count is the state filter's to say.
     """
-    _, findings = read_geography(data, "us", states=())
-    return findings + read_person_header(data)[2]
+    _, findings = read_region_map(data, "us", states=())
+    return findings + open_person_records(data)[1]
 
 
 def _person_file(
     data: str, jurisdiction: Jurisdiction, parameters: Parameters
 ) -> tuple[PersonFile | None, list[Finding]]:
-    path, header, findings = read_person_header(data)
-    if findings:
+    records, findings = open_person_records(data)
+    if records is None:
         return None, findings
     configuration = parameters.configuration
     file = PersonFile(
-        path=path,
-        header=tuple(header),
+        **vars(records),
         states=configuration.states(jurisdiction),
         code_numbers=parameters.iterations.numbers,
         max_race_codes=configuration.max_race_codes,
@@ -224,11 +220,11 @@ def _person_file(
     return file, []
 
 
-def _save(run: DetailedRun, parameters: Parameters, geography: Geography | None, person_file: PersonFile) -> None:
+def _save(run: DetailedRun, parameters: Parameters, geography: RegionMap | None, person_file: PersonFile) -> None:
     save_object(run.parameters_path, parameters)
     save_object(run.person_file_path, replace(person_file, blocks_known=geography is not None))
     if geography is not None:
-        save_geography(run.geography_folder, geography)
+        save_region_map(run.geography_folder, geography)
 
 
 def _collect(
@@ -236,26 +232,11 @@ def _collect(
 ) -> tuple[str, list[Finding]]:
     """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
     reports = [read_report(run, number) for number in range(chunks)]
-    findings = []
-    line = 0 if file.parquet else 1  # the header
-    for report in reports:
-        findings += [
-            Finding(**{**finding.__dict__, "first": finding.first + line if finding.first else None})
-            for finding in report.findings
-        ]
-        line += report.lines
-    if not findings and not sum(report.rows for report in reports):
+    joined = join_reports(file, reports)
+    findings = joined.findings
+    if not findings and not joined.rows:
         findings.append(empty(file.name))
-    if left_out := sum(report.left_out for report in reports):
-        findings.append(
-            Finding(
-                file.name,
-                f"persons outside the states of {jurisdiction.upper()}, left out",
-                "TABBLKST",
-                left_out,
-                warning=True,
-            )
-        )
-    if file.parquet:
-        return digest_persons(run, workers, file.path), findings
-    return combine(bytes.fromhex(report.digest) for report in reports), findings
+    if joined.left_out:
+        rule = f"persons outside the states of {jurisdiction.upper()}, left out"
+        findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
+    return digest_records(run, workers, file, reports), findings

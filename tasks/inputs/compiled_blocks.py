@@ -1,4 +1,4 @@
-"""The kernel that reads the lines of GRF-C. What is not plainly right it leaves to the plain way.
+"""The kernel that reads lines of GRF-C without a fault. Anything else it leaves to the validating reader.
 
 Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
 """
@@ -26,7 +26,7 @@ def read_lines_of_blocks(
     place: NDArray[np.int32],
     area: NDArray[np.int32],
 ) -> int:
-    """Read lines of blocks; return how many, or -1 if there is anything that the plain way might refuse.
+    """Read lines of blocks; return how many, or -1 if the validating reader might refuse anything.
 
     `fields` are (what it belongs to, digits, what they are multiplied by in the block's number) of each field of a
     line. The last three are filled.

@@ -155,23 +155,6 @@ def unchanged(paths: Iterable[str]) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class InputTable:
-    """A table of records, text or Parquet by its name."""
-
-    path: str
-
-    @property
-    def name(self) -> str:
-        """The file's name, as findings give it."""
-        return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def parquet(self) -> bool:
-        """True for Parquet, False for text."""
-        return self.path.endswith(".parquet")
-
-
-@dataclass(frozen=True)
 class Lines:
     """The lines of a text file that begin in a chunk, less the header; `digest` is of the chunk's own bytes."""
 

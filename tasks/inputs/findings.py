@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -31,19 +31,19 @@ class Finding:
     values: tuple[str, ...] = field(default=())
     warning: bool = False
 
+    def at(self, line_of: Callable[[int], int]) -> Finding:
+        """Return the finding with its first row or line counted otherwise."""
+        return self if self.first is None else replace(self, first=line_of(self.first))
+
+    def below(self, lines: int) -> Finding:
+        """Return the finding of a part of a file, which begins below so many lines, by lines of the file."""
+        return self.at(lambda line: line + lines)
+
     def merge(self, other: Finding) -> Finding:
-        """The same rule and column found in another part of the same file."""
+        """Join with the same rule and column in another part of the same file."""
         lines = [line for line in (self.first, other.first) if line is not None]
         values = tuple(sorted({*self.values, *other.values}))[:SHOWN_VALUES]
-        return Finding(
-            self.file,
-            self.rule,
-            self.column,
-            self.rows + other.rows,
-            min(lines) if lines else None,
-            values,
-            self.warning,
-        )
+        return replace(self, rows=self.rows + other.rows, first=min(lines, default=None), values=values)
 
 
 def kept(values: Iterable[str]) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ Columns are matched by the names in the header, in any order. Every fault is a f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -107,11 +109,10 @@ def parse_rows(
     return table.unify_dictionaries().combine_chunks(), findings
 
 
-def line_numbers(body: bytes, width: int, rows: Sequence[int]) -> list[int]:
-    """Return the lines (from 1) on which the given parsed rows (from 0) of `body` stand; for the rare bad row."""
-    wanted = set(rows)
-    good = (line for line, text in _lines(body) if _fits(text, width))
-    return [line for row, line in enumerate(good) if row in wanted]
+def line_of_row(body: bytes, width: int, row: int, delimiter: str = DELIMITER) -> int:
+    """Return the line (from 1) of a parsed row (from 0) of `body`; for the rare bad row."""
+    good = (line for line, text in _lines(body) if _fits(text, width, delimiter))
+    return next(islice(good, row, None))
 
 
 def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
@@ -181,6 +182,12 @@ class Column:
             return np.full(len(self.numbers), outcomes[0])
         return outcomes[self.numbers]
 
+    def take(self, rows: NDArray[np.int64]) -> Column:
+        """Return the column of these rows."""
+        taken = copy(self)
+        taken.numbers = self.numbers[rows]
+        return taken
+
 
 def read_table(
     path: str,
@@ -208,7 +215,7 @@ def read_table(
     table, findings = parse_rows(file, body, header, columns, dictionary=dictionary, delimiter=delimiter)
     if table is not None:
         table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table), delimiter), pa.int32()))
-    return table, [_below_header(finding) for finding in findings]
+    return table, [finding.below(1) for finding in findings]
 
 
 def _row_lines(body: bytes, width: int, rows: int, delimiter: str) -> NDArray[np.int32]:
@@ -218,10 +225,6 @@ def _row_lines(body: bytes, width: int, rows: int, delimiter: str) -> NDArray[np
     if count_newlines(body) - after_last_row + 1 == rows:  # no blank line in between and no row left out
         return np.arange(2, rows + 2, dtype=np.int32)
     return np.array([line + 1 for line, text in _lines(body) if _fits(text, width, delimiter)], np.int32)
-
-
-def _below_header(finding: Finding) -> Finding:
-    return Finding(**{**finding.__dict__, "first": finding.first + 1 if finding.first else None})
 
 
 def check_pattern(file: str, table: pa.Table, column: str, pattern: str) -> list[Finding]:

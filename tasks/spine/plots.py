@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from spine.hierarchy import Spine, changes
-from tasks.lifecycle.pictures import INK, STYLE, svg
+from tasks.pages.charts import INK, STYLE, svg
 from tasks.spine.first_pass import SPINES
 from tasks.spine.titles import CLASSES, LEVEL_ORDER, LEVELS, NAMES
 

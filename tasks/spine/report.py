@@ -14,7 +14,7 @@ import pandas as pd
 from spine.entities import entities as entities_of
 from spine.entities import in_aian
 from spine.settings import SpineSettings
-from tasks.lifecycle.pages import style
+from tasks.pages import style
 from tasks.spine.first_pass import SPINES, Plan, build, load_geography
 from tasks.spine.titles import CLASSES, LEVELS, NAMES
 

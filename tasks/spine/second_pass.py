@@ -23,7 +23,7 @@ from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.variance import Root, cell_variance, downward, upward
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.spine.entities import Family, Roots, measure_families
 from tasks.spine.first_pass import Plan, build, load_geography, reported_families
 

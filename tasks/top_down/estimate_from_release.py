@@ -11,12 +11,12 @@ from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import estimate
+from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.measure.published import open_published
-from tasks.top_down.measure.validate_measurements import check_file, check_published, measured_levels
-from tasks.top_down.release.stage import stage_release
+from tasks.top_down.measure.validate_measurements import validate_measurements
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.stage_release import stage_release
 
 
 def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path, changes: Mapping[str, Any]) -> Path:
@@ -33,8 +33,7 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
     place = run.design.jurisdiction
     check_out(run, out, place)
     build_spines(run, workers)
-    check_published(run)
-    workers.map("read measurements", run, check_file, measured_levels(run))
+    validate_measurements(run, workers)
     estimate(run, workers)
     out.mkdir(parents=True, exist_ok=True)
     stage_release(run, workers, out, place, staging(run, out, place))

@@ -8,8 +8,7 @@ prepared/spine/PRODUCT/SS    the spine of a state, with its shares              
 persons/PRODUCT/NUMBER       records of a chunk, counted by block and cell                      confidential
 counts/PRODUCT/SS/blocks     exact histograms of a state's blocks, by geocode                   confidential
 counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order; SS is US above the states   confidential
-noisy/PRODUCT/SS/LEVEL/FIRST estimates of a run of geounits, and solves/, how they were found
-noisy/PRODUCT/SS/up/LEVEL/FIRST   what a run of geounits says with all below it (estimator gls)
+noisy/PRODUCT/SS/LEVEL/FIRST estimates of a batch of geounits, and solves/, how they were found
 ```
 """
 
@@ -26,19 +25,10 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import (
-    atomic_path,
-    complete,
-    load_object,
-    open_array,
-    read_object,
-    save_arrays,
-    save_object,
-    stamp,
-)
+from tasks.lifecycle.files import atomic_path, load_object, open_array, read_object, save_arrays, save_object, stamp
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.input.tables import Tables
-from tasks.top_down.run_plan import Design
+from tasks.top_down.run_plan import Design, ProductName
+from tasks.top_down.tables import Tables
 
 H = TypeVar("H", bound=Histograms)
 
@@ -47,9 +37,9 @@ H = TypeVar("H", bound=Histograms)
 class Validated:
     """What later stages need to know of a valid input.
 
-    `input_digest` and `records_digest` (of the files of persons and of units, as far as asked for) are
-    confidential: they go to the ledger, the first into key derivation too, and nowhere else. The rest is public:
-    states are two-digit codes, digests those of public files by name.
+    `input_digest` and `records_digest` (of the files of the run's products) are confidential: both go to the ledger,
+    the first also into key derivation, and neither anywhere else. The rest is public. states: two-digit codes.
+    digests: of public files, by name.
     """
 
     input_digest: str
@@ -62,7 +52,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of a run's universe, sorted by geocode, and what is declared of them; public.
+    """Blocks of a run's universe, sorted by geocode, with their declared invariants; public.
 
     quarters: (blocks, 8) housing units, then facilities of the types 1..7. totals: declared population by state code.
     first: the number of the first block in the whole universe.
@@ -75,11 +65,11 @@ class Blocks:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The states that have a block, as two-digit codes."""
+        """Return the states that have a block, as two-digit codes."""
         return tuple(f"{state:02d}" for state in np.unique(self.geography.state).tolist())
 
     def only(self, state: str) -> Blocks:
-        """The blocks of one state."""
+        """Return the blocks of one state."""
         low, high = int(state) * 10**14, (int(state) + 1) * 10**14
         first, last = np.searchsorted(self.geography.geocode, (low, high)).tolist()
         rows = np.arange(first, last)
@@ -92,21 +82,26 @@ class TopDownRun(RunDirectory):
 
     @property
     def design(self) -> Design:
-        """What the run is to do."""
+        """Load the run's design."""
         design: Design = self._load("prepared/design")
         return design
 
     @property
     def tables(self) -> Tables:
-        """Where its inputs lie."""
+        """Load the paths of the run's inputs."""
         tables: Tables = self._load("prepared/tables")
         return tables
 
     @property
     def validated(self) -> Validated:
-        """What validation says of the input, last of all."""
+        """Load the result of validation, which is written last."""
         validated: Validated = self._load("prepared/validated")
         return validated
+
+    @property
+    def product_states(self) -> list[tuple[ProductName, str]]:
+        """Return every product of the run with every state."""
+        return [(product, state) for product in self.design.products for state in self.validated.states]
 
     def _load(self, name: str) -> Any:
         try:
@@ -115,41 +110,34 @@ class TopDownRun(RunDirectory):
             raise Failed("validate: the run was not validated") from None
 
     def state(self, name: str) -> Blocks:
-        """The blocks of one state."""
+        """Load the blocks of one state."""
         path = self / f"prepared/blocks/{name}"
         return blocks_at(path, stamp(path))
 
     def spine_path(self, product: str, state: str) -> Path:
-        """Where the spine of a state lies."""
+        """Return the path of a state's spine."""
         return self / f"prepared/spine/{product}/{state}"
 
     def spine(self, product: str, state: str) -> Spine:
-        """The spine of a state."""
-        return spine_at(self.spine_path(product, state), stamp(self.spine_path(product, state)))
+        """Load the spine of a state."""
+        path = self.spine_path(product, state)
+        return spine_at(path, stamp(path))
 
     def chunk_folder(self, product: str, number: int) -> Path:
-        """Where the counted records of a chunk lie; their report lies beside it, with the suffix .json."""
+        """Return the folder of a chunk's counted records; its report is beside it, with the suffix .json."""
         return self / f"persons/{product}/{number:05d}"
 
     def counts_folder(self, product: str, state: str, level: str) -> Path:
-        """Where exact histograms lie."""
+        """Return the folder of the exact histograms of a level."""
         return self / f"counts/{product}/{state}/{level}"
 
     def estimates_folder(self, product: str, state: str, level: str) -> Path:
-        """Where the estimates of a level lie, in runs of geounits by their first."""
+        """Return the folder of a level's estimates, in batches by their first geounit."""
         return self / f"noisy/{product}/{state}/{level}"
-
-    def information_folder(self, product: str, state: str, level: str) -> Path:
-        """Where the information of a level's geounits lies, in runs by their first."""
-        return self / f"noisy/{product}/{state}/up/{level}"
-
-    def estimated(self, product: str, state: str, level: str) -> list[Path]:
-        """The runs of a level's geounits that are estimated, in order."""
-        return complete(self.estimates_folder(product, state, level))
 
 
 def save_blocks(run: TopDownRun, blocks: Blocks) -> None:
-    """Save the universe, state by state: no worker needs the nation's at once."""
+    """Save the universe by state: no worker needs the nation's at once."""
     with atomic_path(run / "prepared/blocks") as folder:
         for state in blocks.states:
             save_object(folder / state, blocks.only(state))
@@ -157,20 +145,20 @@ def save_blocks(run: TopDownRun, blocks: Blocks) -> None:
 
 @lru_cache(maxsize=2)
 def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
-    """The blocks of a state that were saved."""
+    """Read the blocks of a state."""
     blocks: Blocks = read_object(path)
     return blocks
 
 
 @lru_cache(maxsize=8)
 def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
-    """A spine that was saved; its derived arrays are kept with it."""
+    """Read a spine; its derived arrays are cached with it."""
     spine: Spine = read_object(path)
     return spine
 
 
 def save_histograms(folder: Path, histograms: Histograms) -> None:
-    """Write histograms of a run of geounits, narrow: counts are below 2^31, cells below 2^16."""
+    """Write histograms of neighbouring geounits in narrow types: counts are below 2^31, cells below 2^16."""
     save_arrays(
         folder,
         {
@@ -183,14 +171,14 @@ def save_histograms(folder: Path, histograms: Histograms) -> None:
 
 
 def load_histograms(folder: Path, kind: type[H], first: int = 0, last: int | None = None) -> H:
-    """Read what `save_histograms` wrote, or the geounits first ... last - 1 of it, counted from its own first."""
-    level, begin = open_array(folder, "at").tolist()
+    """Read what `save_histograms` wrote, or its geounits first ... last - 1, counted from its own first."""
+    level, start = open_array(folder, "at").tolist()
     starts = open_array(folder, "starts")
     last = len(starts) - 1 if last is None else last
     within = slice(int(starts[first]), int(starts[last]))
     return kind(
         level,
-        begin + first,
+        start + first,
         np.asarray(starts[first : last + 1]) - within.start,
         open_array(folder, "cell")[within].astype(np.int64),
         open_array(folder, "count")[within].astype(np.int64),

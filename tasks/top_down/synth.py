@@ -25,9 +25,9 @@ from spine.geography import Geography, IntArray
 from spine.settings import Jurisdiction, settings_for
 from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
+from tasks.inputs.arrow import text
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.synthetic_mark import GRF_FILE, QUARTERS_FILE, TOTALS_FILE, Mark, save_mark
-from tasks.lifecycle.arrow import text
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES

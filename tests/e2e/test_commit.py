@@ -16,7 +16,6 @@ from e2e_runs import (
     at_once,
     bring_in,
     das,
-    das_process,
     digest,
     directory,
     go,
@@ -29,6 +28,7 @@ from e2e_runs import (
     reserve,
     settings_for,
 )
+from forked_commands import ForkedCommands
 
 from flows.detailed_dhca import check as detailed_check
 from flows.detailed_dhca import detailed_dhca
@@ -227,7 +227,9 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
     assert home.charges() == 1
 
 
-def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path: Path, prefect_server: None) -> None:
+def test_a_run_that_is_killed_goes_on_from_what_is_done(
+    example: Path, tmp_path: Path, forked_commands: ForkedCommands
+) -> None:
     """`das run` on a cluster and under Prefect, killed once its groups are counted, among its noise and in its commit.
 
     Then the same reservation, here and in one piece.
@@ -243,9 +245,8 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(example: Path, tmp_path:
     def dies_at(function: str, *words: object) -> None:
         first = "import os, flows.detailed_dhca as f\nimport tasks.lifecycle.commit as c\n"
         first += "def kill(*a, **b): os.kill(os.getpid(), 9)\n"
-        process = das_process(*words, first=f"{first}{function} = kill")
-        told, _ = process.communicate(timeout=120)
-        assert process.returncode == -9, told
+        ended = forked_commands.das(*words, first=f"{first}{function} = kill")
+        assert ended.code == -9, ended.told
 
     dies_at("f.reserve_budget", "run", settings.params, settings.data, settings.out, *where)
     done = files_of(run, "persons", "counts")
@@ -551,8 +552,9 @@ def finish(settings: DetailedDhcaSettings) -> None:
     go(settings, HERE)
 
 
-def test_runs_at_once_into_one_place_give_one_release_and_none_is_lost(home: Home) -> None:
-    racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(8)]
+@pytest.mark.parametrize("runs", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_runs_at_once_into_one_place_give_one_release_and_none_is_lost(home: Home, runs: int) -> None:
+    racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(runs)]
     for settings in racing:
         home.go(settings=settings, before="commit")
     codes = at_once(finish, [(settings,) for settings in racing])

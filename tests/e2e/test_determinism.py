@@ -29,8 +29,9 @@ from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.truth import release_truth
-from tasks.detailed_dhca import domain, person_file
+from tasks.detailed_dhca import domain
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.inputs import records
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
@@ -194,7 +195,7 @@ def test_a_prepared_secret_is_never_used_on_real_data(example: Path, tmp_path: P
     assert len(ledger.rows(ACCOUNT)) == 1
 
 
-@pytest.mark.parametrize("chunk_bytes", [4_999, 40_000])
+@pytest.mark.parametrize("chunk_bytes", [4_999, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_text_in_chunks_of_any_size(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
@@ -211,5 +212,5 @@ def test_text_in_chunks_of_any_size(
         return digest(place)
 
     whole = truth("whole")
-    monkeypatch.setattr(person_file, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(records, "CHUNK_BYTES", chunk_bytes)
     assert truth("cut") == whole

@@ -248,7 +248,7 @@ def test_the_settings_of_a_run_with_a_secret_stay(made, tmp_path):
     ("options", "cluster"),
     [
         ((), {"workers": 3}),
-        (("--workers", 7), {"workers": 7}),
+        pytest.param(("--workers", 7), {"workers": 7}, marks=pytest.mark.slow),
         (("--scheduler", "tcp://127.0.0.1:9"), {"scheduler": "tcp://127.0.0.1:9"}),
     ],
     ids=str,

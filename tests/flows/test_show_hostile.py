@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from flows.commands.show import open_release
 from flows.reports.show.geography import Region
-from flows.reports.show.kinds import open_release
 from flows.reports.show.names import read_names
 from tasks.lifecycle.errors import Refused
 

@@ -62,7 +62,7 @@ def _wait_until_gone(process: psutil.Process) -> None:
         pytest.fail(f"{process} goes on")
 
 
-@pytest.mark.parametrize("by", ["environment", "profile", "nothing"])
+@pytest.mark.parametrize("by", ["environment", pytest.param("profile", marks=pytest.mark.slow), "nothing"])
 def test_a_server_is_started_only_where_prefect_is_configured_for_none(by: str, tmp_path: Path) -> None:
     url = "http://127.0.0.1:1/api"
     (tmp_path / "profiles.toml").write_text(f'active = "office"\n[profiles.office]\nPREFECT_API_URL = "{url}"\n')

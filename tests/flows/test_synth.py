@@ -67,7 +67,15 @@ def test_marking_ones_own_data(tmp_path: Path) -> None:
     assert (mark.generator, mark.seed) == ("declared by its owner", None)
 
 
-@pytest.mark.parametrize(("answer", "marks"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("answer", "marks"),
+    [
+        ("y\n", True),
+        pytest.param("n\n", False, marks=pytest.mark.slow),
+        pytest.param("\n", False, marks=pytest.mark.slow),
+        ("", False),
+    ],
+)
 def test_a_mark_is_asked_for(tmp_path: Path, answer: str, marks: bool) -> None:
     """On a terminal of its own; a terminal that is closed answers nothing."""
     for name in ("person-records.txt", "GRF-C.txt"):

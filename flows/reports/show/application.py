@@ -22,13 +22,13 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from flows.reports.formats import as_csv
-from flows.reports.show import pages
+from flows.reports.show import rendering
+from flows.reports.show.detailed_dhca.presenters import NotThere
 from flows.reports.show.geography import STATES
-from flows.reports.show.shown import Shown
-from flows.reports.show.telling import NotThere
+from flows.reports.show.release_pages import ReleasePages
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.pages import style
+from tasks.pages import style
 
 HOSTS = ["127.0.0.1", "localhost"]
 HEADERS = {
@@ -78,16 +78,16 @@ def changed(folder: Path, name: str, digest: str) -> str | None:
     return None if file_digest(path) == digest else f"{name} is not the file that was released"
 
 
-def warm(shown: Shown, check: Check) -> None:
+def warm(shown: ReleasePages, check: Check) -> None:
     """Do what the first answers would wait for: compile the templates, index the names, open the files."""
-    made = pages.templates()
+    made = rendering.templates()
     for name in made.list_templates(extensions=["html"]):
         made.get_template(name)
     shown.warm()
     _answer(shown, check, {"view": "overview"})
 
 
-def application(shown: Shown, check: Check) -> Starlette:
+def application(shown: ReleasePages, check: Check) -> Starlette:
     """Return the web application over a release."""
     sheet = style()
 
@@ -107,7 +107,7 @@ def application(shown: Shown, check: Check) -> Starlette:
     return Starlette(routes=routes, middleware=[Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS))])
 
 
-def about(shown: Shown, check: Check) -> dict[str, Any]:
+def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
     """Return what stands on every page of a release."""
     manifest = shown.manifest
     return {
@@ -136,7 +136,7 @@ def _covers(states: Sequence[str]) -> str:
     return f"The run covers {some} alone: a count of the nation is one of no more than that."
 
 
-def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
+def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
     form = asked.get("format", "html")
     try:
         view = shown.view(asked)
@@ -152,13 +152,13 @@ def _answer(shown: Shown, check: Check, asked: dict[str, str]) -> Response:
         )
     if form == "json":
         return JSONResponse({**asdict(view), "changed": list(check.changed)}, headers=HEADERS)
-    text = pages.html(asdict(view), about(shown, check), pages.address_of(asked))
+    text = rendering.html(asdict(view), about(shown, check), rendering.address_of(asked))
     return Response(text, media_type="text/html", headers=HEADERS)
 
 
-def _message(shown: Shown, check: Check, message: str, form: str) -> Response:
+def _message(shown: ReleasePages, check: Check, message: str, form: str) -> Response:
     if form != "html":
         return PlainTextResponse(message + "\n", 404, HEADERS)
     view = {"view": "message", "title": "Not found", "reading": "", "message": f"{message[:1].upper()}{message[1:]}."}
     told = {**about(shown, check), "csv": False}
-    return Response(pages.html(view, told, "?view=overview"), 404, HEADERS, "text/html")
+    return Response(rendering.html(view, told, "?view=overview"), 404, HEADERS, "text/html")

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.reports.show.database import Database, quoted
+from flows.reports.show.detailed_dhca.presenters import ROWS, NotThere
 from flows.reports.show.export import MOST_ROWS, write_parquet
 from flows.reports.show.names import Names
+from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.shown import Shown
-from flows.reports.show.telling import ROWS, NotThere
 from tasks.lifecycle.errors import Refused
 
 CLIPPED = (
@@ -23,7 +23,7 @@ CLIPPED = (
 )
 AT_ONCE = 65_536  # rows of a row group of a static copy
 CHOICES = 200  # values that a list to choose from offers
-READING = {
+CAVEATS = {
     "tables": "Each table adds up the same noisy cells: a margin grows with the number of cells that a count sums, and "
     "the errors of two tables are not independent.",
     "margin": "In at least 95 of 100 runs the noise in a count is no larger than its margin, which is that of the sum "
@@ -32,7 +32,7 @@ READING = {
 
 
 @dataclass(frozen=True)
-class TableTold:
+class TableRow:
     """A table of the release: its name, the columns it is by, its rows and margins of error."""
 
     name: str
@@ -48,7 +48,7 @@ class Tables:
 
     title: str
     reading: str
-    tables: Sequence[TableTold]
+    tables: Sequence[TableRow]
     facts: Sequence[tuple[str, str]]
     statements: Sequence[tuple[str, str]]
     view: str = "tables"
@@ -71,7 +71,7 @@ class Margin:
     view: str = "margin"
 
 
-class BottomUp(Shown):
+class BottomUpPages(ReleasePages):
     """The views of a bottom-up release by their addresses; always of the whole release."""
 
     kind = "bottom_up"
@@ -128,7 +128,7 @@ class BottomUp(Shown):
             write_parquet(folder / f"{number}.parquet", {**texts, **counts}, AT_ONCE)
         return {
             "overview": asdict(shown),
-            "reading": READING["margin"] + CLIPPED * self.manifest["clipped"],
+            "reading": CAVEATS["margin"] + CLIPPED * self.manifest["clipped"],
             "tables": [[name, of] for name, of in columns.items()],
             "words": {"rows": ROWS, "choices": CHOICES},
         }
@@ -139,11 +139,11 @@ class BottomUp(Shown):
         for name, columns in self._columns.items():
             source = self._database.source(_file(name))
             ((rows, least, most),) = self._database.ask(f"SELECT count(*), min(MOE), max(MOE) FROM {source}")
-            tables.append(TableTold(name, " by ".join(columns) or "everyone", rows, least, most))
+            tables.append(TableRow(name, " by ".join(columns) or "everyone", rows, least, most))
         noise, spent = self.manifest["noise"], self.manifest["spent"]
         return Tables(
             title="Bottom-up histogram",
-            reading=READING["tables"] + CLIPPED * self.manifest["clipped"],
+            reading=CAVEATS["tables"] + CLIPPED * self.manifest["clipped"],
             tables=sorted(tables, key=lambda one: one.rows),
             facts=[
                 ("privacy loss", f"epsilon {spent['unbounded']['decimal']:g}, bounded {spent['bounded']['decimal']:g}"),
@@ -176,7 +176,7 @@ class BottomUp(Shown):
             choices.append((column, offered, chosen.get(column, "")))
         return Margin(
             title=" by ".join(columns) or "Everyone",
-            reading=READING["margin"] + CLIPPED * self.manifest["clipped"],
+            reading=CAVEATS["margin"] + CLIPPED * self.manifest["clipped"],
             name=name,
             columns=columns,
             choices=choices,

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.reports.show import views
-from flows.reports.show.ages import STARTS
+from flows.reports.show.detailed_dhca import views
+from flows.reports.show.detailed_dhca.ages import STARTS
+from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
+from flows.reports.show.detailed_dhca.child_areas import FEW
+from flows.reports.show.detailed_dhca.presenters import ROWS, SHAPE_WORDS
+from flows.reports.show.detailed_dhca.release import CELLS, SHAPES, Cell, Published, Release
 from flows.reports.show.export import MOST_ROWS, write_parquet
 from flows.reports.show.geography import ADD_UP, STATES, TITLES, WITHIN, Region
-from flows.reports.show.inside import FEW
 from flows.reports.show.names import Names
-from flows.reports.show.reading import READING, reading
-from flows.reports.show.release import CELLS, SHAPES, Cell, Published, Release
-from flows.reports.show.telling import ROWS, SHAPE_WORDS
 from privacy.noise.laws import DiscreteGaussian, Law
 from tasks.detailed_dhca.report import LEVEL_WORDS
 from tasks.lifecycle.errors import Refused
@@ -95,7 +95,7 @@ def _told(release: Release, laws: list[Law]) -> dict[str, Any]:
         "regions": [[region.type, region.id] for region in regions],
         "names": [[region.type, region.id, name] for region, name in sorted(named.items())],
         "sets": _sets_of(release, regions),
-        "all_told": release.all_told,
+        "all_listed": release.all_listed,
         "estimated": release.estimated,
         "iterations": [
             [one.code, one.name, one.level, one.nation_state, one.sub_state] for one in release.iterations.values()
@@ -114,7 +114,7 @@ def _told(release: Release, laws: list[Law]) -> dict[str, Any]:
         ],
         "laws": [_law(law) for law in laws],
         "scope": {"state": release.scope.state, "words": release.scope.words, "level": release.scope.level is not None},
-        "reading": {name: reading(release, name) for name in READING},
+        "reading": {name: caveat(release, name) for name in CAVEATS},
         "words": {
             "titles": TITLES,
             "within": WITHIN,

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.reports.show.shown import Shown
+from flows.reports.show.release_pages import ReleasePages
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.pages import style
+from tasks.pages import style
 
 TEMPLATES = {  # of each kind of release, beside those of all
     "": ["macros", "body", "find", "message"],
@@ -55,7 +55,7 @@ INDEX = """<!doctype html>
 """
 
 
-def export(shown: Shown, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
+def export(shown: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
     """Write a static copy of what a release's scope holds into a new folder; return bytes by file.
 
     Raises Refused where the folder holds something, or the scope is more than a browser should hold.
@@ -81,7 +81,7 @@ def _write_scripts(out: Path, kind: str) -> None:
     (out / "index.html").write_text(INDEX)
     names = TEMPLATES[""] + TEMPLATES[kind]
     templates = {f"{name}.html": (here / f"templates/{name}.html").read_text() for name in names}
-    templates["pictures.html"] = (files("tasks.lifecycle.pages") / "pictures.html").read_text()
+    templates["pictures.html"] = (files("tasks.pages") / "pictures.html").read_text()
     _copy(here / "static", out / "static", SCRIPTS[""] + SCRIPTS[kind])
     _copy(here / "static/vendor", out / "static/vendor", VENDORED)
     _copy(files("flows.reports.tuning"), out / "static", ["laws.js"])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from flows.reports.formats import TextTable
-from flows.reports.show.told import GroupTold, GroupView, IterationView, RegionView
-from flows.reports.show.top_down.told import GeounitView, Listing, Redistricting
+from flows.reports.show.detailed_dhca.view_models import GroupItem, GroupView, IterationView, RegionView
+from flows.reports.show.top_down.view_models import GeounitView, Listing, Redistricting
 
 COUNTS = ["count", "margin", "table", "estimate", "its margin"]
 AROUND = ["", "region", *COUNTS]
@@ -87,7 +87,7 @@ def _around(view: GroupView) -> list[list[str]]:
     ]
 
 
-def _count(told: GroupTold) -> list[str]:
+def _count(told: GroupItem) -> list[str]:
     return [
         text(told.count),
         text(told.margin),
@@ -97,6 +97,6 @@ def _count(told: GroupTold) -> list[str]:
     ]
 
 
-def _region(told: GroupTold) -> str:
+def _region(told: GroupItem) -> str:
     within = f", {told.region.within}" if told.region.within else ""
     return f"{told.region.name}{within} ({told.region.id})"

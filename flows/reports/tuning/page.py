@@ -17,7 +17,7 @@ from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
 from tasks.inputs.configuration import Level
 from tasks.inputs.level_budgets import paper_name
-from tasks.lifecycle.pages import style
+from tasks.pages import style
 
 
 def page(plan: Plan) -> str:

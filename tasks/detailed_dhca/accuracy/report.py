@@ -18,7 +18,7 @@ from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
 from tasks.detailed_dhca.domain import WIDTHS
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.pages import style
+from tasks.pages import style
 
 WORKLOADS = (*NAMES, "TotalOnly")  # by detail
 COUNT_OF = ("table", "sex", "cell")  # by statistic

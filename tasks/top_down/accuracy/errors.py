@@ -13,15 +13,16 @@ from hashlib import sha256
 import numpy as np
 import pandas as pd
 
-from spine.entities import entities
 from spine.geography import IntArray
 from spine.top_down import TrueHistograms
 from spine.workload import FloatArray
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import estimate, load_estimates
-from tasks.top_down.gls.margins import MARGINS, Margins, Z, columns_of, counted, load_margins
+from tasks.top_down.areas import areas
+from tasks.top_down.estimate.descent import load_estimates
+from tasks.top_down.estimators import estimate
+from tasks.top_down.gls.saved_margins import MARGINS, Margins, Z, columns_of, count_columns, load_margins
 from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.release.microdata import by_geocode
@@ -29,7 +30,6 @@ from tasks.top_down.reserve_budget import check_cost, configuration_digest
 from tasks.top_down.run import Blocks, TopDownRun, load_histograms
 from tasks.top_down.run_plan import ESTIMATORS, Design, Estimator, ProductName
 
-FAMILIES = ("county", "tract", "cbg", "place", "mcd", "aian")  # as spine.entities calls them
 LEVELS = {
     "state": "State",
     "county": "County",
@@ -109,7 +109,7 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
     quantity = [name.split(":")[0] for name in columns.names]
     exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
     found = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
-    truth, estimated = counted(exact, columns), counted(found, columns)
+    truth, estimated = count_columns(exact, columns), count_columns(found, columns)
     blocks, rows, covered = run.state(state), [], []
     for level, entity, number in _entities(run.design, product, blocks):
         if not (entity >= 0).any():
@@ -153,7 +153,7 @@ def _margins(run: TopDownRun, product: ProductName, state: str, level: str, ther
     found = load_margins(run, product, state, name)
     if found is None:
         return None
-    return found if found.entity is None else found.only(np.searchsorted(found.entity, there))
+    return found if found.area is None else found.only(np.searchsorted(found.area, there))
 
 
 def _entities(design: Design, product: ProductName, blocks: Blocks) -> Iterator[tuple[str, IntArray, int]]:
@@ -161,10 +161,8 @@ def _entities(design: Design, product: ProductName, blocks: Blocks) -> Iterator[
     geography, settings = blocks.geography, design.settings[product]
     number = len(geography)
     yield "state", np.zeros(number, np.int64), 1
-    for name in FAMILIES:
-        family = entities(geography, name, settings)
-        if family is not None:
-            yield name, np.where(family.outside[family.of_block], -1, family.of_block), len(family.codes)
+    for family in areas(geography, settings):
+        yield family.family, family.of_block, len(family.codes)
     spine = make_spine(geography, replace(design, kind="optimized"), product)
     group = np.empty(number, np.int64)
     level = spine.levels.index("Block_Group")

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from tasks.lifecycle.pages import environment, style
-from tasks.lifecycle.pictures import STYLE, svg
+from tasks.pages import environment, style
+from tasks.pages.charts import STYLE, svg
 from tasks.top_down.accuracy.errors import LEVELS
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}

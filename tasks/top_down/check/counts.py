@@ -6,7 +6,6 @@ are sums over parts of a geocode.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +14,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from spine.entities import entities
 from spine.geocodes import digits
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
+from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
 from tasks.top_down.check.files import has_measurements
-from tasks.top_down.measure.published import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE, read_blocks, read_design
-from tasks.top_down.release.stage import OFF_SPINE, TABULATED
+from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
 from tasks.top_down.run_plan import US
 
 ROWS = "geounit, cell, count"
@@ -115,13 +113,12 @@ def _check_blocks(
         kind = "SELECT right(geounit, 16) AS geounit, cell = 'hu' AS cell, count FROM"
         own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {parquet(f'{mdf}.parquet')}"
         told["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
-    for level, width in TABULATED.items():
-        path = folder / "tabulation" / level / f"{state}.parquet"
-        told[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {width})")
+    for family, level in TABULATED.items():
+        path = folder / FOLDERS[family] / f"{state}.parquet"
+        told[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
-        for family in OFF_SPINE:
-            path = folder / "entities" / family / f"{state}.parquet"
-            of_block = _entity_of_block(release / FOLDER, product, state, family)
+        for family, of_block in _areas_of_blocks(release / FOLDER, product, state).items():
+            path = folder / FOLDERS[family] / f"{state}.parquet"
             if not path.exists() and not len(of_block):
                 continue
             database.register(family, of_block)
@@ -143,13 +140,15 @@ def _microdata(table: str, product: str, count: str) -> str:
     )
 
 
-def _entity_of_block(measurements: Path, product: str, state: str, family: str) -> pa.Table:
-    """The public code of each block that lies in an entity of the family, and the entity's."""
-    geography, _ = read_blocks(measurements / BLOCKS_FOLDER / f"{state}.parquet", state)
-    design = read_design(json.loads((measurements / SETTINGS_FILE).read_text()))
-    found = entities(geography, family, design.settings[product])  # type: ignore[index]
-    if found is None:
-        return pa.table({"geounit": pa.array([], pa.string()), "code": pa.array([], pa.string())})
-    inside = ~found.outside[found.of_block]
-    codes = text(digits(found.codes, OFF_SPINE[family])).take(pa.array(found.of_block[inside]))
-    return pa.table({"geounit": text(digits(geography.geocode[inside], 16)), "code": codes})
+def _areas_of_blocks(measurements: Path, product: str, state: str) -> dict[str, pa.Table]:
+    """Return by off-spine family the public code of each block inside an entity, and the entity's."""
+    geography, _ = read_blocks(measurements, state)
+    settings = read_description(measurements).design.settings[product]  # type: ignore[index]
+    nothing = pa.table({"geounit": pa.array([], pa.string()), "code": pa.array([], pa.string())})
+    found = dict.fromkeys(OFF_SPINE, nothing)
+    for family in areas(geography, settings):
+        if family.family in OFF_SPINE:
+            inside = family.of_block >= 0
+            codes = text(family.geocodes).take(pa.array(family.of_block[inside]))
+            found[family.family] = pa.table({"geounit": text(digits(geography.geocode[inside], 16)), "code": codes})
+    return found

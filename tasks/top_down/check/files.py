@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.lifecycle.check import Check
-from tasks.top_down.measure.published import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
-from tasks.top_down.release.stage import OFF_SPINE, TABULATED
+from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED
+from tasks.top_down.measure.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
 from tasks.top_down.run_plan import US
 
 
@@ -40,7 +40,7 @@ def required(manifest: Mapping[str, Any]) -> Iterator[str]:
             for folder in ("histograms", "invariants", *([FOLDER] if measured else [])):
                 yield f"{folder}/{product}/{level}/{state}.parquet"
         for state in manifest["states"]:
-            yield from (f"histograms/{product}/tabulation/{level}/{state}.parquet" for level in TABULATED)
+            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in TABULATED)
             yield f"mdf/{state}_{product}.parquet"
             if manifest["options"]["microdata"] == "text":
                 yield f"mdf/{state}_{product}.txt"
@@ -55,8 +55,7 @@ def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield the files that there may be: of entities, which not every state has, and of margins."""
     for product, told in manifest["products"].items():
         for state in manifest["states"]:
-            folders = [f"entities/{family}" for family in OFF_SPINE]
-            yield from (f"histograms/{product}/{folder}/{state}.parquet" for folder in folders)
+            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in OFF_SPINE)
             if "margins" in told:
-                folders += [*told["geounits"], *(f"tabulation/{level}" for level in TABULATED)]
+                folders = (*told["geounits"], *FOLDERS.values())
                 yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)

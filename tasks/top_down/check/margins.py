@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.lifecycle.check import Check
+from tasks.top_down.areas import FOLDERS
 from tasks.top_down.check.counts import histogram, parquet
-from tasks.top_down.gls.margins import ENTITIES, TABULATED, Z, columns_of
-from tasks.top_down.gls.margins_release import PLACES
+from tasks.top_down.gls.released_margins import PLACES
+from tasks.top_down.gls.saved_margins import Z, columns_of
 
 ROUNDED = 0.5 * 10**-PLACES  # of a standard error as it is written
 
@@ -26,8 +27,7 @@ def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> I
     with duckdb.connect() as database:
         database.register("counted", counted)
         for told in manifest["products"][product]["margins"]["mean_standard_error"]:
-            of = told["of"]
-            folder = f"tabulation/{TABULATED[of]}" if of in TABULATED else f"entities/{of}" if of in ENTITIES else of
+            folder = FOLDERS.get(told["of"], told["of"])
             yield _check(database, release, manifest["states"], f"{product}/{folder}", told)
 
 

@@ -13,7 +13,7 @@ from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
 from tasks.top_down.check.counts import parquet
 from tasks.top_down.check.files import has_measurements, spine_files
-from tasks.top_down.measure.published import FOLDER
+from tasks.top_down.measure.description import FOLDER
 from tasks.top_down.run_plan import US
 
 LAW = "query, share, variance_numerator, variance_denominator, variance"

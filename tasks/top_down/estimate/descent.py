@@ -1,186 +1,170 @@
-"""Estimate: from the top of the spine down to the blocks, in waves of pieces that do not depend on each other.
+"""Estimate from the top of the spine down to the blocks, in batches that do not depend on each other.
 
-    nation and its states' parts   one piece, where the US level is measured
-    states                         a piece a state: its parts and their counties
-    tracts                         runs of counties
-    blocks                         runs of tracts: block groups and blocks
+    nation and its states' parts   one batch, where the US level is measured
+    states                         a batch a state: its parts and their counties
+    tracts                         batches of counties
+    blocks                         batches of tracts: their block groups and blocks
 
-With the estimator gls a wave comes before them all: runs of counties, whose tracts and counties are given what they and
-everything below them say (`tasks.top_down.gls.pass_up`); and after them the margins of error
-(`tasks.top_down.gls.margins`).
-
-A piece reads the estimates of its parents and measures what lies below them. A piece that is there is not made again.
+A batch reads the estimates of its parents and measures the levels below them. A batch that exists is not made again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-import spine.top_down as engine  # what it compiles is asked for by name when it is used: that imports numba
-from spine.top_down import Estimates, Measure, TrueHistograms, joined
-from tasks.lifecycle.authorization import is_truth, read_drawing
-from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import save_object, unless_done
+import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+from spine.top_down import Estimates, joined
+from tasks.lifecycle.files import complete, load_object, save_object, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.batches import batches
-from tasks.top_down.gls.margins import find_margins, save_states
-from tasks.top_down.gls.pass_up import above_counties, above_parts, pass_up, saved_below
+from tasks.top_down.estimate.batches import all_batches
 from tasks.top_down.input.geography import plan_of
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
 
-if TYPE_CHECKING:
-    from spine.top_down import Information, Plan, Solve
-
 SOLVES = "solves"
-FIRST = "0000000"  # the run of geounits that begins with the first
+FIRST = "0000000"  # the name of a batch that starts at the first geounit
+
+Found = tuple[Estimates, "list[engine.Solve]"]
 
 
-def estimate(run: TopDownRun, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product; a truth takes the exact ones."""
-    products, states = run.design.products, run.validated.states
-    each = [(product, state) for product in products for state in states]
-    if is_truth(run):
-        levels = [(*pair, level) for pair in each for level in run.spine(*pair).levels]
-        levels += [(product, US, US) for product in products] * run.validated.nation
-        workers.map("estimate states", run, take_exact, levels)
-        return
-    if run.design.estimator == "gls":
-        pieces = [(*pair, *piece) for pair in each for piece in batches(run.spine(*pair), "County", "Block")]
-        workers.map("pass up", run, pass_up, pieces)
+class Descent:
+    """The steps of one batch by the program of 2020: the top of the spine, and one level below some parents."""
+
+    def __init__(self, run: TopDownRun, product: ProductName, state: str) -> None:
+        self.run, self.product, self.state = run, product, state
+        self.measure = open_measuring(run, product, state)
+        self.plan = self.measure.plan
+
+    def roots(self) -> Found:
+        """Estimate the nation, or the parts of a state."""
+        return engine.estimate_roots(self.plan, self.measure)
+
+    def children(self, parents: Estimates) -> Found:
+        """Estimate the children of a range of parents."""
+        return engine.estimate_children(self.plan, parents, self.measure)
+
+
+def descend(run: TopDownRun, workers: Workers, descent: type[Descent] = Descent) -> None:
+    """Estimate the histograms of every geounit of every product, by the program of 2020 or another descent."""
     if run.validated.nation:
-        workers.map("estimate states", run, estimate_nation, [(product,) for product in products])
-    workers.map("estimate states", run, estimate_state, each)
-    for wave, function, above, below in (
+        nations = [(product, descent) for product in run.design.products]
+        workers.map("estimate states", run, estimate_nation, nations)
+    workers.map("estimate states", run, estimate_state, [(*pair, descent) for pair in run.product_states])
+    for stage, function, level, lowest in (
         ("estimate tracts", estimate_tracts, "County", "Tract"),
         ("estimate blocks", estimate_blocks, "Tract", "Block"),
     ):
-        pieces = [(*pair, *piece) for pair in each for piece in batches(run.spine(*pair), above, below)]
-        workers.map(wave, run, function, pieces)
-    if run.design.estimator == "gls":
-        find_margins(run, workers)
+        workers.map(stage, run, function, [(*batch, descent) for batch in all_batches(run, level, lowest)])
 
 
-def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
-    """What estimation would find without noise, taken from the exact counts: for a truth, which can draw nothing."""
-    if read_drawing(run) is not None:
-        raise Failed("estimate: only a truth takes exact counts")
-    exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
-    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
-    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
-
-
-def estimate_nation(run: TopDownRun, product: ProductName) -> None:
+def estimate_nation(run: TopDownRun, product: ProductName, descent: type[Descent]) -> None:
     """Estimate the nation and the states' parts below it."""
 
-    def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
-        known = above_parts(run, product, plan, measure)
-        save_states(run, product, plan, known)
-        nation, solves = engine.estimate_roots(plan, measure, known)
-        parts, more = engine.estimate_children(plan, nation, measure, known)
-        return [nation, parts], solves + more
+    def make(steps: Descent) -> list[Found]:
+        nation = steps.roots()
+        return [nation, steps.children(nation[0])]
 
-    _once(run, product, US, "State", 0, make)
+    _unless_done(run, product, US, "State", 0, descent, make)
 
 
-def estimate_state(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Estimate the parts of a state, or take them from below the nation, and their counties."""
+def estimate_state(run: TopDownRun, product: ProductName, state: str, descent: type[Descent]) -> None:
+    """Estimate the parts of a state, or read them where the nation is measured, and their counties."""
 
-    def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
-        known = above_counties(run, product, state, plan, measure)
-        parts, solves = _parts(run, product, state, plan, measure, known)
-        counties, more = engine.estimate_children(plan, parts, measure, known)
-        return [parts, counties], solves + more
+    def make(steps: Descent) -> list[Found]:
+        parts = (_parts_of_nation(run, product, state), []) if run.validated.nation else steps.roots()
+        return [parts, steps.children(parts[0])]
 
-    _once(run, product, state, "County", 0, make)
+    _unless_done(run, product, state, "County", 0, descent, make)
 
 
-def _parts(
-    run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure, known: tuple[Information, ...]
-) -> tuple[Estimates, list[Solve]]:
-    if not run.validated.nation:
-        return engine.estimate_roots(plan, measure, known)
-    of_all = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
-    codes = plan_of(run, product, US).invariants.state_of
-    states = run.validated.states
-    first, last = np.searchsorted(codes, (states.index(state), states.index(state) + 1)).tolist()
-    own = of_all.only(first, last)
-    return Estimates(0, 0, own.starts, own.cell, own.count), []
+def _parts_of_nation(run: TopDownRun, product: ProductName, state: str) -> Estimates:
+    """Read a state's parts from the estimates below the nation."""
+    parts = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
+    state_of = plan_of(run, product, US).invariants.state_of
+    number = run.validated.states.index(state)
+    own = parts.only(*np.searchsorted(state_of, (number, number + 1)).tolist())
+    return Estimates(0, 0, own.starts, own.cell, own.count)
 
 
-def estimate_tracts(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
-    """Estimate the tracts of the counties first ... last - 1."""
-    _estimate_down(run, product, state, ("County", "Tract"), first, last)
-
-
-def estimate_blocks(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
-    """Estimate the block groups and blocks of the tracts first ... last - 1."""
-    _estimate_down(run, product, state, ("Tract", "Block"), first, last)
-
-
-def _estimate_down(
-    run: TopDownRun, product: ProductName, state: str, levels: tuple[str, str], first: int, last: int
+def estimate_tracts(
+    run: TopDownRun, product: ProductName, state: str, first: int, last: int, descent: type[Descent]
 ) -> None:
-    above, below = levels
+    """Estimate the tracts of the counties first ... last - 1."""
+    _estimate_below(run, product, state, ("County", "Tract"), first, last, descent)
 
-    def make(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
+
+def estimate_blocks(
+    run: TopDownRun, product: ProductName, state: str, first: int, last: int, descent: type[Descent]
+) -> None:
+    """Estimate the block groups and blocks of the tracts first ... last - 1."""
+    _estimate_below(run, product, state, ("Tract", "Block"), first, last, descent)
+
+
+def _estimate_below(
+    run: TopDownRun,
+    product: ProductName,
+    state: str,
+    levels: tuple[str, str],
+    first: int,
+    last: int,
+    descent: type[Descent],
+) -> None:
+    above, lowest = levels
+
+    def make(steps: Descent) -> list[Found]:
         parents = load_estimates(run, product, state, above, first, last)
-        known = saved_below(run, product, state, parents)
-        estimates: list[Estimates] = []
-        solves: list[Solve] = []
-        while plan.spine.levels[parents.level] != below:
-            parents, more = engine.estimate_children(plan, parents, measure, known)
-            estimates.append(parents)
-            solves += more
-        return estimates, solves
+        found: list[Found] = []
+        while steps.plan.spine.levels[parents.level] != lowest:
+            found.append(steps.children(parents))
+            parents = found[-1][0]
+        return found
 
-    _once(run, product, state, below, first, make)
+    _unless_done(run, product, state, lowest, first, descent, make)
 
 
-def _once(
+def _unless_done(
     run: TopDownRun,
     product: ProductName,
     state: str,
     lowest: str,
-    piece: int,
-    make: Callable[[Plan, Measure], tuple[list[Estimates], list[Solve]]],
+    first: int,
+    descent: type[Descent],
+    make: Callable[[Descent], list[Found]],
 ) -> None:
-    """Make a piece unless it is there: its estimates by level, and last of all how they were found."""
-    solves_at = run.estimates_folder(product, state, SOLVES) / f"{lowest}-{piece:07d}"
-    unless_done(solves_at, lambda: _make(run, product, state, solves_at, make))
+    """Save the estimates of a batch by level, and last of all how its parents were solved."""
+
+    def save() -> None:
+        steps = descent(run, product, state)
+        found = make(steps)
+        for estimates, _ in found:
+            folder = run.estimates_folder(product, state, steps.plan.spine.levels[estimates.level])
+            save_histograms(folder / f"{estimates.first:07d}", estimates)
+        save_object(done, [solve for _, solves in found for solve in solves])
+
+    done = run.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
+    unless_done(done, save)
 
 
-def _make(
-    run: TopDownRun,
-    product: ProductName,
-    state: str,
-    solves_at: Path,
-    make: Callable[[Plan, Measure], tuple[list[Estimates], list[Solve]]],
-) -> None:
-    measuring = open_measuring(run, product, state)
-    plan = measuring.plan
-    of_levels, solves = make(plan, measuring)
-    for estimates in of_levels:
-        folder = run.estimates_folder(product, state, plan.spine.levels[estimates.level])
-        save_histograms(folder / f"{estimates.first:07d}", estimates)
-    save_object(solves_at, solves)
+def load_solves(run: TopDownRun, product: ProductName, state: str) -> list[engine.Solve]:
+    """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
+    folder = run.estimates_folder(product, state, SOLVES)
+    return [solve for path in complete(folder) for solve in load_object(path)] if folder.exists() else []
 
 
 def load_estimates(
     run: TopDownRun, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
 ) -> Estimates:
-    """The estimates of the geounits first ... last - 1 of a level, or of all of them."""
-    parts, begins = [], [int(path.name) for path in run.estimated(product, state, level)]
+    """Read the estimates of the geounits first ... last - 1 of a level, or of all of them."""
+    paths = complete(run.estimates_folder(product, state, level))
     spine = run.spine(product, state)
     number = len(spine.starts[spine.levels.index(level)])
-    last = number if last is None else last
-    for path, begin, end in zip(run.estimated(product, state, level), begins, [*begins[1:], number], strict=True):
-        low, high = max(first, begin), min(last, end)
+    starts = [int(path.name) for path in paths]
+    parts = []
+    for path, start, end in zip(paths, starts, [*starts[1:], number], strict=True):
+        low, high = max(first, start), min(number if last is None else last, end)
         if low < high:
-            parts.append(load_histograms(path, Estimates, low - begin, high - begin))
+            parts.append(load_histograms(path, Estimates, low - start, high - start))
     return joined(parts)

@@ -1,17 +1,22 @@
-"""Pass up: what each county and tract says, with everything that was measured below it (estimator gls).
+"""Pass information up the spine: sum up, geounit by geounit, everything that was measured in it and below it.
 
-Made of noisy answers and declared invariants alone, so it costs no budget. Block groups' information is not kept: the
-piece that estimates blocks measures what lies below its block groups once more.
+Made of noisy answers and declared invariants alone, so it costs no budget. Counties, tracts and the levels between them
+are saved; block groups are passed up again by the batch that estimates blocks.
+
+```
+noisy/PRODUCT/SS/up/LEVEL/FIRST    information of a batch of geounits
+```
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-import spine.top_down as engine  # what it compiles is asked for by name when it is used: that imports numba
-from spine.top_down import Estimates, Measure
+import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+from spine.top_down import Measure
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun
@@ -21,67 +26,58 @@ if TYPE_CHECKING:
     from spine.top_down import Information, Plan
 
 
+def information_folder(run: TopDownRun, product: ProductName, state: str, level: str) -> Path:
+    """Return where the information of a level is saved, in batches by their first geounit."""
+    return run / f"noisy/{product}/{state}/up/{level}"
+
+
 def pass_up(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
-    """Save what the counties first ... last - 1 and their tracts say; the counties' last of all."""
+    """Save the information of the counties first ... last - 1 and down to their tracts; the counties' last."""
 
     def make() -> None:
         measuring = open_measuring(run, product, state)
         levels = measuring.plan.spine.levels
-        told = engine.up_pass(measuring.plan, measuring, levels.index("County"), first, last)
-        for information in reversed([each for each in told if each.level <= levels.index("Tract")]):
-            folder = run.information_folder(product, state, levels[information.level])
+        passed = engine.up_pass(measuring.plan, measuring, levels.index("County"), first, last)
+        for information in reversed([part for part in passed if part.level <= levels.index("Tract")]):
+            folder = information_folder(run, product, state, levels[information.level])
             arrays = {"linear": information.linear, "precision": information.precision}
             save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
 
-    unless_done(run.information_folder(product, state, "County") / f"{first:07d}", make)
+    unless_done(information_folder(run, product, state, "County") / f"{first:07d}", make)
 
 
 def above_counties(
     run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure
 ) -> tuple[Information, ...]:
-    """What the parts of a state and its counties say; nothing with another estimator."""
-    if run.design.estimator != "gls":
-        return ()
+    """Return the information of a state's parts and of its counties."""
     number = len(plan.spine.starts[plan.spine.levels.index("County")])
     return engine.up_pass_above(plan, measure, load_information(run, product, state, "County", 0, number))
 
 
 def above_parts(run: TopDownRun, product: ProductName, nation: Plan, measure: Measure) -> tuple[Information, ...]:
-    """What the nation and all states' parts say; nothing with another estimator."""
-    if run.design.estimator != "gls":
-        return ()
+    """Return the information of the nation and of all states' parts."""
     linear, precision = [], []
     for state in run.validated.states:
-        of_state = open_measuring(run, product, state)
-        parts = above_counties(run, product, state, of_state.plan, of_state)[0]
+        measuring = open_measuring(run, product, state)
+        parts = above_counties(run, product, state, measuring.plan, measuring)[0]
         linear.append(parts.linear)
         precision.append(parts.precision)
     level = nation.spine.levels.index("State")
-    told = engine.Information(level, 0, np.concatenate(linear), np.concatenate(precision))
-    return engine.up_pass_above(nation, measure, told)
-
-
-def saved_below(run: TopDownRun, product: ProductName, state: str, parents: Estimates) -> tuple[Information, ...]:
-    """What is saved of the children of a run of parents: where these are tracts, and with this estimator alone."""
-    spine, level = run.spine(product, state), parents.level + 1
-    if run.design.estimator != "gls" or spine.levels[level] != "Tract":
-        return ()
-    bounds = [*spine.starts[parents.level].tolist(), spine.blocks]
-    first, last = np.searchsorted(spine.starts[level], (bounds[parents.first], bounds[parents.last])).tolist()
-    return (load_information(run, product, state, "Tract", first, last),)
+    parts = engine.Information(level, 0, np.concatenate(linear), np.concatenate(precision))
+    return engine.up_pass_above(nation, measure, parts)
 
 
 def load_information(
     run: TopDownRun, product: ProductName, state: str, level: str, first: int, last: int
 ) -> Information:
-    """The information of the geounits first ... last - 1 of a level."""
+    """Read the information of the geounits first ... last - 1 of a level."""
     parts = []
-    for path in complete(run.information_folder(product, state, level)):
-        begin = int(path.name)
+    for path in complete(information_folder(run, product, state, level)):
+        start = int(path.name)
         linear, precision = open_array(path, "linear"), open_array(path, "precision")
-        low, high = max(first, begin), min(last, begin + len(linear))
+        low, high = max(first, start), min(last, start + len(linear))
         if low < high:
-            rows = slice(low - begin, high - begin)
+            rows = slice(low - start, high - start)
             index = int(open_array(path, "at")[0])
             parts.append(engine.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
     return engine.information_joined(parts)

@@ -22,8 +22,8 @@ from spine.top_down.histogram import (
     joined,
     summed,
 )
-from tasks.inputs.chunks import TableFile
 from tasks.inputs.findings import SHOWN_VALUES, Finding
+from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.records import CELLS, FACILITY, records_name
@@ -55,7 +55,7 @@ def _check(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
 def _entries(run: TopDownRun, product: ProductName, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
     """(row, cell, count) of blocks first ... last - 1 over all chunks; a pair may stand in several."""
     width = CELLS[product]
-    file: TableFile = load_object(run / records_name(product))
+    file: RecordFile = load_object(run / records_name(product))
     keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number in range(file.chunks):
         folder = run.chunk_folder(product, number)
@@ -124,7 +124,7 @@ def _by_block(file: str, geocode: IntArray, rule: tuple[str, str], bad: IntArray
 
 
 def _file(run: TopDownRun, product: ProductName) -> str:
-    file: TableFile = load_object(run / records_name(product))
+    file: RecordFile = load_object(run / records_name(product))
     return file.name
 
 

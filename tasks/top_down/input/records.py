@@ -6,28 +6,26 @@ of text or a row group of Parquet. Everything here is confidential, findings inc
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spine.geography import BoolArray, Geography, IntArray
 from spine.top_down.histogram import NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
-from tasks.inputs.chunks import TableFile, read_chunk
-from tasks.inputs.findings import SHOWN_VALUES, Finding
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits
+from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
 from tasks.inputs.tables import Column
-from tasks.lifecycle.files import atomic_path, load_object, open_array, save_arrays, unless_done
+from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
 from tasks.top_down.run import Blocks, TopDownRun
 from tasks.top_down.run_plan import ProductName
 
-BLOCK = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
-WIDTHS = (2, 3, 6, 4)
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
-    "persons": (*BLOCK, "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"),
-    "units": (*BLOCK, "RTYPE", "HH_STATUS"),
+    "persons": (*BLOCK_COLUMNS, "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"),
+    "units": (*BLOCK_COLUMNS, "RTYPE", "HH_STATUS"),
 }
 DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {
     "persons": {
@@ -55,21 +53,10 @@ class Records:
     looked up. row: the number of each block in the universe, -1 outside. states: that the run covers.
     """
 
-    file: TableFile
+    file: RecordFile
     blocks: IntArray | None
     row: IntArray
     states: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Report:
-    """What one chunk showed; confidential. lines: its own lines; rows: those with a record; left_out: other states'."""
-
-    lines: int
-    rows: int
-    left_out: int
-    digest: str
-    findings: list[Finding]
 
 
 def records_name(product: ProductName) -> str:
@@ -86,7 +73,7 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
 
 def load_records(run: TopDownRun, product: ProductName) -> Records:
     """What the records of a product are held against."""
-    file: TableFile = load_object(run / records_name(product))
+    file: RecordFile = load_object(run / records_name(product))
     if not (run / CODES).exists():
         return Records(file, None, np.zeros(0, np.int64), ())
     states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
@@ -101,82 +88,50 @@ def short_codes(geography: Geography) -> IntArray:
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
     """Check and count a chunk: `key`, block row * cells + cell, ascending, and `count`; and its report."""
-    folder = run.chunk_folder(product, number)
-    unless_done(folder.with_suffix(".json"), lambda: _count(run, product, number))
+    unless_done(_report_path(run, product, number), lambda: _count(run, product, number))
 
 
-def read_report(run: TopDownRun, product: ProductName, number: int) -> Report:
-    """The report of a counted chunk."""
-    told = json.loads(run.chunk_folder(product, number).with_suffix(".json").read_text())
-    findings = [Finding(**{**item, "values": tuple(item["values"])}) for item in told.pop("findings")]
-    return Report(findings=findings, **told)
+def _report_path(run: TopDownRun, product: ProductName, number: int) -> Path:
+    return run.chunk_folder(product, number).with_suffix(".report")
+
+
+def read_report(run: TopDownRun, product: ProductName, number: int) -> ChunkReport:
+    """Return the report of a counted chunk."""
+    report: ChunkReport = read_object(_report_path(run, product, number))
+    return report
 
 
 def _count(run: TopDownRun, product: ProductName, number: int) -> None:
     records = load_records(run, product)
-    folder, chunk = run.chunk_folder(product, number), read_chunk(records.file, number)
-    rows = left_out = 0
-    findings = list(chunk.findings)
-    if chunk.table is not None:
-        rows = len(chunk.table)
-        columns = {name: Column(chunk.table[name]) for name in COLUMNS[product]}
-        key, left_out, faults = encode(product, records, columns)
-        findings += [_placed(finding, chunk.place) for finding in faults]
-        keys, counts = np.unique(key, return_counts=True)
-        save_arrays(folder, {"key": keys, "count": counts})
-    with atomic_path(folder.with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(asdict(Report(chunk.lines, rows, left_out, chunk.digest, findings))))
+    chunk = read_chunk(records.file, number)
+    table, _ = chunk.parse()
+    if table is None:
+        report = report_of(chunk, 0, 0, [])
+    else:
+        checks = RowChecks(records.file, table, records.states)
+        keys, counts = np.unique(encode(product, records, checks), return_counts=True)
+        save_arrays(run.chunk_folder(product, number), {"key": keys, "count": counts})
+        report = report_of(chunk, len(table), checks.left_out, checks.findings)
+    save_object(_report_path(run, product, number), report)
 
 
-def _placed(finding: Finding, place: Callable[[int], int]) -> Finding:
-    """A finding whose `first` is a row, with the line that the row stands on."""
-    return finding if finding.first is None else Finding(**{**finding.__dict__, "first": place(finding.first)})
-
-
-def encode(
-    product: ProductName, records: Records, columns: Mapping[str, Column]
-) -> tuple[IntArray, int, list[Finding]]:
-    """Keys of the records without a fault, the number of records of other states, and findings by row."""
-    findings: list[Finding] = []
-    good = np.ones(len(columns["RTYPE"].numbers), bool)
-
-    def fault(rule: str, name: str, bad: BoolArray, column: Column | None = None) -> None:
-        bad = bad & inside
-        if bad.any():
-            shown = column or columns[name]
-            values = sorted({shown.values[at] for at in np.unique(shown.numbers[bad]).tolist()})[:SHOWN_VALUES]
-            findings.append(Finding(records.file.name, rule, name, int(bad.sum()), int(bad.argmax()), tuple(values)))
-            np.logical_and(good, ~bad, out=good)
-
-    state = columns["TABBLKST"]
-    inside = ~state.where(lambda value: _digits(2, value) and value not in records.states)
-    for name, width in zip(BLOCK, WIDTHS, strict=True):
-        fault(f"Invalid values found in {name}", name, ~columns[name].where(partial(_digits, width)))
+def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:
+    """Check the records, and return the keys of those without a fault."""
+    columns = checks.columns
+    for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
+        checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(partial(has_digits, width)))
     for name, domain in DOMAINS[product].items():
-        fault(f"Invalid values found in {name}", name, ~columns[name].where(domain.__contains__))
+        checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(domain.__contains__))
     for rule, name, bad in _CONTRADICTIONS[product](columns):
-        fault(rule, name, bad)
-    row = np.zeros(len(good), np.int64)
+        checks.fault(rule, name, bad)
+    row = np.zeros(len(checks.rows), np.int64)
     if records.blocks is not None:
-        number = np.zeros(len(good), np.int64)
-        for name, width in zip(BLOCK, WIDTHS, strict=True):
-            number = number * 10**width + columns[name].where(partial(_code, width), np.int64)
-        at = np.minimum(np.searchsorted(records.blocks, number), len(records.blocks) - 1)
-        known = records.blocks[at] == number
+        at, known = find_blocks(records.blocks, block_numbers(columns))
         row = records.row[at]
-        fault(NO_BLOCK, "TABBLK", good & ~known)
-        fault(NO_QUARTERS, "TABBLK", good & known & (row < 0))
-    keep = good & inside
-    key = row * CELLS[product] + _CELL_OF[product](columns)
-    return key[keep], int((~inside).sum()), findings
-
-
-def _digits(width: int, value: str) -> bool:
-    return len(value) == width and value.isascii() and value.isdigit()
-
-
-def _code(width: int, value: str) -> int:
-    return int(value) if _digits(width, value) else 0
+        checks.fault(NO_BLOCK, "TABBLK", checks.good & ~known)
+        checks.fault(NO_QUARTERS, "TABBLK", checks.good & known & (row < 0))
+    keys: IntArray = (row * CELLS[product] + _CELL_OF[product](columns))[checks.good]
+    return keys
 
 
 def _is(column: Column, *values: str) -> BoolArray:

@@ -18,9 +18,17 @@ from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.top_down.histogram import TYPES
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.chunks import TableFile, open_table
-from tasks.inputs.files import digest_file, exists, unchanged
+from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
+from tasks.inputs.records import (
+    STATE,
+    RecordFile,
+    digest_by_workers,
+    digest_records,
+    empty,
+    join_reports,
+    open_records,
+)
 from tasks.inputs.synthetic_mark import Mark, read_mark_file
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
@@ -30,9 +38,9 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.histograms import check_state
 from tasks.top_down.input.invariants_input import read_quarters, read_totals
 from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes, short_codes
-from tasks.top_down.input.tables import Tables, public_digests
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.run_plan import Design, ProductName
+from tasks.top_down.tables import Tables, public_digests
 
 
 def check_input(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> None:
@@ -69,7 +77,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         are in the run's findings.json, the message holds none of them.
     """
     if (run / "prepared/validated").exists():
-        return _validated_before(run, tables, design)
+        return _validated_before(run, workers, tables, design)
     for name in ("prepared", "persons", "counts"):  # of a try that came to no end: files may have been corrected since
         remove(run / name)
     save_object(run / "prepared/design", design)
@@ -208,23 +216,20 @@ def _count(
     path = tables.records(product)
     if path is None:
         return "", [Finding(f"{product}.txt", MISSING)]
-    file, findings = open_table(path, COLUMNS[product])
+    file, findings = open_records(path, COLUMNS[product], more=True)
     if file is None:
         return "", findings
     save_object(run / records_name(product), file)
     workers.map("validate", run, count_chunk, [(product, number) for number in range(file.chunks)])
-    line, rows, left_out = (0 if file.parquet else 1), 0, 0
-    digests = []
-    for number in range(file.chunks):
-        report = read_report(run, product, number)
-        findings += [replace(each, first=each.first + line) if each.first else each for each in report.findings]
-        line, rows, left_out = line + report.lines, rows + report.rows, left_out + report.left_out
-        digests.append(report.digest)
-    if not rows and not findings:
-        findings.append(Finding(file.name, f"{file.name} is empty. This fails validation as records are expected."))
-    if left_out and known:
-        findings.append(Finding(file.name, "records of other states, left out", "TABBLKST", left_out, warning=True))
-    return file.digest(digests), findings
+    reports = [read_report(run, product, number) for number in range(file.chunks)]
+    joined = join_reports(file, reports)
+    findings += joined.findings
+    if not joined.rows and not findings:
+        findings.append(empty(file.name))
+    if joined.left_out and known:
+        rule = "records of other states, left out"
+        findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
+    return digest_records(run, workers, file, reports), findings
 
 
 def _state_findings(run: TopDownRun, each: list[tuple[ProductName, str]]) -> Iterator[Finding]:
@@ -252,7 +257,7 @@ def _input_digest(records: Mapping[ProductName, str], public: dict[str, str]) ->
     return sha256("".join(lines).encode()).hexdigest()
 
 
-def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Validated:
+def _validated_before(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> Validated:
     """Take up a validated run: it goes on from its own counts, if its input is what it was or is gone."""
     if run.tables != tables or run.design.digest() != design.digest():
         raise Refused(f"run {run.id} began with other files or another design; a new run spends budget again")
@@ -260,8 +265,8 @@ def _validated_before(run: TopDownRun, tables: Tables, design: Design) -> Valida
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
         for product in design.products:
-            file: TableFile = load_object(run / records_name(product))
-            records[product] = digest_file(file.path)
+            file: RecordFile = load_object(run / records_name(product))
+            records[product] = digest_by_workers(run, workers, file.path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
             raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated

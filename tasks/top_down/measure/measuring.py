@@ -19,7 +19,7 @@ from spine.geography import IntArray
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.top_down.input.geography import offsets, plan_of
-from tasks.top_down.measure.published import Published, is_published, published
+from tasks.top_down.measure.published import PublishedAnswers, is_published, published_answers
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import US, ProductName, law
 
@@ -82,10 +82,10 @@ class Measuring:
                 answer[at] += noise.draw(first + at, answer.shape[1])
 
 
-def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring | Published:
+def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring | PublishedAnswers:
     """The measurements of a state or of the nation. Raises Failed where the run may not draw."""
     if is_published(run):
-        return published(run, product, state)
+        return published_answers(run, product, state)
     drawing = read_drawing(run)
     plan = plan_of(run, product, state)
     first = (0, 0) if state == US else offsets(run, product, state)

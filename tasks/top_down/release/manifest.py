@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,8 @@ import numpy as np
 
 from privacy.accounting.conversions import epsilon
 from spine.noise import distinct_shares
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.files import complete, load_object
 from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
@@ -24,8 +23,7 @@ from tasks.lifecycle.manifest import (
     noise_law,
     write_manifest,
 )
-from tasks.top_down.estimate.descent import SOLVES
-from tasks.top_down.gls.margins_release import LAW, WITHOUT, standard_errors
+from tasks.top_down.estimate.descent import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
 from tasks.top_down.measure.published import is_published
 from tasks.top_down.release.report import write_report
@@ -49,8 +47,11 @@ STATEMENTS = {
 ESTIMATE = "Estimated from published measurements: nothing was measured, and nothing spent."
 
 
-def describe_release(run: TopDownRun, staged: Path) -> None:
-    """Write report.html and, over all files that lie in the staging folder, manifest.json."""
+def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName, Any]) -> None:
+    """Write report.html and, over all files of the staging folder, manifest.json.
+
+    margins: by product, the manifest's entry about margins of error.
+    """
     design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
@@ -62,7 +63,7 @@ def describe_release(run: TopDownRun, staged: Path) -> None:
         "spent": None if truth or anew else spent(run),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
-        "products": {product: _product(run, product) for product in design.products},
+        "products": {product: _product(run, product, margins.get(product)) for product in design.products},
         "statements": {} if truth else STATEMENTS,
         "options": {
             "estimator": design.estimator,
@@ -96,7 +97,7 @@ def spent(run: TopDownRun) -> dict[str, Any]:
     }
 
 
-def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
+def _product(run: TopDownRun, product: ProductName, margins: Any) -> dict[str, Any]:
     """What a product was measured with, and how its parents were solved."""
     allocation = run.design.allocations[product]
     told: dict[str, Any] = {
@@ -107,8 +108,8 @@ def _product(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     if not is_truth(run):
         told["shares"] = {level: str(allocation.levels[level]) for level in told["geounits"]}
         told["noise"] = list(_noise(run, product))
-    if margins := standard_errors(run, product):
-        told["margins"] = {"law": LAW, "without": WITHOUT, "mean_standard_error": margins}
+    if margins:
+        told["margins"] = margins
     return told | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
 
 
@@ -142,10 +143,8 @@ def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
 
 def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]]:
     for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
-        folder = run.estimates_folder(product, state, SOLVES)
-        for path in complete(folder) if folder.exists() else []:  # a truth solves nothing
-            for solve in load_object(path):
-                yield state, solve
+        for solve in load_solves(run, product, state):
+            yield state, solve
 
 
 def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:

@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 
 from privacy.noise.laws import DiscreteGaussian, Law
 from spine.geography import IntArray
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of
+from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
 from tasks.top_down.measure.measuring import Measuring, open_measuring
-from tasks.top_down.measure.published import FOLDER, Published, write_blocks, write_description
+from tasks.top_down.measure.published import PublishedAnswers
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law
 
@@ -69,7 +70,7 @@ def write_level(run: TopDownRun, product: ProductName, state: str, level: str, s
             writer.write_table(_table(measuring, number, first, last, codes[first:last]))
 
 
-def _table(measuring: Measuring | Published, level: int, first: int, last: int, codes: Any) -> pa.Table:
+def _table(measuring: Measuring | PublishedAnswers, level: int, first: int, last: int, codes: Any) -> pa.Table:
     """The rows of geounits first ... last - 1, query group by query group; none for a geounit with the share 0."""
     plan = measuring.plan
     shares = plan.spine.shares[level][first:last]

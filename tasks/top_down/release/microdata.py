@@ -19,7 +19,7 @@ from spine.geocodes import digits
 from spine.geography import IntArray
 from spine.top_down import PERSONS, Estimates
 from spine.top_down.histogram import HOUSEHOLD, OCCUPIED, VACANT, from_entries
-from tasks.lifecycle.arrow import text
+from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import PIPES, release_file
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName

@@ -8,8 +8,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tasks.lifecycle.pages import environment, style
-from tasks.lifecycle.pictures import STYLE, svg
+from tasks.pages import environment, style
+from tasks.pages.charts import STYLE, svg
 from tasks.top_down.estimate.descent import load_estimates
 from tasks.top_down.run import TopDownRun
 

@@ -495,7 +495,9 @@ def _reserve_same(path: Path, name: str, start: Any, outcomes: Any) -> None:
     outcomes.put(won)
 
 
-@pytest.mark.parametrize(("work", "expected"), [(_reserve_many, 9), (_reserve_same, 5)])
+@pytest.mark.parametrize(
+    ("work", "expected"), [(_reserve_many, 9), pytest.param(_reserve_same, 5, marks=pytest.mark.slow)]
+)
 def test_processes_at_once_never_pass_the_total(ledger: Ledger, work: Callable[..., None], expected: int) -> None:
     """9 runs of 0.5 fit into 4.944, whoever asks first."""
     context = multiprocessing.get_context("spawn")

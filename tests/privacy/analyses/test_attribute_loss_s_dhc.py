@@ -247,7 +247,7 @@ def true_loss(part: str, squared_distance: int, tau: int) -> Fraction:
     return Fraction(squared_distance, 4)
 
 
-@pytest.mark.parametrize("tau", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tau", [1, *(pytest.param(tau, marks=pytest.mark.slow) for tau in (2, 3))])
 def test_brute_force_confirms_every_bound_and_attains_the_sharper_one(tau):
     pairs = defaultdict(list)
     for person, changed, difference in neighbours(toy_homes(tau), tau, random.Random(tau)):

@@ -308,7 +308,7 @@ def test_the_three_cases_of_the_slides():
     done = calibrate(noisy, group, {0: 20, 1: 6}, {0: True, 1: False})
     assert done.counts.tolist() == [9, 11, 7, -3, 8, 8, 99]
     assert done.reported.tolist() == [True, True, False, False, True, True, True]
-    assert done.cases == {0: "calibrated", 1: "inconsistent", 2: "unpublished"}
+    assert done.cases == {0: "calibrated", 1: "inconsistent", 2: "explain_missing"}
 
 
 def test_a_total_agrees_within_the_margin_of_its_groups_noisy_sum():
@@ -386,7 +386,7 @@ def test_calibration_and_clipping_in_the_curve():
     group = np.array([0, 0, 0, 0, 0, 0, 1, 1, 2, 2])
     plain = Simulation(TRUTH, words=seeded())
     simulation = plain.calibrated(group, {0: int(TRUTH[:6].sum()), 2: 7})
-    assert simulation.truth.tolist() == TRUTH[:8].tolist()  # group 2 has 30, not 7; group 1 is unpublished
+    assert simulation.truth.tolist() == TRUTH[:8].tolist()  # group 2 has 30, not 7; group 1 is explain_missing
     (point,) = simulation.curve([Fraction(1, 10)], 4000)
     v = moments(0.1).variance
     assert point.expected is None

@@ -116,7 +116,7 @@ def test_a_window_of_any_width_is_solved_alike():
 
 
 @pytest.mark.parametrize(("definition", "gamma"), GAMMAS)
-@pytest.mark.parametrize("cells", [1, 46])
+@pytest.mark.parametrize("cells", [pytest.param(1, marks=pytest.mark.slow), 46])
 def test_whatever_gamma_is(definition, gamma, cells):
     """The margins cover, the bias is small and no size pays more than PRICE."""
     pooled = estimator(definition, NATION, cells, gamma=gamma)

@@ -21,7 +21,6 @@ from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.bottom_up import measure as bottom_up_measure
-from tasks.bottom_up import tabulate as bottom_up_tabulate
 from tasks.bottom_up.domain import Domain, check_margins, read_domain, read_totals
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
@@ -37,6 +36,7 @@ from tasks.bottom_up.measure import (
 )
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
+from tasks.inputs import records
 from tasks.inputs.findings import read_findings
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark
 from tasks.lifecycle.authorization import SECRET, read_authorization
@@ -238,7 +238,7 @@ def test_totals_and_groups(tmp_path):
 @pytest.mark.parametrize("chunk", [7, 64, 1 << 26])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_text_is_counted_alike_however_it_is_cut(tmp_path, monkeypatch, chunk, newline):
-    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(records, "CHUNK_BYTES", chunk)
     path = Path(write_table(tmp_path))
     path.write_bytes(path.read_text().rstrip("\n").replace("\n", newline).encode())  # no newline at the end
     domain = read_domain(write_domain(tmp_path))
@@ -309,7 +309,7 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     ],
 )
 def test_a_line_that_is_no_row_is_a_finding_with_its_place(tmp_path, run, monkeypatch, chunk, line, rule):
-    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(records, "CHUNK_BYTES", chunk)
     path = Path(write_table(tmp_path))
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:7], line, *lines[7:]]))
@@ -321,7 +321,7 @@ def test_a_line_that_is_no_row_is_a_finding_with_its_place(tmp_path, run, monkey
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\r\n\n\n\n"], ids=repr)
 def test_a_table_without_a_record_is_counted_as_none(tmp_path, run, monkeypatch, text):
-    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", 3)
+    monkeypatch.setattr(records, "CHUNK_BYTES", 3)
     path = tmp_path / "table.csv"
     path.write_bytes(f"COUNTY,SEX,GQ\n{text}".encode())
     domain = read_domain(write_domain(tmp_path))
@@ -354,7 +354,7 @@ def test_a_run_goes_on_when_its_table_is_gone(tmp_path, run):
 
 
 def test_a_resumed_run_counts_one_version_of_the_table(tmp_path, run, monkeypatch):
-    monkeypatch.setattr(bottom_up_tabulate, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(records, "CHUNK_BYTES", 64)
     domain = read_domain(write_domain(tmp_path))
     with pytest.raises(Failed, match="stopped here"):
         tabulate(run, Stopped(), write_table(tmp_path), domain)
@@ -545,7 +545,7 @@ def test_a_release_adds_up(tmp_path, run, account):
 
 @pytest.mark.parametrize("method", ["additive", "ratio", "nonnegative"])
 def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run, account, method):
-    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is unpublished, 46 has 4
+    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is explain_missing, 46 has 4
     plan = planned(tmp_path, run, totals=totals, calibration=method, margins=(("STATE",), ()))
     manifest, tables = released(tmp_path, run, account, plan)
     states = {row["STATE"]: row["COUNT"] for row in tables["by-state"].to_pylist()}
@@ -554,7 +554,7 @@ def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run,
     assert {cell["COUNTY"] for cell in tables["histogram"].to_pylist()} == {"44001", "44003", "45001"}
     assert tables["total"]["COUNT"].to_pylist() == [sum(states.values())]
     cases = {group["STATE"]: group["case"] for group in manifest["calibration"]["groups"]}
-    assert (cases["45"], cases["46"]) == ("unpublished", "inconsistent")
+    assert (cases["45"], cases["46"]) == ("explain_missing", "inconsistent")
     assert cases["44"].startswith("calibrated")
     assert "calibration" in manifest["statements"]
 
@@ -641,7 +641,7 @@ def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     first, second = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
     assert first.table.read_bytes() == second.table.read_bytes()
-    assert first.totals.read_text().splitlines()[4] == "05,"  # unpublished
+    assert first.totals.read_text().splitlines()[4] == "05,"  # explain_missing
     table = pq.read_table(second.table).slice(1)
     pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):

@@ -34,7 +34,7 @@ from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 
-RUNS = 3
+RUNS = 2
 HERE = cast(Workers, Here())
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
 GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]

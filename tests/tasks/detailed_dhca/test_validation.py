@@ -38,8 +38,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.budget_check import precheck_budget
-from tasks.detailed_dhca.person_file import PATTERNS
-from tasks.detailed_dhca.persons import AGE23_BINS, encoded_chunks
+from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS
+from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import _input_digest, validate
 from tasks.inputs.findings import Finding
@@ -537,7 +537,7 @@ def test_chunks_may_end_anywhere(
         edit(data / "GRF-C.txt", lambda text: "\n".join(text.split("\n")[:3]))
         (data / "person-records.txt").write_bytes(text.encode())
         for number, size in enumerate([*sizes, len(text.encode())]):
-            for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
+            for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
                 patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
             run = new_run(Path(folder), f"run-{number}")
             validated, findings = validate_here(run, params, data)
@@ -597,7 +597,7 @@ def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
 def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
+    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 1000)
     params, data = Inputs().write(tmp_path)
     path = data / name
@@ -660,7 +660,7 @@ def test_a_part_of_a_file_is_that_part(
 ) -> None:
     """Else each chunk would count everybody, or lose somebody."""
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
-    for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
+    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 2000)
     params, data = Inputs().write(tmp_path)
     for path in data.iterdir():

@@ -24,7 +24,7 @@ print(folder)
 """
 
 
-@pytest.mark.parametrize("virtual", [True, False])
+@pytest.mark.parametrize("virtual", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: bool, tmp_path: Path) -> None:
     state, environment = tmp_path / "state", tmp_path / "environment"
     environment.mkdir()

@@ -18,7 +18,7 @@ from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
 from tasks.top_down.estimate import batches
-from tasks.top_down.estimate import descent as estimating
+from tasks.top_down.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
@@ -152,10 +152,10 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path) -> None:
         open_measuring(run, "persons", "23")
     (run / "TRUTH").unlink()
     with pytest.raises(Failed, match="only a truth takes exact counts"):
-        estimating.take_exact(run, "persons", "23", "County")
+        take_exact(run, "persons", "23", "County")
 
 
-@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+@pytest.mark.parametrize("estimator", ["topdown", pytest.param("gls", marks=pytest.mark.slow)])
 def test_release_does_not_depend_on_pieces_or_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimator: Estimator
 ) -> None:
@@ -171,7 +171,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
                 (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
             return results
 
-    monkeypatch.setattr(batches, "EACH", {"Tract": 1, "Block": 1})
+    monkeypatch.setattr(batches, "BATCH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
     apart = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1

@@ -95,7 +95,7 @@ class Release {
 
   regionsIn(type, prefix = "") { return (this.byType.get(type) ?? []).filter((region) => region.id.startsWith(prefix)); }
 
-  allTold(type) { return this.told.all_told[type] ?? false; }
+  allTold(type) { return this.told.all_listed[type] ?? false; }
 
   complete(region) { return !this.told.scope.level && (this.told.scope.state === null || region.type !== "USA"); }
 

@@ -262,7 +262,7 @@ function inside(release, within, of, type, parent) {
     rows: rows.slice(0, release.words.few).map((row) => rowTold(release, row)),
     published: rows.length,
     regions: regions.length,
-    all_told: release.allTold(type),
+    all_listed: release.allTold(type),
     sums: parent && tabulated(of, level) ? sums(release, level, parent, rows, regions) : null,
   };
 }
@@ -282,14 +282,14 @@ function sums(release, level, parent, rows, regions) {
     missing,
     at_most: level.suppressed_up_to,
     missing_at_most: missing * Math.max(level.suppressed_up_to ?? 0, 0),
-    all_told: release.allTold(level.type),
+    all_listed: release.allTold(level.type),
   };
   return { ...told, verdict: verdict(told) };
 }
 
 function verdict(of) {
   const apart = comma(Math.abs(of.difference)), margin = comma(of.margin);
-  if (of.missing === 0 && of.all_told) {
+  if (of.missing === 0 && of.all_listed) {
     if (Math.abs(of.difference) <= of.margin) return `The parent and its parts differ by ${apart}; noise alone explains up to ${margin}.`;
     return `The parent and its parts differ by ${apart}, more than the ${margin} that noise alone stays within in 95 of 100 runs.`;
   }

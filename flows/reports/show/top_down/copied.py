@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from flows.reports.show.detailed_dhca.presenters import ROWS
 from flows.reports.show.export import MOST_ROWS, write_parquet
 from flows.reports.show.geography import STATES
-from flows.reports.show.telling import ROWS
 from flows.reports.show.top_down import views
 from flows.reports.show.top_down.geounits import KINDS, OFF_SPINE, REGION_TYPES, TABULATION, TITLES, Geounit
 from flows.reports.show.top_down.release import QUARTERS, Margin, TopDownRelease
@@ -98,7 +98,7 @@ def _told(release: TopDownRelease, shares: list[str]) -> dict[str, Any]:
         "names": [[region.type, region.id, name] for region, name in sorted(release.names.items())],
         "shares": shares,
         "noise": noise,
-        "margin": [views.margin_words(release), views.margin_words(release, given=True)],
+        "margin": [views.describe_margins(release), views.describe_margins(release, given=True)],
         "with_margins": [
             f"{kind}/{level}/{state}"
             for kind in release.kinds
@@ -106,7 +106,7 @@ def _told(release: TopDownRelease, shares: list[str]) -> dict[str, Any]:
             for state in release.states
             if release.has_margins_of(kind, level, state)
         ],
-        "reading": {name: views.reading(release, name) for name in views.READING},
+        "reading": {name: views.caveat(release, name) for name in views.CAVEATS},
         "words": {
             "kinds": KINDS,
             "titles": TITLES,

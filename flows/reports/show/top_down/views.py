@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flows.reports.show.finding import matches, words_of
+from flows.reports.show.detailed_dhca.presenters import NotThere, page_of
+from flows.reports.show.detailed_dhca.search import matches, words_of
 from flows.reports.show.geography import STATES
-from flows.reports.show.telling import NotThere, page_of
 from flows.reports.show.top_down.geounits import (
     KINDS,
     OFF_SPINE,
@@ -18,14 +18,14 @@ from flows.reports.show.top_down.geounits import (
 )
 from flows.reports.show.top_down.release import TopDownRelease, Totals
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
-from flows.reports.show.top_down.told import (
+from flows.reports.show.top_down.view_models import (
     FoundGeounits,
-    GeounitTold,
+    GeounitItem,
     GeounitView,
-    LevelTold,
     Listing,
     Redistricting,
-    TotalsTold,
+    SpineLevelRow,
+    TotalsRow,
 )
 
 FOUND = 40
@@ -38,7 +38,7 @@ WITH_MARGINS = (
     "A margin is 1.96 standard errors of the unbiased estimate from all that was measured. On synthetic data about 95 "
     "of 100 released counts or more lay within theirs; where that would not hold no margin is given."
 )
-READING = {
+CAVEATS = {
     "overview": "Counts add up exactly from blocks to the nation, because estimation makes them; that says nothing of "
     "how near they are to the truth, and small counts are too high on average, since none can be negative.",
     "geounit": "All but what is declared was estimated from noisy answers: a count of a few persons tells little, and "
@@ -67,8 +67,8 @@ def overview(release: TopDownRelease) -> Redistricting:
     states = [row for state in release.states for row in release.rows("tabulation", "State", state)]
     return Redistricting(
         title=f"Redistricting data, {area}",
-        reading=reading(release, "overview"),
-        margin=margin_words(release, given=release.has_margins),
+        reading=caveat(release, "overview"),
+        margin=describe_margins(release, given=release.has_margins),
         states=[_totals(release, row) for row in states],
         levels=list(_levels(release)),
         entities=[title_of(family, several=True) for family in release.levels("entities")],
@@ -77,7 +77,7 @@ def overview(release: TopDownRelease) -> Redistricting:
     )
 
 
-def _levels(release: TopDownRelease) -> Iterator[LevelTold]:
+def _levels(release: TopDownRelease) -> Iterator[SpineLevelRow]:
     for product, told in release.manifest["products"].items():
         query = "total" if product == "persons" else "detailed"
         for level, number in told["geounits"].items():
@@ -87,7 +87,7 @@ def _levels(release: TopDownRelease) -> Iterator[LevelTold]:
                 if (row["level"], row["query"]) == (level, query)
             ]
             words = title_of(level, several=True)
-            yield LevelTold(product, words, number, query, min(noise, default=None), max(noise, default=None))
+            yield SpineLevelRow(product, words, number, query, min(noise, default=None), max(noise, default=None))
 
 
 def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitView:
@@ -107,8 +107,8 @@ def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitVie
     totals, margins = release.totals(of), release.margins(of)
     return GeounitView(
         title=release.name(of),
-        reading=reading(release, "geounit"),
-        margin=margin_words(release, given=bool(margins)),
+        reading=caveat(release, "geounit"),
+        margin=describe_margins(release, given=bool(margins)),
         geounit=_told(release, of),
         totals=_totals(release, totals),
         above=[_told(release, one) for one in release.above(of)],
@@ -159,8 +159,8 @@ def listing(
     margins = release.has_margins_of(kind, level, state)
     return Listing(
         title=f"{words[0].upper()}{words[1:]}, {place}" + (f" (spine of {products[0]})" if "spine_" in kind else ""),
-        reading=reading(release, "geounit"),
-        margin=margin_words(release, given=margins),
+        reading=caveat(release, "geounit"),
+        margin=describe_margins(release, given=margins),
         rows=[_totals(release, row) for row in rows],
         sort=sort,
         within=_told(release, inside) if inside else None,
@@ -189,7 +189,7 @@ def find(release: TopDownRelease, query: str) -> FoundGeounits:
     found = geounits_named(release, query)
     return FoundGeounits(
         title=f"“{query}”" if query else "Find",
-        reading=READING["find"],
+        reading=CAVEATS["find"],
         query=query,
         geounits=[_told(release, one) for one in found[:FOUND]],
         total=len(found),
@@ -243,21 +243,21 @@ def _named(release: TopDownRelease) -> Iterator[Geounit]:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _told(release: TopDownRelease, of: Geounit) -> GeounitTold:
-    return GeounitTold(of.key, release.name(of), KINDS[of.kind], title_of(of.level), "" if of.level == US else of.code)
+def _told(release: TopDownRelease, of: Geounit) -> GeounitItem:
+    return GeounitItem(of.key, release.name(of), KINDS[of.kind], title_of(of.level), "" if of.level == US else of.code)
 
 
-def _totals(release: TopDownRelease, row: Totals) -> TotalsTold:
+def _totals(release: TopDownRelease, row: Totals) -> TotalsRow:
     numbers: list[Any] = [row.persons, row.adults, row.hispanic, row.units, row.occupied, row.margin]
-    return TotalsTold(_told(release, row.geounit), *numbers)
+    return TotalsRow(_told(release, row.geounit), *numbers)
 
 
-def reading(release: TopDownRelease, view: str) -> str:
+def caveat(release: TopDownRelease, view: str) -> str:
     """Return how to read a view, in a sentence."""
-    return EXACT if "NOT_PRIVATE" in release.manifest else READING[view]
+    return EXACT if "NOT_PRIVATE" in release.manifest else CAVEATS[view]
 
 
-def margin_words(release: TopDownRelease, *, given: bool = False) -> str:
+def describe_margins(release: TopDownRelease, *, given: bool = False) -> str:
     """Return what a view says of margins; `given`: whether counts in it may have one."""
     if "NOT_PRIVATE" in release.manifest:
         return ""

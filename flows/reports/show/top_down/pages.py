@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flows.reports.show.detailed_dhca.presenters import NotThere
 from flows.reports.show.names import Names
+from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.shown import Shown
-from flows.reports.show.telling import NotThere
 from flows.reports.show.top_down import views
 from flows.reports.show.top_down.copied import write_data
 from flows.reports.show.top_down.geounits import Geounit
 from flows.reports.show.top_down.release import TopDownRelease
-from flows.reports.show.top_down.told import FoundGeounits, GeounitView, Listing, Redistricting, TopDownView
+from flows.reports.show.top_down.view_models import FoundGeounits, GeounitView, Listing, Redistricting, TopDownView
 from tasks.lifecycle.errors import Refused
 
 SUMS = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED", "MARGIN_OF_PERSONS"]
@@ -24,7 +24,7 @@ LONGEST = 200  # characters of one thing that is asked
 FEW = 8  # geounits that a refusal names
 
 
-class TopDown(Shown):
+class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
 
     kind = "top_down"

@@ -10,7 +10,7 @@ Status = Literal["published", "suppressed", "not tabulated", "not known"]
 
 
 @dataclass(frozen=True)
-class RegionTold:
+class RegionItem:
     """A region: `key` is its part of an address, `within` the names of what it lies in."""
 
     key: str
@@ -21,7 +21,7 @@ class RegionTold:
 
 
 @dataclass(frozen=True)
-class IterationTold:
+class IterationItem:
     """A characteristic iteration: its code, name and level (Regional, Detailed)."""
 
     code: str
@@ -30,7 +30,7 @@ class IterationTold:
 
 
 @dataclass(frozen=True)
-class GroupTold:
+class GroupItem:
     """A population group and what the release says of it.
 
     count, margin, low, high and relative (margin / count) are None where nothing was published; `why` then says why.
@@ -38,8 +38,8 @@ class GroupTold:
     """
 
     key: str
-    region: RegionTold
-    iteration: IterationTold
+    region: RegionItem
+    iteration: IterationItem
     status: Status
     why: str = ""
     count: int | None = None
@@ -53,7 +53,7 @@ class GroupTold:
 
 
 @dataclass(frozen=True)
-class EstimateTold:
+class EstimateItem:
     """The estimate of a published group beside its count; all None where the ancestor test left the group out."""
 
     estimate: int | None
@@ -115,7 +115,7 @@ class SumOfChildren:
     missing: int
     at_most: int | None
     missing_at_most: int
-    all_told: bool
+    all_listed: bool
     verdict: str
 
 
@@ -126,10 +126,10 @@ class Inside:
     type: str
     kinds: str
     address: str
-    rows: Sequence[GroupTold]
+    rows: Sequence[GroupItem]
     published: int
     regions: int
-    all_told: bool
+    all_listed: bool
     sums: SumOfChildren | None
 
 
@@ -137,7 +137,7 @@ class Inside:
 class Paged:
     """One page of a long table."""
 
-    rows: Sequence[GroupTold]
+    rows: Sequence[GroupItem]
     number: int
     pages: int
     total: int
@@ -170,7 +170,7 @@ class Overview:
     title: str
     reading: str
     levels: Sequence[LevelRow]
-    largest: Sequence[RegionTold]
+    largest: Sequence[RegionItem]
     spent: dict[str, object] | None
     statements: dict[str, str]
     states: int
@@ -184,10 +184,10 @@ class RegionView:
 
     title: str
     reading: str
-    region: RegionTold
-    above: Sequence[RegionTold]
-    coterminous: Sequence[RegionTold]
-    inside: Sequence[tuple[str, int, Sequence[RegionTold]]]
+    region: RegionItem
+    above: Sequence[RegionItem]
+    coterminous: Sequence[RegionItem]
+    inside: Sequence[tuple[str, int, Sequence[RegionItem]]]
     page: Paged
     asked: dict[str, str]
     counts: Sequence[tuple[str, int, int]]
@@ -200,8 +200,8 @@ class IterationView:
 
     title: str
     reading: str
-    iteration: IterationTold
-    within: RegionTold | None
+    iteration: IterationItem
+    within: RegionItem | None
     chosen: str
     kinds: str
     by_type: Sequence[tuple[str, str, int, int | None, str]]
@@ -216,12 +216,12 @@ class GroupView:
 
     title: str
     reading: str
-    group: GroupTold
-    estimate: EstimateTold | None
+    group: GroupItem
+    estimate: EstimateItem | None
     law: str
     pyramid: Pyramid | None
-    coterminous: Sequence[RegionTold]
-    parents: Sequence[GroupTold]
+    coterminous: Sequence[RegionItem]
+    parents: Sequence[GroupItem]
     siblings: Inside | None
     children: Sequence[Inside]
     view: str = "group"
@@ -245,15 +245,15 @@ class Comparison:
 
     title: str
     reading: str
-    a: GroupTold
-    b: GroupTold | None
+    a: GroupItem
+    b: GroupItem | None
     same: bool
     total: DifferenceRow | None
     rows: Sequence[DifferenceRow]
     pyramids: Sequence[Pyramid]
     asked: dict[str, str]
-    regions: Sequence[RegionTold] = ()
-    iterations: Sequence[IterationTold] = ()
+    regions: Sequence[RegionItem] = ()
+    iterations: Sequence[IterationItem] = ()
     view: str = "compare"
 
 
@@ -264,9 +264,9 @@ class Found:
     title: str
     reading: str
     query: str
-    regions: Sequence[RegionTold]
+    regions: Sequence[RegionItem]
     regions_total: int
-    iterations: Sequence[IterationTold]
+    iterations: Sequence[IterationItem]
     iterations_total: int
     groups: Sequence[tuple[str, str]]
     named: bool

@@ -11,12 +11,12 @@ from dhca_faults import FAULTS, Fault
 from dhca_inputs import Here, Inputs, edit, new_run, people, validate_here
 
 from tasks.detailed_dhca import persons
-from tasks.detailed_dhca.person_file import read_chunk
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.together import Later
+from tasks.detailed_dhca.shared_reading import NextRun
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.records import read_chunk
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.run_directory import locked
@@ -30,12 +30,12 @@ ARRAYS = ("block", "cell", "combination", "combinations")
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the chunks that are read, in small chunks."""
     numbers: list[int] = []
-    for module in ("detailed_dhca.person_file", "inputs.files", "lifecycle.digests"):
+    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", CHUNK)
 
-    def counted(file: Any, number: int) -> Any:
+    def counted(file: Any, number: int, **options: Any) -> Any:
         numbers.append(number)
-        return read_chunk(file, number)
+        return read_chunk(file, number, **options)
 
     monkeypatch.setattr(persons, "read_chunk", counted)
     return numbers
@@ -53,7 +53,7 @@ def country(folder: Path) -> tuple[Path, Path]:
 def first_validated(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> Validated | None:
     """The US validated with Puerto Rico's run to come."""
     try:
-        return validate(us, cast(Workers, Here()), str(params), str(data), "us", Later(pr, "pr"))
+        return validate(us, cast(Workers, Here()), str(params), str(data), "us", NextRun(pr, "pr"))
     except Refused:
         return None
 

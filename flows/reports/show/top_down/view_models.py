@@ -10,7 +10,7 @@ from flows.reports.show.top_down.tables import CountTable
 
 
 @dataclass(frozen=True)
-class GeounitTold:
+class GeounitItem:
     """A geounit: `key` is its part of an address."""
 
     key: str
@@ -21,10 +21,10 @@ class GeounitTold:
 
 
 @dataclass(frozen=True)
-class TotalsTold:
+class TotalsRow:
     """A geounit in a list; counts that the release lacks are None."""
 
-    geounit: GeounitTold
+    geounit: GeounitItem
     persons: int | None
     adults: int | None
     hispanic: int | None
@@ -34,7 +34,7 @@ class TotalsTold:
 
 
 @dataclass(frozen=True)
-class LevelTold:
+class SpineLevelRow:
     """A level of the spine: its geounits, and the deviation of the noise in their totals, from the largest share."""
 
     product: str
@@ -52,8 +52,8 @@ class Redistricting:
     title: str
     reading: str
     margin: str
-    states: Sequence[TotalsTold]
-    levels: Sequence[LevelTold]
+    states: Sequence[TotalsRow]
+    levels: Sequence[SpineLevelRow]
     entities: Sequence[str]
     facts: Sequence[tuple[str, str]]
     statements: Sequence[tuple[str, str]]
@@ -70,10 +70,10 @@ class GeounitView:
     title: str
     reading: str
     margin: str
-    geounit: GeounitTold
-    totals: TotalsTold
-    above: Sequence[GeounitTold]
-    same: Sequence[GeounitTold]
+    geounit: GeounitItem
+    totals: TotalsRow
+    above: Sequence[GeounitItem]
+    same: Sequence[GeounitItem]
     inside: Sequence[tuple[str, Sequence[tuple[str, int, str]]]]
     tables: Sequence[CountTable]
     choices: Sequence[tuple[str, str]]
@@ -90,9 +90,9 @@ class Listing:
     title: str
     reading: str
     margin: str
-    rows: Sequence[TotalsTold]
+    rows: Sequence[TotalsRow]
     sort: str
-    within: GeounitTold | None
+    within: GeounitItem | None
     units: bool
     persons: bool
     margins: bool
@@ -109,7 +109,7 @@ class FoundGeounits:
     title: str
     reading: str
     query: str
-    geounits: Sequence[GeounitTold]
+    geounits: Sequence[GeounitItem]
     total: int
     named: bool
     view: str = "geounits"

@@ -1,4 +1,4 @@
-"""Persons without a fault are read by kernels: these take exactly what the plain way takes, or leave it to that."""
+"""The fast reader takes exactly what the validating reader takes, or leaves it to that."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from dhca_inputs import CODES, PERSON_COLUMNS, PROPERTY, Inputs, new_run, people
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca import sound_persons
+from tasks.detailed_dhca import fast_reader
 from tasks.detailed_dhca.compiled_persons import SCATTER, find_blocks, number_combinations
+from tasks.detailed_dhca.fast_reader import encode_parsed, parse_columns, parse_text
 from tasks.detailed_dhca.person_file import PersonFile
-from tasks.detailed_dhca.persons import check_and_encode, encoded_chunks
-from tasks.detailed_dhca.sound_persons import encode_sound, read_sound_columns, read_sound_text
+from tasks.detailed_dhca.persons import encoded_chunks
+from tasks.detailed_dhca.validating_reader import check_and_encode
 from tasks.inputs.parquet import read_row_group
-from tasks.inputs.tables import Column, parse_rows
+from tasks.inputs.tables import parse_rows
 from tasks.lifecycle.files import open_array
 
 BLOCKS = np.sort(np.array([10010001001000, 10010001001001, 10010002001000, 20010001001000], np.int64))
@@ -34,13 +35,16 @@ Encoded = tuple[list[tuple[int, ...]], int]
 @pytest.fixture(autouse=True)
 def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the kernels for any number of persons."""
-    monkeypatch.setattr(sound_persons, "FEWEST_BYTES", 0)
-    monkeypatch.setattr(sound_persons, "FEWEST_ROWS", 0)
+    monkeypatch.setattr(fast_reader, "FEWEST_BYTES", 0)
+    monkeypatch.setattr(fast_reader, "FEWEST_ROWS", 0)
 
 
 def person_file(header: tuple[str, ...] = tuple(PERSON_COLUMNS), most: int = 8) -> PersonFile:
     numbers = {"Null": 0, **{code: number for number, code in enumerate(CODES, start=1)}}
-    return PersonFile("person-records.txt", header, ("01", "02"), numbers, most)
+    columns = tuple(PERSON_COLUMNS)
+    return PersonFile(
+        "person-records.txt", header, columns, states=("01", "02"), code_numbers=numbers, max_race_codes=most
+    )
 
 
 def told(arrays: dict[str, Any], left_out: int) -> Encoded:
@@ -51,11 +55,11 @@ def told(arrays: dict[str, Any], left_out: int) -> Encoded:
     ], left_out  # type: ignore[return-value]
 
 
-def plainly(file: PersonFile, table: pa.Table | None, findings: list[Any]) -> Encoded | None:
-    """What the plain way encodes; None where it finds a fault or no person."""
+def validating(file: PersonFile, table: pa.Table | None, findings: list[Any]) -> Encoded | None:
+    """What the validating reader encodes; None where it finds a fault or no person."""
     if table is None or findings or not len(table):
         return None
-    arrays, left_out, faults = check_and_encode(file, {name: Column(table[name]) for name in PERSON_COLUMNS}, BLOCKS)
+    arrays, left_out, faults = check_and_encode(file, table, BLOCKS)
     return None if faults else flat(told(arrays, left_out))
 
 
@@ -63,8 +67,8 @@ def flat(encoded: Encoded) -> Encoded:
     return [tuple(np.hstack(row).tolist()) for row in encoded[0]], encoded[1]
 
 
-def soundly(file: PersonFile, persons: sound_persons.SoundPersons | None) -> Encoded | None:
-    encoded = encode_sound(file, persons, BLOCKS) if persons is not None else None
+def fast(file: PersonFile, persons: fast_reader.ParsedPersons | None) -> Encoded | None:
+    encoded = encode_parsed(file, persons, BLOCKS) if persons is not None else None
     return None if encoded is None else flat(told(*encoded))
 
 
@@ -110,10 +114,10 @@ def test_good_lines_are_taken(rows: list[dict[str, str]], header: tuple[str, ...
     """In any order of columns, with either end of a line, with or without a last one."""
     for last in (True, False):
         file, body = person_file(header), text_of(rows, header, end, last=last)
-        read = read_sound_text(file, body)
+        read = parse_text(file, body)
         assert read is not None
         assert len(read.block) == len(rows)
-        assert soundly(file, read) == plainly(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
+        assert fast(file, read) == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
 
 @given(
@@ -124,13 +128,13 @@ def test_good_lines_are_taken(rows: list[dict[str, str]], header: tuple[str, ...
     most=st.integers(1, 3),
 )
 @PROPERTY
-def test_hostile_values_are_left_to_the_plain_way(
+def test_hostile_values_are_left_to_the_validating_reader(
     rows: list[dict[str, str]], header: tuple[str, ...], end: str, last: bool, most: int
 ) -> None:
     file, body = person_file(header, most), text_of(rows, header, end, last=last)
-    found = soundly(file, read_sound_text(file, body))
+    found = fast(file, parse_text(file, body))
     if found is not None and found[0]:
-        assert found == plainly(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
+        assert found == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
 
 @given(
@@ -144,7 +148,7 @@ def test_hostile_values_are_left_to_the_plain_way(
 )
 @example(rows=[person()], changes=[(0, 3, None)], stop=None)
 @PROPERTY
-def test_changed_bytes_are_left_to_the_plain_way(
+def test_changed_bytes_are_left_to_the_validating_reader(
     rows: list[dict[str, str]], changes: list[tuple[int, int, int | None]], stop: int | None
 ) -> None:
     """Bytes put in, taken out and replaced, and texts that end anywhere."""
@@ -153,18 +157,18 @@ def test_changed_bytes_are_left_to_the_plain_way(
         at %= len(text) + 1
         text[at : at + taken] = b"" if put is None else bytes([put])
     file, body = person_file(header), bytes(text[:stop])
-    found = soundly(file, read_sound_text(file, body))
+    found = fast(file, parse_text(file, body))
     if found is not None and found[0]:
-        assert found == plainly(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
+        assert found == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
 
 @cache
-def encoded_plainly(rows: tuple[tuple[str, ...], ...]) -> Encoded | None:
+def encoded_validating(rows: tuple[tuple[str, ...], ...]) -> Encoded | None:
     text = {
         name: pa.array(values).dictionary_encode()
         for name, values in zip(PERSON_COLUMNS, zip(*rows, strict=True), strict=True)
     }
-    return plainly(person_file(), pa.table(text), [])
+    return validating(person_file(), pa.table(text), [])
 
 
 FORMS: list[dict[str, Any]] = [{}, {"use_dictionary": False}, {"dictionary_pagesize_limit": 16, "data_page_size": 16}]
@@ -199,10 +203,10 @@ def test_parquet_of_any_form_is_what_its_values_are(
         assert findings == []
         here = rows[start : start + size]
         assert [dict(zip(PERSON_COLUMNS, row.values(), strict=True)) for row in table.to_pylist()] == here
-        expected = encoded_plainly(tuple(tuple(row.values()) for row in here))
-        assert plainly(person_file(), table, []) == expected
-        found = soundly(person_file(), read_sound_columns(person_file(), table))
-        assert found == expected or (found is None and not good)  # plainly, outside the state filter nothing is a fault
+        expected = encoded_validating(tuple(tuple(row.values()) for row in here))
+        assert validating(person_file(), table, []) == expected
+        found = fast(person_file(), parse_columns(person_file(), table))
+        assert found == expected or (found is None and not good)  # outside the states nothing is a fault
 
 
 def _with_values(column: pa.DictionaryArray, more: pa.Array) -> pa.DictionaryArray:
@@ -247,7 +251,7 @@ def test_a_run_keeps_the_same_persons_either_way(tmp_path: Path, monkeypatch: py
         pq.write_table(pa.table(table), data / "person-records.parquet", row_group_size=25)
         (data / "person-records.txt").unlink()
     kept = []
-    for name in ("compiled", "plain"):
+    for name in ("fast", "validating"):
         run = new_run(tmp_path, name)
         assert validate_here(run, params, data)[0] is not None
         kept.append(
@@ -262,19 +266,19 @@ def test_a_run_keeps_the_same_persons_either_way(tmp_path: Path, monkeypatch: py
                 )
             )
         )
-        monkeypatch.setattr(sound_persons, "FEWEST_BYTES", 1 << 30)
-        monkeypatch.setattr(sound_persons, "FEWEST_ROWS", 1 << 30)
+        monkeypatch.setattr(fast_reader, "FEWEST_BYTES", 1 << 30)
+        monkeypatch.setattr(fast_reader, "FEWEST_ROWS", 1 << 30)
     assert kept[0] == kept[1]
     assert sum(kept[0].values()) == 60
 
 
-def test_faults_are_told_as_the_plain_way_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_are_found_as_the_validating_reader_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from dhca_faults import good_inputs
 
     for fault in [fault for fault in FAULTS if fault.name.startswith("person:")][::3]:
         found = []
         for fewest in (0, 1 << 30):
-            monkeypatch.setattr(sound_persons, "FEWEST_BYTES", fewest)
+            monkeypatch.setattr(fast_reader, "FEWEST_BYTES", fewest)
             with TemporaryDirectory() as folder:
                 params, data = good_inputs().write(Path(folder))
                 fault.change(Path(folder))

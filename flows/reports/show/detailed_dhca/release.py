@@ -6,7 +6,6 @@ What is held in memory are the manifest, the list of regions that have a publish
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.database import Database
+from flows.reports.show.detailed_dhca.iterations import Iteration, from_tables, read_parameters, read_tabulated
+from flows.reports.show.detailed_dhca.noise import Noise, read_law
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
-from flows.reports.show.iterations import Iteration, from_tables, read_parameters, read_tabulated
 from flows.reports.show.names import Names, names_for
-from flows.reports.show.noise import Noise, read_law
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.domain import DETAILS, WIDTHS
 from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
 from tasks.inputs.configuration import ALL_LEVELS, Level
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
 SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total
@@ -136,7 +133,7 @@ class Release:
         self._widest = lru_cache(maxsize=4096)(self._find_widest)
         everywhere = set(self._regions())
         numbers = Counter(region.type for region in everywhere)
-        self.all_told = {
+        self.all_listed = {
             level.region_type: facts.regions == numbers[level.region_type] for level, facts in self.facts.items()
         }
         self.regions = {region for region in everywhere if self.scope.holds(region)}
@@ -328,9 +325,9 @@ class Release:
             by_type.setdefault(region.type, []).append(region)
         return by_type
 
-    def all_regions_told(self, region_type: str) -> bool:
+    def lists_all_regions(self, region_type: str) -> bool:
         """Return whether the release tells every region of a type."""
-        return self.all_told.get(region_type, False)
+        return self.all_listed.get(region_type, False)
 
     def _regions(self) -> Iterator[Region]:
         """Return the regions that the release's own table names; where it has none, those with a published count."""
@@ -400,20 +397,3 @@ def _sets(told: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:
 
 def _file(table: str, level: Level) -> str:
     return f"parquet/{table}/{level.slug}.parquet"
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
-    path = folder / MANIFEST
-    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
-    if inside:
-        raise Refused(f"{folder} holds releases but is not one itself; show one of them: {', '.join(inside)}")
-    if not path.is_file():
-        raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
-    try:
-        manifest = json.loads(path.read_text())
-        if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not dict(manifest["files"]):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise Refused(f"{path} is not the manifest of a release") from None
-    return manifest

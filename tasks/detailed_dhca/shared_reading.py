@@ -1,7 +1,7 @@
 """The runs of a command over US and Puerto Rico read the same person records: one reading serves both.
 
-The run that comes first prepares the later one's directory and encodes the persons of both. What it leaves there is
-what the later run would write itself, and counts for as long as the input files and parameters are what they were.
+The first run prepares the second one's directory and encodes the persons of both. It writes exactly what the second
+run would write; the second run uses it only if inputs and parameters are unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
-from tasks.inputs.geography import GRF_FILE
+from tasks.inputs.grf_c import GRF_FILE
 from tasks.inputs.parameters import Parameters
 from tasks.inputs.synthetic_mark import MARK_FILE, PERSON_FILES
 from tasks.lifecycle.errors import Refused
@@ -26,7 +26,7 @@ PREPARED = "prepared/by_another_run"
 
 
 @dataclass(frozen=True)
-class Later:
+class NextRun:
     """A run that comes after this one, over another jurisdiction of the same parameters and data."""
 
     run: DetailedRun
@@ -35,7 +35,7 @@ class Later:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """Of which files a run's directory was prepared, and the findings in its geography; confidential."""
+    """The files that a run's directory was prepared from, and the findings in its geography; confidential."""
 
     files: dict[str, dict[str, Any] | None]
     parameters: dict[str, str]
@@ -48,28 +48,28 @@ def data_files(data: str) -> list[str]:
 
 
 @contextmanager
-def held(later: Later | None) -> Iterator[Later | None]:
-    """Hold the later run's lock; None where it does not exist, is in use or is validated already."""
+def locked_next_run(next_run: NextRun | None) -> Iterator[NextRun | None]:
+    """Hold the next run's lock; None where it does not exist, is in use or is validated already."""
     with ExitStack() as stack:
         waiting = None
-        if later and later.run.path.exists():
+        if next_run and next_run.run.path.exists():
             with suppress(Refused):
-                stack.enter_context(locked(later.run))
-                waiting = None if later.run.validated_path.exists() else later
+                stack.enter_context(locked(next_run.run))
+                waiting = None if next_run.run.validated_path.exists() else next_run
         yield waiting
 
 
 def note_prepared(run: DetailedRun, parameters: Parameters, data: str, findings: Sequence[Finding]) -> None:
-    """Note of which files a run's directory was prepared; call it before they are read."""
+    """Note which files a run's directory is prepared from; call it before they are read."""
     files = {path: identity(path) for path in data_files(data)}
     save_object(run / PREPARED, _Prepared(files, dict(parameters.digests), list(findings)))
 
 
-def found_before(run: DetailedRun, parameters: Parameters, data: str) -> list[Finding] | None:
+def cached_findings(run: DetailedRun, parameters: Parameters, data: str) -> list[Finding] | None:
     """Return the findings in the geography that another run prepared for this one; None where none did.
 
-    None as well where it did so from files that are not what they were. A server may tell no more of a file than its
-    size; so what lies there is read anew.
+    None as well where the files have changed since. A server may report only a file's size, so files at a URL are
+    always read again.
     """
     if not (run / PREPARED).exists():
         return None

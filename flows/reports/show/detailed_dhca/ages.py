@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from flows.reports.show.noise import margin_of_cells, margin_of_difference
-from flows.reports.show.release import SHAPES, Cell, Published
-from flows.reports.show.told import AgeRow, DifferenceRow, Pyramid
+from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
+from flows.reports.show.detailed_dhca.release import SHAPES, Cell, Published
+from flows.reports.show.detailed_dhca.view_models import AgeRow, DifferenceRow, Pyramid
 from tasks.detailed_dhca.domain import AGES, DETAILS, LAST_AGE
 from tasks.detailed_dhca.report import age_label
-from tasks.lifecycle.pages import end_of_axis
+from tasks.pages import end_of_axis
 
 SEXES = {1: "male", 2: "female"}
 STARTS = {DETAILS[detail]: starts for detail, starts in AGES.items()}

@@ -1,7 +1,7 @@
-"""Persons of whom every value is right, read and encoded by compiled kernels (`compiled_persons`).
+"""The fast reader: parse and encode persons by compiled kernels (`compiled_persons`), where no value has a fault.
 
-That is what nearly every chunk of a real file holds. Where a chunk has anything else, or little, these functions return
-None, and it is read and checked the plain way (`persons.check_and_encode`), which tells every fault and its line.
+That is nearly every chunk of a real file. Where a chunk holds anything else, or little, these functions return None,
+and the validating reader takes it, which finds every fault and its line.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.detailed_dhca.person_file import AGE23_BINS, CELLS, COLUMNS, PATTERNS, RACE_COLUMNS, PersonFile
-from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, STATE_UNIT
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS, STATE_UNIT
+from tasks.inputs.records import Chunk
 from tasks.inputs.tables import Column
 
 FEWEST_BYTES, FEWEST_ROWS = 1 << 22, 1 << 16  # of text, of Parquet: for fewer, numba would take longer than it saves
 SHORTEST_LINE = 76  # bytes, its end included
 CODES = (*RACE_COLUMNS, "QSPAN")
-PLACES = {name: 10 ** sum(BLOCK_WIDTHS[number + 1 :]) for number, name in enumerate(BLOCK_COLUMNS)}
 AGES = range(116)
 AGE_BINS = (np.searchsorted(AGE23_BINS, AGES, "right") - 1).astype(np.uint8)
 
 
 @dataclass(frozen=True)
-class SoundPersons:
-    """Persons of whom each value by itself is right; confidential.
+class ParsedPersons:
+    """Persons each of whose values is valid by itself; confidential.
 
     Attributes
     ----------
@@ -46,21 +46,29 @@ class SoundPersons:
     codes: NDArray[np.uint16]
 
     @classmethod
-    def empty(cls, rows: int) -> SoundPersons:
-        """Room for so many persons."""
+    def empty(cls, rows: int) -> ParsedPersons:
+        """Return empty arrays for `rows` persons."""
         return cls(np.zeros(rows, np.int64), np.zeros(rows, np.uint8), np.zeros((len(CODES), rows), np.uint16))
 
 
-def read_sound_text(file: PersonFile, body: bytes) -> SoundPersons | None:
-    """Read the lines of a chunk; None where it is small or a line has a fault."""
+def parse_chunk(file: PersonFile, chunk: Chunk) -> ParsedPersons | None:
+    """Parse a chunk, whatever the states of its persons; None where it is small or a value has a fault."""
+    if chunk.text is not None:
+        return parse_text(file, chunk.text)
+    table, _ = chunk.parse()
+    return None if table is None else parse_columns(file, table)
+
+
+def parse_text(file: PersonFile, body: bytes) -> ParsedPersons | None:
+    """Parse the lines of a chunk; None where it is small or a line has a fault."""
     if len(body) < FEWEST_BYTES:
         return None
     from tasks.detailed_dhca.compiled_persons import read_text
 
-    room = SoundPersons.empty(len(body) // SHORTEST_LINE + 1)
+    buffer = ParsedPersons.empty(len(body) // SHORTEST_LINE + 1)
     letters = np.frombuffer(body, np.uint8)
-    rows = read_text(letters, _fields(file), _code_numbers(file), AGE_BINS, room.block, room.cell, room.codes)
-    return None if rows < 0 else SoundPersons(room.block[:rows], room.cell[:rows], room.codes[:, :rows])
+    rows = read_text(letters, _fields(file), _code_numbers(file), AGE_BINS, buffer.block, buffer.cell, buffer.codes)
+    return None if rows < 0 else ParsedPersons(buffer.block[:rows], buffer.cell[:rows], buffer.codes[:, :rows])
 
 
 def _fields(file: PersonFile) -> NDArray[np.int64]:
@@ -71,7 +79,7 @@ def _fields(file: PersonFile) -> NDArray[np.int64]:
         "QAGE": (AGE, 1, 0),
         "QSEX": (SEX, 1, 0),
         "HOUSEHOLDER": (HOUSEHOLDER, 4, 0),
-        **{name: (DIGITS, width, PLACES[name]) for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True)},
+        **{name: (DIGITS, width, BLOCK_FACTORS[name]) for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True)},
         "CENRACE": (DIGITS, 2, 0),
         **{name: (CODE_OR_NULL, 4, place) for place, name in enumerate(CODES)},
         "QRACE1": (CODE, 4, CODES.index("QRACE1")),
@@ -90,13 +98,13 @@ def _code_numbers(file: PersonFile) -> NDArray[np.uint16]:
     return numbers
 
 
-def read_sound_columns(file: PersonFile, table: pa.Table) -> SoundPersons | None:
-    """Read persons from dictionaries, each distinct value once; None where they are few or a value has a fault."""
+def parse_columns(file: PersonFile, table: pa.Table) -> ParsedPersons | None:
+    """Parse persons from dictionaries, each distinct value once; None where they are few or a value has a fault."""
     if len(table) < FEWEST_ROWS:
         return None
     from tasks.detailed_dhca.compiled_persons import add_up
 
-    persons = SoundPersons.empty(len(table))
+    persons = ParsedPersons.empty(len(table))
     sums: dict[str, NDArray[Any]] = {
         "QAGE": persons.cell,
         "QSEX": persons.cell,
@@ -119,8 +127,8 @@ def _meaning(file: PersonFile, name: str) -> Callable[[str], int | None]:
     """What a well-formed value adds to the person's block number, cell or code number; None for an unlisted code."""
     if name in CODES:
         return file.code_numbers.get
-    if name in PLACES:
-        return lambda value: int(value) * PLACES[name]
+    if name in BLOCK_FACTORS:
+        return lambda value: int(value) * BLOCK_FACTORS[name]
     match name:
         case "QAGE":
             return lambda value: int(AGE_BINS[int(value[-9:])])  # it may have any number of leading zeros
@@ -129,10 +137,10 @@ def _meaning(file: PersonFile, name: str) -> Callable[[str], int | None]:
     return lambda value: 0
 
 
-def encode_sound(
-    file: PersonFile, persons: SoundPersons, blocks: NDArray[np.int64]
+def encode_parsed(
+    file: PersonFile, persons: ParsedPersons, blocks: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[Any]], int] | None:
-    """Encode the persons in the file's states, as `check_and_encode` does, which also says how many are in others.
+    """Encode the persons in the file's states as the validating reader does; return the number of others as well.
 
     None where one of them has a fault: race codes after a Null, too many, or a block that is not in GRF-C.
     """
@@ -144,14 +152,14 @@ def encode_sound(
     inside = counted[persons.block // STATE_UNIT]
     left_out = len(inside) - int(np.count_nonzero(inside))
     if left_out:
-        persons = SoundPersons(persons.block[inside], persons.cell[inside], persons.codes[:, inside])
+        persons = ParsedPersons(persons.block[inside], persons.cell[inside], persons.codes[:, inside])
     rows = len(persons.block)
     block = np.empty(rows, np.int32)
     if not find_blocks(persons.block, blocks, block):
         return None
     slots = np.full(1 << (2 * rows).bit_length(), -1, np.int32)
-    combination, room = np.empty(rows, np.int32), np.empty((rows, len(CODES)), np.uint16)
-    combinations = room[: number_combinations(persons.codes, SCATTER, slots, combination, room)].copy()
+    combination, buffer = np.empty(rows, np.int32), np.empty((rows, len(CODES)), np.uint16)
+    combinations = buffer[: number_combinations(persons.codes, SCATTER, slots, combination, buffer)].copy()
     given = combinations[:, : len(RACE_COLUMNS)] > 0
     if (given[:, 1:] & ~given[:, :-1]).any() or given.sum(axis=1).max(initial=0) > file.max_race_codes:
         return None

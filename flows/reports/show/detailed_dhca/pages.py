@@ -1,23 +1,32 @@
-"""From the address of a view to the view, and from a view to HTML, CSV and JSON: one address each, one function each.
-
-An address is `view=NAME/…` and what the view may be asked besides; anything else in it is ignored.
-"""
+"""A Detailed DHC-A release, as the page shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
-from jinja2 import Environment
-
-from flows.reports.show import told, views
+from flows.reports.show.copied_dhca import write_data
+from flows.reports.show.detailed_dhca import views
+from flows.reports.show.detailed_dhca.presenters import SHAPE_WORDS, NotThere
+from flows.reports.show.detailed_dhca.release import Release
+from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
+from flows.reports.show.detailed_dhca.view_models import (
+    Comparison,
+    Found,
+    GroupItem,
+    GroupView,
+    IterationView,
+    Overview,
+    RegionView,
+    View,
+)
 from flows.reports.show.geography import TITLES, Region
-from flows.reports.show.release import Release
-from flows.reports.show.telling import SHAPE_WORDS, NotThere
-from flows.reports.show.told import GroupTold, View
-from tasks.lifecycle.pages import environment
+from flows.reports.show.names import Names
+from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
+from tasks.lifecycle.errors import Refused
 
 GROUP_COLUMNS = [
     "REGION_TYPE",
@@ -37,6 +46,52 @@ GROUP_COLUMNS = [
 ]
 LONGEST = 200  # characters of one thing that is asked
 Table = tuple[list[str], list[list[Any]]]
+
+
+class DetailedDhcaPages(ReleasePages):
+    """The views of a Detailed DHC-A release by their addresses."""
+
+    kind = "detailed"
+
+    def __init__(
+        self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
+    ) -> None:
+        super().__init__(folder, manifest, scope)
+        self.release = Release(folder, manifest, names, params, scope)
+        if any(level.region_type == "USA" for level in self.release.facts):
+            self.nation = manifest["geography"]["states"]
+
+    def view(self, asked: Mapping[str, str]) -> View:
+        """Return the view that an address names. Raises NotThere where it names none."""
+        return view_of(self.release, asked)
+
+    def rows(self, view: View) -> Table:
+        """Return the columns and rows of a view's main table."""
+        return table(view)
+
+    def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
+        """Return the address of the view that a region and an iteration mean. Raises NotThere where they mean none."""
+        if table is not None:
+            raise Refused("--table is for bottom-up and TopDown releases")
+        if region is None and iteration is None:
+            return {"view": "overview"}
+        place = one_region(self.release, region) if region is not None else None
+        code = one_iteration(self.release, iteration) if iteration is not None else None
+        if place is None:
+            return {"view": f"iteration/{code}"}
+        return {"view": f"region/{place.key}" if code is None else f"group/{place.key}/{code}"}
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write groups and cells as Parquet; return what else the browser needs to know."""
+        return write_data(self.release, folder)
+
+    def warm(self) -> None:
+        """Make what the first search would wait for, and ask every file once."""
+        index_of(self.release)
+        for region in {region.type: region for region in self.release.regions}.values():
+            self.release.totals(region_type=region.type, region_id=region.id)
+            for code in {one.level: code for code, one in self.release.iterations.items()}.values():
+                self.release.cells(region, code)
 
 
 def view_of(release: Release, asked: Mapping[str, str]) -> View:
@@ -73,12 +128,6 @@ def view_of(release: Release, asked: Mapping[str, str]) -> View:
     raise NotThere("this address is not a view of the page")
 
 
-def address_of(asked: Mapping[str, str]) -> str:
-    """Return the address of a view without its page and format, as the links of its page begin."""
-    kept = {name: value for name, value in asked.items() if name not in ("page", "format") and value}
-    return "?" + urlencode({"view": "overview", **kept}, safe="/")
-
-
 def _page(asked: Mapping[str, str]) -> int:
     """Return the page that is asked for; 0, for all rows, where a file of them is."""
     if asked.get("format") == "csv":
@@ -100,23 +149,10 @@ def _group(text: str) -> tuple[Region, str]:
     return _region(parts[0], parts[1]), parts[2]
 
 
-# -- forms ------------------------------------------------------------------------------------------------------------
-
-
-def templates() -> Environment:
-    """Return the templates, which keep to what Jinja and Nunjucks share, for the static copy renders them too."""
-    return environment("flows.reports.show", "templates")
-
-
-def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str) -> str:
-    """Return the page of a view, given as a dictionary."""
-    return templates().get_template("base.html").render(view=view, about=about, address=address)
-
-
 def table(view: View) -> Table:
     """Return the main table of a view: columns and rows."""
     match view:
-        case told.Overview():
+        case Overview():
             columns = ["LEVEL", "REGIONS", "ITERATIONS", "GROUPS", "PUBLISHED", "SUPPRESSED_UP_TO"]
             shapes = list(SHAPE_WORDS)
             columns += [name.upper() for name in shapes] + [f"MOE_{name.upper()}" for name in shapes]
@@ -126,14 +162,14 @@ def table(view: View) -> Table:
                 + [row.margins[name] for name in shapes]
                 for row in view.levels
             ]
-        case told.RegionView() | told.IterationView():
+        case RegionView() | IterationView():
             return list(GROUP_COLUMNS), [_group_row(row) for row in view.page.rows]
-        case told.GroupView():
+        case GroupView():
             return _group_table(view)
-        case told.Comparison():
+        case Comparison():
             rows = [*([view.total] if view.total else []), *view.rows]
             return ["AGE", "SEX", "A", "B", "DIFFERENCE", "MOE"], [list(asdict(row).values()) for row in rows]
-        case told.Found():
+        case Found():
             return ["KIND", "CODE", "NAME", "WITHIN"], [
                 *([region.kind, region.id, region.name, region.within] for region in view.regions),
                 *(["iteration", one.code, one.name, one.level] for one in view.iterations),
@@ -141,18 +177,18 @@ def table(view: View) -> Table:
             ]
 
 
-def _group_row(group: GroupTold) -> list[Any]:
+def _group_row(group: GroupItem) -> list[Any]:
     kind, number = group.region.key.split("/")
     names = [kind, number, group.region.name, group.iteration.code, group.iteration.name]
     counts = [group.status, group.count, group.margin, group.low, group.high, group.shape, group.why]
     return [*names, *counts, group.estimate, group.estimate_margin]
 
 
-def _group_table(view: told.GroupView) -> Table:
+def _group_table(view: GroupView) -> Table:
     """Return a group's total and cells, then the groups around it."""
     columns = ["OF", *GROUP_COLUMNS[:5], "AGE", "SEX", "STATUS", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
 
-    def total(of: str, group: GroupTold) -> list[Any]:
+    def total(of: str, group: GroupItem) -> list[Any]:
         counts = [group.count, group.margin, group.estimate, group.estimate_margin]
         return [of, *_group_row(group)[:5], "all ages", "both", group.status, *counts]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flows.reports.show.release import Release
+from flows.reports.show.detailed_dhca.release import Release
 
 MARGIN = "In at least 95 of 100 runs the noise is no larger than the margin; that is over all runs, "
-READING = {
+CAVEATS = {
     "overview": "A group's own noisy size chose its table, and below the state a group whose noisy total was too small "
     "is suppressed: a group without a row may be small or empty, which is not a count of zero.",
     "region": MARGIN + "not over those in which a count came out large enough to be published, so that small published "
@@ -30,7 +30,7 @@ CLIPPED = (
 EXACT = "These are exact counts without any noise, and never to be published."
 
 
-def reading(release: Release, view: str) -> str:
+def caveat(release: Release, view: str) -> str:
     """Return how to read a view of this release, a sentence or two."""
     if "NOT_PRIVATE" in release.manifest:
         return EXACT
@@ -38,4 +38,4 @@ def reading(release: Release, view: str) -> str:
         "find",
         "missing",
     )
-    return READING[view] + CLIPPED * clipped
+    return CAVEATS[view] + CLIPPED * clipped

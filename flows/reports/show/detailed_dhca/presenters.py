@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flows.reports.show.detailed_dhca.iterations import Iteration
+from flows.reports.show.detailed_dhca.release import SHAPES, LevelFacts, Published, Release
+from flows.reports.show.detailed_dhca.view_models import (
+    EstimateItem,
+    GroupItem,
+    IterationItem,
+    LevelRow,
+    RegionItem,
+    Status,
+)
 from flows.reports.show.geography import Region, title
-from flows.reports.show.iterations import Iteration
-from flows.reports.show.release import SHAPES, LevelFacts, Published, Release
-from flows.reports.show.told import EstimateTold, GroupTold, IterationTold, LevelRow, RegionTold, Status
 from tasks.detailed_dhca.report import LEVEL_WORDS, level_name
 from tasks.inputs.configuration import Level
 
@@ -34,9 +41,9 @@ def known_iteration(release: Release, code: str) -> Iteration:
     return release.iterations[code]
 
 
-def no_region(release: Release, region: Region) -> str:
+def explain_no_region(release: Release, region: Region) -> str:
     """Return why nothing is to be seen of a region."""
-    if release.all_regions_told(region.type):
+    if release.lists_all_regions(region.type):
         return f"{region.key} is not a region of this release"
     return (
         f"{region.key} has no published count in this release: all of its groups are suppressed, or it is no region "
@@ -54,32 +61,32 @@ def regions_above(release: Release, region: Region) -> list[Region]:
     return above
 
 
-def within_words(release: Release, region: Region) -> str:
+def describe_within(release: Release, region: Region) -> str:
     """Return what a region lies in, by name, the nation left out."""
     return ", ".join(release.name(above) for above in regions_above(release, region) if above.type != "USA")
 
 
-def region_told(release: Release, region: Region) -> RegionTold:
+def present_region(release: Release, region: Region) -> RegionItem:
     """Return a region in the words of a view."""
-    return RegionTold(region.key, release.name(region), title(region.type), region.id, within_words(release, region))
+    return RegionItem(region.key, release.name(region), title(region.type), region.id, describe_within(release, region))
 
 
-def iteration_told(iteration: Iteration) -> IterationTold:
+def present_iteration(iteration: Iteration) -> IterationItem:
     """Return an iteration in the words of a view."""
-    return IterationTold(iteration.code, iteration.name, LEVEL_WORDS[iteration.level])
+    return IterationItem(iteration.code, iteration.name, LEVEL_WORDS[iteration.level])
 
 
-def group_told(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupTold:
+def present_group(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupItem:
     """Return a group and what the release says of it."""
     key, told_region, told_iteration = (
         f"{region.key}/{iteration.code}",
-        region_told(release, region),
-        iteration_told(iteration),
+        present_region(release, region),
+        present_iteration(iteration),
     )
     if published is None:
-        return GroupTold(key, told_region, told_iteration, *unpublished(release, region, iteration))
+        return GroupItem(key, told_region, told_iteration, *explain_missing(release, region, iteration))
     count, margin = published.count, published.margin
-    return GroupTold(
+    return GroupItem(
         key=key,
         region=told_region,
         iteration=told_iteration,
@@ -95,15 +102,15 @@ def group_told(release: Release, region: Region, iteration: Iteration, published
     )
 
 
-def estimate_told(pooled: tuple[int, int] | None) -> EstimateTold:
+def present_estimate(pooled: tuple[int, int] | None) -> EstimateItem:
     """Return an estimate in the words of a view."""
     if pooled is None:
-        return EstimateTold(None, None, None, None)
+        return EstimateItem(None, None, None, None)
     estimate, margin = pooled
-    return EstimateTold(estimate, margin, estimate - margin, estimate + margin)
+    return EstimateItem(estimate, margin, estimate - margin, estimate + margin)
 
 
-def unpublished(release: Release, region: Region, iteration: Iteration) -> tuple[Status, str]:
+def explain_missing(release: Release, region: Region, iteration: Iteration) -> tuple[Status, str]:
     """Return why a group has no count, as far as the release tells: its status, and the words for it."""
     level = Level(region.type, iteration.level)
     facts = release.levels.get(level)
@@ -130,12 +137,12 @@ def page_of(total: int, asked: int) -> tuple[int, int, slice]:
     return number, pages, slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)
 
 
-def rows_told(release: Release, rows: Sequence[Published]) -> list[GroupTold]:
+def present_groups(release: Release, rows: Sequence[Published]) -> list[GroupItem]:
     """Return published rows in the words of a view."""
-    return [group_told(release, row.region, release.iterations[row.code], row) for row in rows]
+    return [present_group(release, row.region, release.iterations[row.code], row) for row in rows]
 
 
-def law_words(release: Release, published: Published | None) -> str:
+def describe_law(release: Release, published: Published | None) -> str:
     """Return the noise of a published total in words."""
     if published is None or published.noise.law is None:
         return ""
@@ -147,7 +154,7 @@ def law_words(release: Release, published: Published | None) -> str:
     return f"{answer}, {name}; standard deviation {spread}"
 
 
-def level_row(facts: LevelFacts) -> LevelRow:
+def present_level(facts: LevelFacts) -> LevelRow:
     """Return a level of the release, as the overview has it."""
     law = facts.laws["total"]
     published = facts.published

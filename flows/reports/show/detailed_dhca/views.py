@@ -8,27 +8,35 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flows.reports.show.ages import common_pyramids, differences, pyramid, total_difference
-from flows.reports.show.finding import groups_named, iterations_named, matches, regions_named, words_of
-from flows.reports.show.geography import Region, title
-from flows.reports.show.inside import groups_inside
-from flows.reports.show.reading import READING, reading
-from flows.reports.show.release import Release
-from flows.reports.show.telling import (
+from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, pyramid, total_difference
+from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
+from flows.reports.show.detailed_dhca.child_areas import groups_inside
+from flows.reports.show.detailed_dhca.presenters import (
     NotThere,
-    estimate_told,
-    group_told,
-    iteration_told,
+    describe_law,
+    explain_no_region,
     known_iteration,
-    law_words,
-    level_row,
-    no_region,
     page_of,
-    region_told,
+    present_estimate,
+    present_group,
+    present_groups,
+    present_iteration,
+    present_level,
+    present_region,
     regions_above,
-    rows_told,
 )
-from flows.reports.show.told import Comparison, Found, GroupView, IterationView, Overview, Paged, RegionView
+from flows.reports.show.detailed_dhca.release import Release
+from flows.reports.show.detailed_dhca.search import groups_named, iterations_named, matches, regions_named, words_of
+from flows.reports.show.detailed_dhca.view_models import (
+    Comparison,
+    Found,
+    GroupView,
+    IterationView,
+    Overview,
+    Paged,
+    RegionView,
+)
+from flows.reports.show.geography import Region, title
 from tasks.detailed_dhca.report import LEVEL_WORDS
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
@@ -45,9 +53,9 @@ def overview(release: Release) -> Overview:
     states = [region for kind in ("STATE", "PR-STATE") for region in release.regions_in(kind)]
     return Overview(
         title=f"Detailed DHC-A, {area}",
-        reading=reading(release, "overview"),
-        levels=[level_row(facts) for facts in release.levels.values()],
-        largest=[region_told(release, region) for region in dict.fromkeys([*tops, *states])],
+        reading=caveat(release, "overview"),
+        levels=[present_level(facts) for facts in release.levels.values()],
+        largest=[present_region(release, region) for region in dict.fromkeys([*tops, *states])],
         spent=manifest["spent"],
         statements=manifest["statements"],
         states=len(manifest["geography"]["states"]),
@@ -58,7 +66,7 @@ def overview(release: Release) -> Overview:
 def region(release: Release, of: Region, query: str = "", level: str = "", sort: str = "", page: int = 1) -> RegionView:
     """Return the groups published for a region, the largest first or by code; those whose iteration holds a text."""
     if of not in release.regions:
-        raise NotThere(no_region(release, of))
+        raise NotThere(explain_no_region(release, of))
     rows = release.totals(region_type=of.type, region_id=of.id)
     level_of = {row.code: release.iterations[row.code].level for row in rows}
     counts = [
@@ -78,16 +86,16 @@ def region(release: Release, of: Region, query: str = "", level: str = "", sort:
     inside = [(title(kind, several=True), release.regions_in(kind, of.child_prefix)) for kind in kinds]
     return RegionView(
         title=release.name(of),
-        reading=reading(release, "region"),
-        region=region_told(release, of),
-        above=[region_told(release, other) for other in regions_above(release, of)],
-        coterminous=[region_told(release, other) for other in release.coterminous(of)],
+        reading=caveat(release, "region"),
+        region=present_region(release, of),
+        above=[present_region(release, other) for other in regions_above(release, of)],
+        coterminous=[present_region(release, other) for other in release.coterminous(of)],
         inside=[
-            (words, len(some), [region_told(release, other) for other in some[:LISTED]])
+            (words, len(some), [present_region(release, other) for other in some[:LISTED]])
             for words, some in inside
             if some
         ],
-        page=Paged(rows_told(release, rows[shown]), number, pages, len(rows)),
+        page=Paged(present_groups(release, rows[shown]), number, pages, len(rows)),
         asked={"q": query, "level": level, "sort": sort},
         counts=counts,
     )
@@ -105,7 +113,7 @@ def iteration(
         if measured.iteration_level == told.level and (within is None or measured.region_type in within.child_types):
             known = len(release.regions_in(measured.region_type, prefix))
             whole = not prefix and release.scope.state is None
-            regions = facts.regions if whole else known if release.all_regions_told(measured.region_type) else None
+            regions = facts.regions if whole else known if release.lists_all_regions(measured.region_type) else None
             address = f"iteration/{code}&type={measured.region_type}" + (f"&in={within.key}" if within else "")
             by_type.append((measured, regions, address))
     if not by_type:
@@ -124,9 +132,9 @@ def iteration(
     rows = release.totals(region_type=chosen, prefix=prefix, code=code, order=order)
     return IterationView(
         title=told.name + (f", {release.name(within)}" if within else ""),
-        reading=reading(release, "iteration"),
-        iteration=iteration_told(told),
-        within=region_told(release, within) if within else None,
+        reading=caveat(release, "iteration"),
+        iteration=present_iteration(told),
+        within=present_region(release, within) if within else None,
         chosen=chosen,
         kinds=title(chosen, several=True),
         by_type=[
@@ -139,7 +147,7 @@ def iteration(
             )
             for measured, regions, address in by_type
         ],
-        page=Paged(rows_told(release, rows), number, pages, published[chosen]),
+        page=Paged(present_groups(release, rows), number, pages, published[chosen]),
         asked={"type": region_type, "in": within.key if within else "", "sort": sort},
     )
 
@@ -149,17 +157,18 @@ def group(release: Release, of: Region, code: str) -> GroupView:
     told = known_iteration(release, code)
     published = release.group(of, code)
     if published is None and of not in release.regions and of not in release.names:
-        raise NotThere(no_region(release, of))
+        raise NotThere(explain_no_region(release, of))
     parent = of.parent if of.parent in release.regions else None
+    above = regions_above(release, of)
     return GroupView(
         title=f"{told.name}, {release.name(of)}",
-        reading=reading(release, "group" if published else "missing"),
-        group=group_told(release, of, told, published),
-        estimate=estimate_told(published.estimate) if published and release.estimated else None,
-        law=law_words(release, published),
+        reading=caveat(release, "group" if published else "missing"),
+        group=present_group(release, of, told, published),
+        estimate=present_estimate(published.estimate) if published and release.estimated else None,
+        law=describe_law(release, published),
         pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
-        coterminous=[region_told(release, other) for other in release.coterminous(of)],
-        parents=[group_told(release, other, told, release.group(other, code)) for other in regions_above(release, of)],
+        coterminous=[present_region(release, other) for other in release.coterminous(of)],
+        parents=[present_group(release, one, told, release.group(one, code)) for one in above],
         siblings=groups_inside(release, parent, told, of.type, None) if parent else None,
         children=[
             inside
@@ -185,11 +194,11 @@ def compare(
             b = (regions[0], iterations[0])
     first = release.group(*a)
     asked = {"a": f"{a[0].key}/{a[1]}", "region": region_query, "iteration": iteration_query}
-    left = group_told(release, a[0], known_iteration(release, a[1]), first)
+    left = present_group(release, a[0], known_iteration(release, a[1]), first)
     if b is None:
         return Comparison(
             title=f"Compare {left.iteration.name}, {left.region.name}",
-            reading=READING["find"],
+            reading=CAVEATS["find"],
             a=left,
             b=None,
             same=False,
@@ -197,16 +206,16 @@ def compare(
             rows=(),
             pyramids=(),
             asked=asked,
-            regions=[region_told(release, region) for region in regions[:FOUND]],
-            iterations=[iteration_told(release.iterations[code]) for code in iterations[:FOUND]],
+            regions=[present_region(release, region) for region in regions[:FOUND]],
+            iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
         )
     second = release.group(*b)
-    right = group_told(release, b[0], known_iteration(release, b[1]), second)
+    right = present_group(release, b[0], known_iteration(release, b[1]), second)
     same = bool(first and second and first.noise.source == second.noise.source)
     cells = [release.cells(*key) for key in (a, b)]
     return Comparison(
         title=f"{left.iteration.name}, {left.region.name}, beside {right.iteration.name}, {right.region.name}",
-        reading=reading(release, "same" if same else "compare"),
+        reading=caveat(release, "same" if same else "compare"),
         a=left,
         b=right,
         same=same,
@@ -223,11 +232,11 @@ def find(release: Release, query: str) -> Found:
     groups = [] if regions or iterations else groups_named(release, query)
     return Found(
         title=f"“{query}”" if query else "Find",
-        reading=READING["find"],
+        reading=CAVEATS["find"],
         query=query,
-        regions=[region_told(release, region) for region in regions[:FOUND]],
+        regions=[present_region(release, region) for region in regions[:FOUND]],
         regions_total=len(regions),
-        iterations=[iteration_told(release.iterations[code]) for code in iterations[:FOUND]],
+        iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
         iterations_total=len(iterations),
         groups=[(f"{of.key}/{code}", f"{release.iterations[code].name}, {release.name(of)}") for of, code in groups],
         named=bool(release.names),

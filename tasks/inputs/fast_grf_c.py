@@ -1,7 +1,7 @@
-"""A large GRF-C in which every value is right, read by the workers in pieces with a compiled kernel.
+"""The fast reader of GRF-C: the workers parse a large file chunk by chunk by a compiled kernel.
 
-That is what the file of a whole country is. Where it is small or holds anything else, it is read the plain way
-(`geography.read_geography`), which tells every fault and its line. Public.
+Where the file is small or holds a fault it returns None, and the validating reader takes the file
+(`grf_c.read_region_map`), which finds every fault and its line. Public.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.files import read_bytes, read_lines, size_of
-from tasks.inputs.geography import BLOCK_COLUMNS, BLOCK_WIDTHS, COLUMNS, WIDTHS, BlockCodes
-from tasks.inputs.tables import HEADER_BYTES, check_header, split_header
+from tasks.inputs.block_codes import BLOCK_FACTORS
+from tasks.inputs.files import read_lines, size_of
+from tasks.inputs.grf_c import COLUMNS, WIDTHS, BlockCodes
+from tasks.inputs.records import read_header
+from tasks.inputs.tables import check_header
 from tasks.lifecycle.digests import CHUNK_BYTES, combine
 from tasks.lifecycle.files import open_array, remove, save_arrays
 from tasks.lifecycle.process import use_kernels
@@ -25,21 +27,21 @@ SHORTEST_LINE = 30  # bytes, its end included
 
 
 @dataclass(frozen=True)
-class SoundBlocks:
-    """The blocks of a GRF-C of which each value by itself is right, in the file's order, and the file's digest."""
+class ParsedBlocks:
+    """The blocks of a GRF-C each of whose values is valid by itself, in the file's order, and the file's digest."""
 
     codes: BlockCodes
     digest: str
 
 
-def read_sound_blocks(run: RunDirectory, workers: Workers, path: str) -> SoundBlocks | None:
-    """Read a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or has a fault."""
+def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> ParsedBlocks | None:
+    """Parse a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or has a fault."""
     try:
         size = size_of(path)
         if size < FEWEST_BYTES:
             return None
-        header = split_header(read_bytes(path, 0, HEADER_BYTES).partition(b"\n")[0])
-    except OSError:  # the plain way says so
+        header = read_header(path)
+    except OSError:  # the validating reader says so
         return None
     if check_header(path, header, COLUMNS, more=True):
         return None
@@ -55,7 +57,7 @@ def read_sound_blocks(run: RunDirectory, workers: Workers, path: str) -> SoundBl
         )
     finally:
         remove(run / folder)
-    return SoundBlocks(codes, combine(bytes.fromhex(digest) for digest in digests)) if len(codes.block) else None
+    return ParsedBlocks(codes, combine(bytes.fromhex(digest) for digest in digests)) if len(codes.block) else None
 
 
 def encode_blocks(run: RunDirectory, folder: str, path: str, header: tuple[str, ...], number: int) -> str:
@@ -64,8 +66,8 @@ def encode_blocks(run: RunDirectory, folder: str, path: str, header: tuple[str, 
     from tasks.inputs.compiled_blocks import read_lines_of_blocks
 
     lines = read_lines(path, number, CHUNK_BYTES)
-    room = len(lines.body) // SHORTEST_LINE + 1
-    block, place, area = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32)
+    most = len(lines.body) // SHORTEST_LINE + 1
+    block, place, area = np.empty(most, np.int64), np.empty(most, np.int32), np.empty(most, np.int32)
     rows = read_lines_of_blocks(np.frombuffer(lines.body, np.uint8), _fields(header), block, place, area)
     if rows < 0:
         return ""
@@ -77,7 +79,8 @@ def _fields(header: tuple[str, ...]) -> NDArray[np.int64]:
     """(what it belongs to, digits, what they are multiplied by) of each field, as `read_lines_of_blocks` takes them."""
     from tasks.inputs.compiled_blocks import AREA, BLOCK, PLACE, UNREAD
 
-    belongs = {**dict.fromkeys(BLOCK_COLUMNS, BLOCK), "PLACEFP": PLACE, "AIANNHCE": AREA}
+    belongs = {**dict.fromkeys(BLOCK_FACTORS, BLOCK), "PLACEFP": PLACE, "AIANNHCE": AREA}
     digits = dict(zip(COLUMNS, WIDTHS, strict=True))
-    times = {name: 10 ** sum(BLOCK_WIDTHS[number + 1 :]) for number, name in enumerate(BLOCK_COLUMNS)}
-    return np.array([(belongs.get(name, UNREAD), digits.get(name, 0), times.get(name, 0)) for name in header], np.int64)
+    return np.array(
+        [(belongs.get(name, UNREAD), digits.get(name, 0), BLOCK_FACTORS.get(name, 0)) for name in header], np.int64
+    )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeVar
 
+from flows.reports.show.detailed_dhca.presenters import NotThere
+from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.geography import Region
-from flows.reports.show.release import Release
-from flows.reports.show.telling import NotThere
 
 FEW = 8  # that a refusal names, and that either side of a group may mean
 MOST_WORDS = 8  # of a text that means a group

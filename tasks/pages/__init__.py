@@ -16,7 +16,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 @cache  # templates that it holds are compiled once
 def environment(package: str, folder: str) -> Environment:
     """The templates of a package's folder, beside the pictures."""
-    own, shared = PackageLoader(package, folder), PackageLoader("tasks.lifecycle.pages", ".")
+    own, shared = PackageLoader(package, folder), PackageLoader("tasks.pages", ".")
     made = Environment(loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True)
     made.filters["number"] = number
     made.filters["percent"] = percent
@@ -26,7 +26,7 @@ def environment(package: str, folder: str) -> Environment:
 
 def style() -> str:
     """The style sheet."""
-    return (files("tasks.lifecycle.pages") / "style.css").read_text()
+    return (files("tasks.pages") / "style.css").read_text()
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""A GRF-C without a fault is read by a kernel: it takes exactly what the plain way takes, or leaves it to that."""
+"""The fast reader of GRF-C takes exactly what the validating reader takes, or leaves it to that."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs import files, geography, sound_blocks
+from tasks.inputs import fast_grf_c, files, grf_c
+from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file
-from tasks.inputs.geography import COLUMNS, GRF_FILE, Geography, read_geography
-from tasks.inputs.sound_blocks import SoundBlocks, read_sound_blocks
+from tasks.inputs.grf_c import COLUMNS, GRF_FILE, RegionMap, read_region_map
 from tasks.lifecycle.workers import Workers
 
 STATES = ("01", "02", "72")
@@ -44,9 +44,9 @@ any_block = st.fixed_dictionaries(
 def in_chunks(chunk_bytes: int) -> Iterator[tuple[DetailedRun, Path]]:
     """A run and a data folder, files of any size being read by chunks of so many bytes."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module in (files, sound_blocks):
+        for module in (files, fast_grf_c):
             patch.setattr(module, "CHUNK_BYTES", chunk_bytes)
-        patch.setattr(sound_blocks, "FEWEST_BYTES", 0)
+        patch.setattr(fast_grf_c, "FEWEST_BYTES", 0)
         yield new_run(Path(folder), "run"), Path(folder)
 
 
@@ -55,11 +55,11 @@ def text_of(blocks: list[dict[str, str]], header: tuple[str, ...], end: str) -> 
     return "".join("|".join(row) + end for row in rows).encode()
 
 
-def soundly(run: DetailedRun, data: Path) -> SoundBlocks | None:
-    return read_sound_blocks(run, cast(Workers, Here()), str(data / GRF_FILE))
+def parsed(run: DetailedRun, data: Path) -> ParsedBlocks | None:
+    return parse_blocks(run, cast(Workers, Here()), str(data / GRF_FILE))
 
 
-def told(read: tuple[Geography | None, list[Any]]) -> Any:
+def told(read: tuple[RegionMap | None, list[Any]]) -> Any:
     found, findings = read
     return [None if found is None else [_plain(getattr(found, field.name)) for field in fields(found)], findings]
 
@@ -70,15 +70,15 @@ def _plain(value: Any) -> Any:
     return (value.dtype, value.tolist()) if isinstance(value, np.ndarray) else value
 
 
-def check(run: DetailedRun, data: Path) -> SoundBlocks | None:
-    """What is taken as sound is what the plain way reads, with the file's digest."""
-    sound = soundly(run, data)
-    if sound is not None:
-        assert sound.digest == digest_file(str(data / GRF_FILE))
+def check(run: DetailedRun, data: Path) -> ParsedBlocks | None:
+    """Blocks that the fast reader takes are those of the validating one, with the file's digest."""
+    blocks = parsed(run, data)
+    if blocks is not None:
+        assert blocks.digest == digest_file(str(data / GRF_FILE))
         for jurisdiction in ("us", "pr"):
-            plain = told(read_geography(str(data), jurisdiction, STATES))  # type: ignore[arg-type]
-            assert told(read_geography(str(data), jurisdiction, STATES, sound.codes)) == plain  # type: ignore[arg-type]
-    return sound
+            plain = told(read_region_map(str(data), jurisdiction, STATES))  # type: ignore[arg-type]
+            assert told(read_region_map(str(data), jurisdiction, STATES, blocks.codes)) == plain  # type: ignore[arg-type]
+    return blocks
 
 
 @given(
@@ -91,12 +91,12 @@ def check(run: DetailedRun, data: Path) -> SoundBlocks | None:
 def test_good_lines_are_taken(
     blocks: list[dict[str, str]], header: tuple[str, ...], end: str, chunk_bytes: int
 ) -> None:
-    """In any order of columns and blocks, in chunks of any size; blocks that appear twice are told the plain way."""
+    """In any order of columns and blocks, in any chunks; the validating reader finds blocks that appear twice."""
     with in_chunks(chunk_bytes) as (run, data):
         (data / GRF_FILE).write_bytes(text_of(blocks, header, end))
-        sound = check(run, data)
-        assert sound is not None
-        assert len(sound.codes.block) == len(blocks)
+        found = check(run, data)
+        assert found is not None
+        assert len(found.codes.block) == len(blocks)
         assert not (run / "prepared/blocks").exists()
 
 
@@ -108,7 +108,7 @@ def test_good_lines_are_taken(
 )
 @example(blocks=[], changes=[])
 @PROPERTY
-def test_hostile_lines_are_left_to_the_plain_way(
+def test_hostile_lines_are_left_to_the_validating_reader(
     blocks: list[dict[str, str]], changes: list[tuple[int, int, int | None]]
 ) -> None:
     text = bytearray(text_of(blocks, MORE, "\n"))
@@ -120,15 +120,15 @@ def test_hostile_lines_are_left_to_the_plain_way(
         check(run, data)
 
 
-def test_a_small_file_and_none_are_left_to_the_plain_way(tmp_path: Path) -> None:
+def test_a_small_file_and_none_are_left_to_the_validating_reader(tmp_path: Path) -> None:
     run = new_run(tmp_path, "run")
-    assert soundly(run, tmp_path) is None
+    assert parsed(run, tmp_path) is None
     (tmp_path / GRF_FILE).write_bytes(text_of([{name: values[0] for name, values in GOOD.items()}], MORE, "\n"))
-    assert soundly(run, tmp_path) is None
-    assert read_geography(str(tmp_path), "us", STATES)[0] is not None
+    assert parsed(run, tmp_path) is None
+    assert read_region_map(str(tmp_path), "us", STATES)[0] is not None
 
 
-def test_a_line_that_is_too_long_is_left_to_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_left_to_the_validating_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     block = {name: values[0] for name, values in GOOD.items()}
     with in_chunks(1 << 22) as (run, data):
         for length, taken in ((100, True), (files.LONGEST_LINE + 1, False)):
@@ -139,9 +139,9 @@ def test_a_line_that_is_too_long_is_left_to_the_plain_way(monkeypatch: pytest.Mo
 def test_regions_of_blocks_in_any_order() -> None:
     """Held against numpy's plainest way to number codes."""
     random = np.random.default_rng(1)
-    code = np.where(random.random(50) < 0.3, geography.NOWHERE, random.integers(0, 9, 50))
-    made = geography._Numbered.anywhere(code)
-    assert made.codes.tolist() == sorted(set(code.tolist()) - {geography.NOWHERE})
+    code = np.where(random.random(50) < 0.3, grf_c.NOWHERE, random.integers(0, 9, 50))
+    made = grf_c._Numbered.anywhere(code)
+    assert made.codes.tolist() == sorted(set(code.tolist()) - {grf_c.NOWHERE})
     assert [made.codes[number] if number >= 0 else -1 for number in made.of_block] == code.tolist()
-    nowhere = geography._Numbered.anywhere(np.full(3, geography.NOWHERE))
+    nowhere = grf_c._Numbered.anywhere(np.full(3, grf_c.NOWHERE))
     assert (len(nowhere.codes), nowhere.of_block.tolist()) == (0, [-1, -1, -1])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
+from tasks.inputs.block_codes import (
+    BLOCK_COLUMNS,
+    BLOCK_WIDTHS,
+    STATE_UNIT,
+    TRACT_UNIT,
+    block_numbers,
+    code_number,
+    has_digits,
+)
 from tasks.inputs.configuration import REGION_TYPES
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
 
 GRF_FILE = "GRF-C.txt"
-BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
-BLOCK_WIDTHS = (2, 3, 6, 4)
-STATE_UNIT, COUNTY_UNIT, TRACT_UNIT = 10**13, 10**10, 10**4  # what a block's number is divided by to give theirs
 COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
 WIDTHS = (*BLOCK_WIDTHS, 5, 4)
 NO_PLACE, NO_AREA = 99999, 9999
@@ -31,8 +36,8 @@ NOWHERE = -1  # the region number of a block that lies in no region of a type
 
 
 @dataclass(frozen=True)
-class Geography:
-    """The blocks of one run and, for each region type, the region that each lies in.
+class RegionMap:
+    """The blocks of one run and, for each region type, the region of each block.
 
     Attributes
     ----------
@@ -67,9 +72,9 @@ class Geography:
 
 @dataclass(frozen=True)
 class BlockCodes:
-    """Blocks as a file lists them, one entry each, in its order.
+    """The blocks of a file, in its order.
 
-    block: int64, the number of 15 digits. place, area: the codes that it gives, NO_PLACE and NO_AREA for none.
+    block: int64, the number of 15 digits. place, area: int32 codes, NO_PLACE and NO_AREA for none.
     """
 
     block: NDArray[np.int64]
@@ -87,26 +92,18 @@ class BlockCodes:
         return self if inside.all() else self.take(inside)
 
 
-def block_numbers(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Join the four block columns, as numbers, to numbers of 15 digits."""
-    number = np.zeros(1, np.int64)
-    for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
-        number = number * 10**width + columns[name]
-    return number
-
-
-def read_geography(
-    data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], sound: BlockCodes | None = None
-) -> tuple[Geography | None, list[Finding]]:
+def read_region_map(
+    data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], parsed: BlockCodes | None = None
+) -> tuple[RegionMap | None, list[Finding]]:
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
-    A jurisdiction without a block gives a geography without blocks. `sound` are the blocks of the file where it is read
-    already and each value by itself is right (`sound_blocks`).
+    A jurisdiction without a block gives a map without blocks. `parsed` are the blocks of the file where the fast reader
+    has taken it (`fast_grf_c`).
     """
     findings: list[Finding] = []
-    codes = _in_order(sound.within(states)) if sound else None
+    codes = _in_order(parsed.within(states)) if parsed else None
     if codes is None:
-        read, findings = _read_plainly(data, states)
+        read, findings = _read_validating(data, states)
         codes = None if read is None else _in_order(read)
     if codes is None:
         return None, findings
@@ -118,7 +115,7 @@ def read_geography(
     tracts = _Numbered.ranges(codes.block // TRACT_UNIT)
     encoded = {region_type: _regions(region_type, codes, tracts) for region_type in REGION_TYPES[jurisdiction]}
     return (
-        Geography(
+        RegionMap(
             blocks=codes.block,
             region_ids={region_type: names for region_type, (names, _) in encoded.items()},
             region_of={region_type: regions for region_type, (_, regions) in encoded.items()},
@@ -135,7 +132,7 @@ def _in_order(codes: BlockCodes) -> BlockCodes | None:
     return codes if (codes.block[1:] > codes.block[:-1]).all() else None
 
 
-def _read_plainly(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | None, list[Finding]]:
+def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | None, list[Finding]]:
     """Read and check the blocks of the states; every fault is a finding with its line."""
     table, findings = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
     if table is None:
@@ -146,25 +143,20 @@ def _read_plainly(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | None
         findings += _malformed(table, column, width)
     if has_errors(findings):
         return None, findings
-    numbers = {name: Column(table[name]).where(_integer, np.int64) for name in COLUMNS}
-    blocks = block_numbers(numbers)[: len(table)]
+    columns = {name: Column(table[name]) for name in COLUMNS}
+    blocks = block_numbers(columns)
+    place, area = (columns[name].where(code_number, np.int32) for name in ("PLACEFP", "AIANNHCE"))
     order = np.argsort(blocks, kind="stable")
     repeated = np.zeros(len(blocks), bool)
     repeated[order[1:]] = np.diff(blocks[order]) == 0
     findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
-    return BlockCodes(blocks, numbers["PLACEFP"].astype(np.int32), numbers["AIANNHCE"].astype(np.int32)), findings
+    return BlockCodes(blocks, place, area), findings
 
 
 def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
     """Find the values of a column that are not `width` digits."""
-    digits = re.compile(f"[0-9]{{{width}}}").fullmatch
-    bad = Column(table[column]).where(lambda value: not digits(value))
-    return check_mask(GRF_FILE, table, column, f"Invalid values found in {column}", bad)
-
-
-def _integer(text: str) -> int:
-    """Return the number a text is; one that is none belongs to a state that was left out."""
-    return int(text) if re.fullmatch("[0-9]{1,6}", text) else 0
+    good = Column(table[column]).where(partial(has_digits, width))
+    return check_mask(GRF_FILE, table, column, f"Invalid values found in {column}", ~good)
 
 
 @dataclass(frozen=True)
@@ -218,21 +210,21 @@ def _regions(region_type: str, codes: BlockCodes, tracts: _Numbered) -> tuple[tu
     return tuple(f"{number:0{width}d}" for number in regions.codes.tolist()), regions.of_block
 
 
-def save_geography(folder: Path, geography: Geography) -> None:
-    """Write a geography for the workers."""
+def save_region_map(folder: Path, geography: RegionMap) -> None:
+    """Write a map for the workers."""
     save_arrays(folder / "blocks", {"blocks": geography.blocks, **geography.region_of})
     save_object(folder / "region_ids", geography.region_ids)
 
 
-def load_geography(folder: Path) -> Geography:
-    """Map what `save_geography` wrote into memory: workers of one machine share its pages."""
+def load_region_map(folder: Path) -> RegionMap:
+    """Map what `save_region_map` wrote into memory: workers of one machine share its pages."""
     return _load(folder, stamp(folder / "region_ids"))
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path, _stamp: tuple[int, int]) -> Geography:
+def _load(folder: Path, _stamp: tuple[int, int]) -> RegionMap:
     region_ids = load_object(folder / "region_ids")
-    return Geography(
+    return RegionMap(
         blocks=open_array(folder / "blocks", "blocks"),
         region_ids=region_ids,
         region_of={region_type: open_array(folder / "blocks", region_type) for region_type in region_ids},

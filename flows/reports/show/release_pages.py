@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from flows.reports.show.scope import Scope
-from tasks.lifecycle.manifest import release_digest
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, release_digest
 
 
-class Shown(ABC):
+class ReleasePages(ABC):
     """A release of some kind, by the views that its addresses name.
 
     Attributes
@@ -55,3 +57,20 @@ class Shown(ABC):
 
     def warm(self) -> None:  # noqa: B027  a kind need not have any
         """Make what the first answers would wait for; nothing unless a kind has such."""
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
+    path = folder / MANIFEST
+    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+    if inside:
+        raise Refused(f"{folder} holds releases but is not one itself; show one of them: {', '.join(inside)}")
+    if not path.is_file():
+        raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
+    try:
+        manifest = json.loads(path.read_text())
+        if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not dict(manifest["files"]):
+            raise ValueError
+    except (ValueError, KeyError, TypeError):
+        raise Refused(f"{path} is not the manifest of a release") from None
+    return manifest

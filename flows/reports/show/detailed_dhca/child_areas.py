@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from flows.reports.show.detailed_dhca.iterations import Iteration
+from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
+from flows.reports.show.detailed_dhca.presenters import present_group
+from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Release
+from flows.reports.show.detailed_dhca.view_models import Inside, SumOfChildren
 from flows.reports.show.geography import Region, title
-from flows.reports.show.iterations import Iteration
-from flows.reports.show.noise import margin_of_cells, margin_of_difference
-from flows.reports.show.release import LevelFacts, Published, Release
-from flows.reports.show.telling import group_told
-from flows.reports.show.told import Inside, SumOfChildren
 from privacy.noise.laws import Law
 from tasks.inputs.configuration import Level
 
@@ -37,10 +37,10 @@ def groups_inside(
         type=region_type,
         kinds=title(region_type, several=True),
         address=f"iteration/{iteration.code}&type={region_type}&in={within.key}",
-        rows=[group_told(release, row.region, iteration, row) for row in rows[:FEW]],
+        rows=[present_group(release, row.region, iteration, row) for row in rows[:FEW]],
         published=len(rows),
         regions=len(regions),
-        all_told=release.all_regions_told(region_type),
+        all_listed=release.lists_all_regions(region_type),
         sums=_sums(release, level, parent, rows, regions) if parent and adds_up else None,
     )
 
@@ -59,7 +59,7 @@ def _sums(
         own = margin_of_difference(parent.noise, *(row.noise for row in rows))
         margin = own if not missing else margin_of_cells(_noise_in(parent, rows, facts, missing))
     missing_at_most = missing * max(at_most or 0, 0)
-    all_told = release.all_regions_told(level.region_type)
+    all_listed = release.lists_all_regions(level.region_type)
     return SumOfChildren(
         sum=total,
         difference=difference,
@@ -68,8 +68,8 @@ def _sums(
         missing=missing,
         at_most=at_most,
         missing_at_most=missing_at_most,
-        all_told=all_told,
-        verdict=_verdict(difference, margin, missing, missing_at_most, all_told),
+        all_listed=all_listed,
+        verdict=_verdict(difference, margin, missing, missing_at_most, all_listed),
     )
 
 
@@ -82,8 +82,8 @@ def _noise_in(
     yield facts.laws["total"], missing
 
 
-def _verdict(difference: int, margin: int, missing: int, missing_at_most: int, all_told: bool) -> str:
-    if missing == 0 and all_told:
+def _verdict(difference: int, margin: int, missing: int, missing_at_most: int, all_listed: bool) -> str:
+    if missing == 0 and all_listed:
         if abs(difference) <= margin:
             return f"The parent and its parts differ by {abs(difference):,}; noise alone explains up to {margin:,}."
         return (

@@ -1,0 +1,27 @@
+"""A view as a page: the address that names it, and its HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment
+
+from tasks.pages import environment
+
+
+def address_of(asked: Mapping[str, str]) -> str:
+    """Return the address of a view without its page and format, as the links of its page begin."""
+    kept = {name: value for name, value in asked.items() if name not in ("page", "format") and value}
+    return "?" + urlencode({"view": "overview", **kept}, safe="/")
+
+
+def templates() -> Environment:
+    """Return the templates, which keep to what Jinja and Nunjucks share, for the static copy renders them too."""
+    return environment("flows.reports.show", "templates")
+
+
+def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str) -> str:
+    """Return the page of a view, given as a dictionary."""
+    return templates().get_template("base.html").render(view=view, about=about, address=address)

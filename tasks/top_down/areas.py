@@ -1,0 +1,50 @@
+"""The areas beside the spine's geounits that a release counts: tabulation geounits and entities off the spine.
+
+Both are sums of blocks and are named by public codes, unlike the geounits of an optimized spine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spine.entities import entities
+from spine.geocodes import digits
+from spine.geography import Geography, IntArray
+from spine.settings import SpineSettings
+
+TABULATED = {"county": "County", "tract": "Tract", "cbg": "Block_Group"}  # family, as spine.entities calls it: level
+OFF_SPINE = ("place", "mcd", "aian")
+DIGITS = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4}  # of a public code
+FOLDERS = {  # of a family in histograms/PRODUCT and margins/PRODUCT
+    **{family: f"tabulation/{level}" for family, level in TABULATED.items()},
+    **{family: f"entities/{family}" for family in OFF_SPINE},
+}
+
+
+class Areas(NamedTuple):
+    """The areas of one family in a state.
+
+    codes: (areas,) sorted public codes. of_block: (blocks,) the area of each block of the geography, -1 outside all.
+    """
+
+    family: str
+    codes: IntArray
+    of_block: IntArray
+
+    @property
+    def geocodes(self) -> NDArray[np.uint8]:
+        """The public codes as digits, (areas, width)."""
+        return digits(self.codes, DIGITS[self.family])
+
+
+def areas(geography: Geography, settings: SpineSettings) -> Iterator[Areas]:
+    """Yield the areas of every family that a state has; of an area in several states, the part in this one."""
+    for family in FOLDERS:
+        found = entities(geography, family, settings)
+        if found is not None and not found.outside.all():
+            number = np.where(found.outside, -1, np.cumsum(~found.outside) - 1)
+            yield Areas(family, found.codes[~found.outside], number[found.of_block])

@@ -1,0 +1,39 @@
+"""The stage "estimate": the program of 2020, or our own estimator; a truth takes the exact histograms."""
+
+from __future__ import annotations
+
+from spine.top_down import Estimates, TrueHistograms
+from tasks.lifecycle.authorization import is_truth, read_drawing
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate.descent import FIRST, descend
+from tasks.top_down.gls.descent import estimate_by_gls
+from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
+from tasks.top_down.run_plan import US, ProductName
+
+
+def estimate(run: TopDownRun, workers: Workers) -> None:
+    """Estimate the histograms of every geounit of every product."""
+    if is_truth(run):
+        levels = [(*pair, level) for pair in run.product_states for level in run.spine(*pair).levels]
+        levels += [(product, US, US) for product in run.design.products] * run.validated.nation
+        workers.map("estimate states", run, take_exact, levels)
+    elif run.design.estimator == "gls":
+        estimate_by_gls(run, workers)
+    else:
+        descend(run, workers)
+
+
+def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
+    """Save exact histograms where estimates go: what estimation without noise would find.
+
+    Raises
+    ------
+    Failed
+        where the run is authorized to draw noise: only a truth shows exact counts.
+    """
+    if read_drawing(run) is not None:
+        raise Failed("estimate: only a truth takes exact counts")
+    exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
+    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)

@@ -1,0 +1,58 @@
+"""Estimate by generalized least squares over the whole spine: pass information up, then descend as the program does."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+from spine.top_down import Estimates
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate.batches import all_batches
+from tasks.top_down.estimate.descent import Descent, Found, descend
+from tasks.top_down.gls.margins import find_margins, save_states
+from tasks.top_down.gls.pass_up import above_counties, above_parts, load_information, pass_up
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import US
+
+if TYPE_CHECKING:
+    from spine.top_down import Information
+
+
+def estimate_by_gls(run: TopDownRun, workers: Workers) -> None:
+    """Estimate the histograms of every geounit of every product, and the margins of error."""
+    workers.map("pass up", run, pass_up, all_batches(run, "County", "Block"))
+    descend(run, workers, GlsDescent)
+    find_margins(run, workers)
+
+
+class GlsDescent(Descent):
+    """The program's steps, each geounit estimated by its information instead of its own answers."""
+
+    def roots(self) -> Found:
+        """Estimate the nation, or the parts of a state."""
+        if self.state == US:
+            save_states(self.run, self.product, self.plan, self._top)
+        return engine.estimate_roots(self.plan, self.measure, self._top)
+
+    def children(self, parents: Estimates) -> Found:
+        """Estimate the children of a range of parents."""
+        return engine.estimate_children(self.plan, parents, self.measure, self._children_information(parents))
+
+    @cached_property
+    def _top(self) -> tuple[Information, ...]:
+        """The information of the nation and all states' parts, or of a state's parts and counties."""
+        if self.state == US:
+            return above_parts(self.run, self.product, self.plan, self.measure)
+        return above_counties(self.run, self.product, self.state, self.plan, self.measure)
+
+    def _children_information(self, parents: Estimates) -> tuple[Information, ...]:
+        """Return what is known of the children: below the tracts nothing is saved, and the engine passes it up."""
+        spine = self.plan.spine
+        if parents.level == 0:
+            return self._top
+        if parents.level >= spine.levels.index("Tract"):
+            return ()
+        first, last = self.plan.first_child[parents.level][[parents.first, parents.last]].tolist()
+        level = spine.levels[parents.level + 1]
+        return (load_information(self.run, self.product, self.state, level, first, last),)

@@ -1,0 +1,191 @@
+"""Write and read the public description of released measurements: all that an estimate needs beside the answers.
+
+In the folder `measurements/` of a release (docs/spec/files.md#topdown-release): design.json, what was measured and how;
+blocks/SS.parquet, the public geography with the declared living quarters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privacy.accounting.states import STATES_PR, STATES_US
+from spine.allocations import Allocation
+from spine.geography import BadGeography, Geography, IntArray, checked
+from spine.settings import Jurisdiction, SpineSettings, settings_for
+from tasks.inputs.files import open_file, read_text
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.staging import release_file
+from tasks.top_down.input.geography import spine_digest
+from tasks.top_down.input.invariants_input import QUARTERS
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation, exact
+
+FOLDER = "measurements"
+SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
+GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
+UNREADABLE = (  # what reading a file of another kind or make may raise
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    pa.ArrowException,
+)
+STATES = {"us": STATES_US, "pr": STATES_PR}
+CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may hold
+    "region": tuple(STATES),
+    "kind": KINDS,
+    "estimator": ESTIMATORS,
+    "rounding": ("program", "l1"),
+    "microdata": ("parquet", "text"),
+    "us_level": (True, False),
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What design.json says. totals: declared population by state code. digests: of public files, by name."""
+
+    run: str
+    design: Design
+    states: tuple[str, ...]
+    totals: dict[int, int]
+    nation: bool
+    synthetic: bool
+    spine_digest: str
+    digests: dict[str, str]
+
+
+def write_description(run: TopDownRun, staged: Path) -> None:
+    """Write design.json of a run's measurements."""
+    design, validated = run.design, run.validated
+    content = {
+        "run": run.id,
+        "synthetic": validated.synthetic,
+        "states": validated.states,
+        "us_level": validated.nation,
+        "spine_digest": spine_digest(run),
+        "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
+        "region": design.jurisdiction,
+        "kind": design.kind,
+        "products": design.products,
+        "settings": {name: settings.described() for name, settings in design.settings.items()},
+        "allocations": {
+            name: {**exact(allocation), "source": allocation.source} for name, allocation in design.allocations.items()
+        },
+        "asked_states": design.states,
+        "estimator": design.estimator,
+        "rounding": design.rounding,
+        "microdata": design.microdata,
+        "public_files": validated.digests,
+    }
+    with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
+        draft.write_text(json.dumps(content, indent=1, default=str) + "\n")
+
+
+def read_description(folder: Path) -> Description:
+    """Read design.json of a folder of measurements. Raises Refused, or one of UNREADABLE."""
+    content = json.loads(read_text(folder / SETTINGS_FILE))
+    totals = {int(state): int(total) for state, total in content["state_totals"].items()}
+    if not all(0 <= total < 10**9 for total in totals.values()):
+        raise ValueError("a total that no state has")
+    return Description(
+        run=str(content["run"]),
+        design=_read_design(content),
+        states=tuple(map(str, content["states"])),
+        totals=totals,
+        nation=bool(content["us_level"]),
+        synthetic=bool(content["synthetic"]),
+        spine_digest=str(content["spine_digest"]),
+        digests=dict(content["public_files"]),
+    )
+
+
+def _read_design(content: Mapping[str, Any]) -> Design:
+    products: tuple[ProductName, ...] = tuple(content["products"])
+    for name, choices in CHOICES.items():
+        if content[name] not in choices:
+            raise Refused(f"{SETTINGS_FILE}: {name} is {content[name]!r}, not one of {', '.join(map(str, choices))}")
+    if not products or set(products) - set(PRODUCTS) or len(set(products)) < len(products):
+        raise Refused(f"{SETTINGS_FILE}: products are {', '.join(map(str, products))}, not {' and '.join(PRODUCTS)}")
+    jurisdiction, states = content["region"], content["states"]
+    if content["us_level"] and jurisdiction == "pr":
+        raise Refused(f"{SETTINGS_FILE}: Puerto Rico has no US level")
+    if states != [state for state in STATES[jurisdiction] if state in states]:
+        raise Refused(f"{SETTINGS_FILE}: states are {states}, not sorted codes of jurisdiction {jurisdiction}")
+    settings = {name: _read_settings(content["settings"][name], name, jurisdiction) for name in products}
+    allocations = {name: _read_allocation(content["allocations"][name]) for name in products}
+    for name in products:
+        check_allocation(name, allocations[name], settings[name])
+    mechanisms = {part.mechanism for name in products for part in (settings[name], allocations[name])}
+    if len(mechanisms) > 1:
+        raise Refused(f"{SETTINGS_FILE}: the mechanisms {' and '.join(sorted(mechanisms))} in one run")
+    return Design(
+        jurisdiction,
+        content["kind"],
+        products,
+        settings,
+        allocations,
+        tuple(content["asked_states"]),
+        bool(content["us_level"]),
+        **{name: content[name] for name in ("estimator", "rounding", "microdata")},
+    )
+
+
+def _read_settings(content: Mapping[str, Any], product: ProductName, jurisdiction: Jurisdiction) -> SpineSettings:
+    """Return the settings of a product's spine. Raises Refused, ValueError, KeyError."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    if (values.pop("product"), values.pop("region")) != (ENGINE[product], jurisdiction):
+        raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
+    values["tract_group_share"] = parse_exact(values["tract_group_share"])
+    del values["levels"]  # they follow from the others
+    return settings_for(ENGINE[product], jurisdiction, values.pop("variant"), **values)
+
+
+def _read_allocation(content: Mapping[str, Any]) -> Allocation:
+    levels = {level: parse_exact(share) for level, share in content["levels"].items()}
+    queries = {
+        level: {query: parse_exact(alpha) for query, alpha in alphas.items()}
+        for level, alphas in content["queries"].items()
+    }
+    return Allocation(content["mechanism"], parse_exact(content["budget"]), levels, queries, content["source"])
+
+
+def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
+    """Write the public geography of a state's blocks and their declared living quarters."""
+    blocks = run.state(state)
+    geography = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
+    columns = {name: pa.array(array) for name, array in geography.items() if array is not None}
+    columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
+    with release_file(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
+        pq.write_table(pa.table(columns), draft, compression="zstd")
+
+
+def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:
+    """Return the geography of a state's blocks and their (blocks, 8) living quarters; folder: of measurements.
+
+    Raises Refused, or one of UNREADABLE.
+    """
+    path = folder / BLOCKS_FOLDER / f"{state}.parquet"
+    with open_file(path) as stream:
+        table = pq.read_table(stream)
+    columns = [name for name in (*GEOGRAPHY, *QUARTERS) if name in table.column_names or name in QUARTERS]
+    if any(table[name].null_count or pa.types.is_floating(table.schema.field(name).type) for name in columns):
+        raise Refused(f"{path}: a column is not of whole numbers, or one is missing")
+    geography = Geography(**{name: table[name].to_numpy() for name in columns if name in GEOGRAPHY})
+    quarters = np.column_stack([table[name].to_numpy() for name in QUARTERS]).astype(np.int64)
+    if (quarters < 0).any() or not quarters.sum(axis=1).all():
+        raise Refused(f"{path}: a block has no living quarters, or a negative number of them")
+    if (np.diff(geography.geocode) <= 0).any() or set(geography.state.tolist()) != {int(state)}:
+        raise Refused(f"{path}: the blocks are not those of state {state}, each once and sorted")
+    try:
+        return checked(geography), quarters
+    except BadGeography as error:
+        raise Refused(f"{path}: {error}") from None
