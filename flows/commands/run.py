@@ -40,7 +40,6 @@ def run(
         typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
     ] = False,
     spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
-    blocks_each: Annotated[int | None, typer.Option(min=1, help="Blocks in a partition; no effect on results.")] = None,
     *,
     options: RunOptions,
 ) -> None:
@@ -68,7 +67,6 @@ def run(
             coterminous_list=coterminous_list,
             estimates=estimates,
             spine=spine,
-            blocks_each=blocks_each,
         )
 
     command().run(context, options, begin)

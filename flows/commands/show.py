@@ -43,7 +43,7 @@ def show(
         str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write a copy for a web server without Python.")] = None,
-    part: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
+    scope: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     form: FormatOption = Format.table,
@@ -63,7 +63,7 @@ def show(
     given_names = read_names(names or [])
     if keep_names and not given_names:
         raise Refused("--keep-names needs --names: there are no names to keep")
-    shown = open_release(release, given_names, params, Scope.named(part) if part else None)
+    shown = open_release(release, given_names, params, Scope.named(scope) if scope else None)
     if keep_names:
         err.print(f"wrote {write_names(release, given_names)}; the release itself is unchanged", soft_wrap=True)
     check = Check(release, shown.manifest["files"])

@@ -41,7 +41,7 @@ class BottomUpSettings(RunSettings):
     totals: Location | None = Field(default=None, description="Published totals to calibrate to.")
     calibration: Method = "additive"
     tolerance: Exact = Field(default="0", description="How far from the data a consistent total may be.")
-    margins: tuple[tuple[str, ...], ...] | None = Field(default=None, description="Margins; by default each factor.")
+    marginals: tuple[tuple[str, ...], ...] | None = Field(default=None, description="By default each factor.")
     clip: bool = Field(default=False, description="Publish no negative count.")
 
     @property
@@ -65,7 +65,7 @@ class BottomUpSettings(RunSettings):
                 totals=read_totals(Path(self.totals), domain) if self.totals else None,
                 calibration=self.calibration,
                 tolerance=Fraction(self.tolerance),
-                margins=each if self.margins is None else self.margins,
+                margins=each if self.marginals is None else self.marginals,
                 clip=self.clip,
             )
             check_margins(domain, plan.margins)

@@ -420,7 +420,7 @@ def test_the_terminal_has_the_same_views(released, counts):
         (["--region", "Atlantis"], "no region matches 'Atlantis'; --names gives"),
         (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
         (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001"),
-        (["--part", "Narnia"], "neither a state"),
+        (["--scope", "Narnia"], "neither a state"),
         (["--keep-names"], "--keep-names needs --names"),
     ],
 )
@@ -490,7 +490,7 @@ def test_exact_counts_are_shown_as_such(tmp_path):
 
 
 def test_a_copy_goes_into_a_new_folder(tmp_path, released):
-    das(released, "--export", tmp_path / "copy", "--part", "01")
+    das(released, "--export", tmp_path / "copy", "--scope", "01")
     assert (tmp_path / "copy/index.html").is_file()
     with pytest.raises(Refused, match="is not empty"):
         das(released, "--export", tmp_path / "copy")
@@ -519,6 +519,6 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
     assert "00299" in das(histogram, "--table", "histogram")
     with pytest.raises(Refused, match="table of this release"):
         das(histogram, "--table", "nothing")
-    for words in (["--region", "Alabama"], ["--part", "01"]):
+    for words in (["--region", "Alabama"], ["--scope", "01"]):
         with pytest.raises(Refused, match="Detailed DHC-A"):
             das(histogram, *words)

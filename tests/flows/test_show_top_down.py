@@ -199,8 +199,8 @@ def test_the_terminal_and_files_have_the_same_tables(place, page):
         (["--region", "46003", "--table", "T1"], "is not a table"),
         (["--region", "2430"], "several geounits match"),
         (["--region", "Atlantis"], "no geounit matches"),
-        (["--part", "44"], "no state 44"),
-        (["--part", "county-2"], "is a state"),
+        (["--scope", "44"], "no state 44"),
+        (["--scope", "county-2"], "is a state"),
     ):
         with pytest.raises(Refused, match=said):
             das(place, *words)
@@ -256,7 +256,7 @@ def test_names_are_kept_and_a_copy_of_one_state_holds_no_other(place, tmp_path):
     shutil.copytree(place, own)
     write_names(own, NAMES)
     assert json.loads(das(own, "--region", "Aurora", "--json"))["title"] == "Aurora County"
-    das(own, "--part", "46", "--export", tmp_path / "copy")
+    das(own, "--scope", "46", "--export", tmp_path / "copy")
     told = json.loads((tmp_path / "copy/data/release.json").read_text())
     assert told["states"] == ["46"]
     assert "one state" in told["about"]["scope"]

@@ -1,4 +1,4 @@
-"""`das bottom-up run`: a histogram of all factors with noise in every cell, and its margins."""
+"""`das bottom-up run`: a histogram of all factors with noise in every cell, and its marginals."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def run(
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
     ] = None,
-    margin: Annotated[
-        list[str] | None, typer.Option(help="A margin, `A,B,...`; may be repeated. Default: the total, each factor.")
+    marginal: Annotated[
+        list[str] | None, typer.Option(help="A marginal, `A,B,...`; may be repeated. Default: the total, each factor.")
     ] = None,
     calibrate: Totals = None,
     method: Method = "additive",
@@ -44,7 +44,7 @@ def run(
     *,
     options: RunOptions,
 ) -> None:
-    """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
+    """Release a noisy histogram and its marginals. One epsilon pays for all cells; marginals are their sums.
 
     If a run stops, --resume ID continues it without spending again; its id is printed at the start. With --resume, only
     these options are allowed: --state, --ledger, --json, and, to continue on another cluster, --workers,
@@ -71,7 +71,7 @@ def run(
             totals=str(calibrate) if calibrate else None,
             calibration=method,
             tolerance=tolerance,
-            margins=_margins(margin),
+            marginals=_marginals(marginal),
             clip=clip,
         )
         err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
@@ -80,7 +80,7 @@ def run(
     FlowCommand(SYSTEMS["bottom-up"], _tell, lambda told: told[0], _summary).run(context, options, begin)
 
 
-def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
+def _marginals(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
     if texts is None:
         return None
     return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
-from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind
+from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding
 from flows.reports.terminal import err, labelled, show
 from tasks.lifecycle.errors import Refused
 
@@ -31,7 +31,9 @@ def accuracy(
         list[Estimator] | None, typer.Option(help="Only this estimator; may be repeated.", show_default="both")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent runs on each spine.")] = 3,
-    l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
+    rounding: Annotated[
+        Rounding, typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
+    ] = "program",
     *,
     inputs: InputOptions,
     options: ExactOptions,
@@ -52,8 +54,8 @@ def accuracy(
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)
-    kinds = tuple(dict.fromkeys(kind.value for kind in spine)) if spine else KINDS
-    chosen = {each.value for each in estimator} if estimator else set(ESTIMATORS)
+    kinds = tuple(dict.fromkeys(spine)) if spine else KINDS
+    chosen = set(estimator) if estimator else set(ESTIMATORS)
     estimators = tuple(each for each in ESTIMATORS if each in chosen)
     base, by_spine = new_run_id("tda-accuracy"), {}
     for kind in kinds:
@@ -62,7 +64,7 @@ def accuracy(
             str(place),
             **options.settings(f"{base}-{kind}"),
             spine=kind,
-            rounding="l1" if l1 else "program",
+            rounding=rounding,
         )
         run = settings.directory
         try:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, told_lines
-from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Mechanism
+from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding, TextOption
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
@@ -28,15 +28,15 @@ def run(
         Path | None,
         typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us or OUT/pr.", callback=folder),
     ] = None,
-    spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = Kind.optimized,
+    spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = "optimized",
     us_level: Annotated[
         bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
     ] = None,
-    mechanism: Annotated[Mechanism, typer.Option(help="Discrete Gaussian or two-sided geometric noise.")] = (
-        Mechanism.zcdp
-    ),
-    persons_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
-    units_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
+    definition: Annotated[
+        Literal["zcdp", "puredp"], typer.Option(help="Discrete Gaussian or two-sided geometric noise.")
+    ] = "zcdp",
+    persons_budget: Annotated[str | None, typer.Option(help="Another rho (puredp: epsilon), exact.")] = None,
+    units_budget: Annotated[str | None, typer.Option(help="Another rho (puredp: epsilon), exact.")] = None,
     persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     estimator: Annotated[
@@ -44,9 +44,11 @@ def run(
         typer.Option(
             help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
         ),
-    ] = Estimator.topdown,
-    l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="Write microdata as text as well, one row a record.")] = False,
+    ] = "topdown",
+    rounding: Annotated[
+        Rounding, typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
+    ] = "program",
+    mdf_text: TextOption = False,
     measurements: Annotated[
         bool, typer.Option(help="Release the noisy measurements: once left out, they are gone for good.")
     ] = True,
@@ -64,7 +66,7 @@ def run(
 
     **Example:** `das tda run data/ out/ --account census-2020`
 
-    **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
+    **Example:** `das tda run ri/ out/ --spine conventional --only-state 44 --mdf-text`
     """
     options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage")
 
@@ -77,16 +79,16 @@ def run(
             data,
             str(release),
             **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
-            spine=spine.value,
+            spine=spine,
             nation=us_level,
-            mechanism=mechanism.value,
+            definition=definition,
             persons_budget=persons_budget,
             units_budget=units_budget,
             persons_allocation=persons_allocation,
             units_allocation=units_allocation,
-            estimator=estimator.value,
-            rounding="l1" if l1 else "program",
-            microdata="text" if text else "parquet",
+            estimator=estimator,
+            rounding=rounding,
+            microdata="text" if mdf_text else "parquet",
             measurements=measurements,
         )
         err.print(spend_table(settings.design()))

@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
-from flows.commands.tda.options import DataArgument, InputOptions, Kind
+from flows.commands.tda.options import DataArgument, InputOptions, Kind, TextOption
 from flows.reports.terminal import err, interruptible, labelled, show
 from tasks.lifecycle.errors import Refused
 
@@ -19,8 +19,8 @@ from tasks.lifecycle.errors import Refused
 def truth(
     data: DataArgument,
     release: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go.", callback=folder)],
-    spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = Kind.optimized,
-    text: Annotated[bool, typer.Option("--text", help="Write microdata as text as well, one row a record.")] = False,
+    spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = "optimized",
+    mdf_text: TextOption = False,
     curator: Annotated[
         bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
     ] = False,
@@ -41,8 +41,8 @@ def truth(
         data,
         str(release),
         **options.settings(new_run_id("tda-truth")),
-        spine=spine.value,
-        microdata="text" if text else "parquet",
+        spine=spine,
+        microdata="text" if mdf_text else "parquet",
         measurements=False,
     )
     run = settings.directory
