@@ -43,7 +43,7 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import no_core_dumps
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
-OF_A_PATH = (  # errors that say of a path that was given that it cannot be what it is given as
+OF_A_PATH = (  # errors by which the system refuses a path that was given
     errno.EACCES,
     errno.EEXIST,
     errno.EINVAL,
@@ -102,11 +102,6 @@ _group(
     noise=noise,
     curve=curve,
 )
-
-
-@app.callback()
-def _commands() -> None:
-    """Keeps the commands subcommands, however few they are."""
 
 
 def main() -> None:

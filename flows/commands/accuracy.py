@@ -84,7 +84,7 @@ def accuracy(
         finally:
             shutil.rmtree(run.path, ignore_errors=True)
     err.print(STATEMENT, style="bold red")
-    told = [
+    facts = [
         {
             "region": jurisdiction,
             "runs": runs,
@@ -95,23 +95,23 @@ def accuracy(
         for jurisdiction, made in reports.items()
     ]
     show(
-        {"NOT_PRIVATE": STATEMENT, "regions": told},
-        lambda: Group(*chain.from_iterable(map(_tables, told))),
+        {"NOT_PRIVATE": STATEMENT, "regions": facts},
+        lambda: Group(*chain.from_iterable(map(_tables, facts))),
         as_json=options.as_json,
     )
 
 
-def _tables(told: dict[str, Any]) -> list[Table]:
-    return [_table(told), *([_gains(told)] if "estimates" in told else [])]
+def _tables(facts: dict[str, Any]) -> list[Table]:
+    return [_table(facts), *([_gains(facts)] if "estimates" in facts else [])]
 
 
-def _gains(told: dict[str, Any]) -> Table:
+def _gains(facts: dict[str, Any]) -> Table:
     """Of every level and workload the errors of the totals, as counts and as estimates."""
     table = Table("level", "workload", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{told['region'].upper()}: totals as counts and as estimates; {told['report']}/estimates.svg"
+    table.title = f"{facts['region'].upper()}: totals as counts and as estimates; {facts['report']}/estimates.svg"
     for name in ("RMSE of counts", "of estimates", "less by", "margin ±", "of estimates ±", "within"):
         table.add_column(name, justify="right")
-    for row in told["estimates"]:
+    for row in facts["estimates"]:
         if row["COUNT_OF"] == "table":
             table.add_row(
                 f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
@@ -130,13 +130,13 @@ def _from_to(least: int, largest: int) -> str:
     return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
 
 
-def _table(told: dict[str, Any]) -> Table:
+def _table(facts: dict[str, Any]) -> Table:
     """Of every level and workload the errors of the measured counts, all sizes together."""
     table = Table("level", "workload", "noise of", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{told['region'].upper()}: {told['runs']} runs; {told['report']}/accuracy.html"
+    table.title = f"{facts['region'].upper()}: {facts['runs']} runs; {facts['report']}/accuracy.html"
     for name in ("share", "95% within ±", "stated margin ±", "coverage", "bias", "suppressed"):
         table.add_column(name, justify="right")
-    for row in told["levels"]:
+    for row in facts["levels"]:
         table.add_row(
             f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
             row["WORKLOAD"],

@@ -30,7 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def folder(path: Path | None) -> Path | None:
-    """Refuse a URL where a folder is asked for, as an argument's callback: it would name a folder `s3:` here."""
+    """Typer callback: reject URLs. As a path, `s3://x` would create a folder named `s3:`."""
     if path is not None and (url := _url(path)):
         raise Refused(f"{url} is a URL; give a folder on this machine or on a file system that it mounts")
     return path
@@ -43,13 +43,13 @@ def check_empty(place: Path) -> None:
 
 
 def _url(path: Path) -> str | None:
-    """Return the URL that was typed where a path is asked for, None where a path was."""
+    """Return the URL that was typed instead of a path, None where a path was typed."""
     is_url = re.fullmatch(r"[A-Za-z][\w+.-]*:", next(iter(path.parts), ""))
     return str(path).replace(":/", "://", 1) if is_url else None
 
 
 def with_local_paths(command: Command) -> Command:
-    """Have a command refuse a URL for each of its parameters that is a path: `s3:` would be a folder here."""
+    """Make a command reject URLs for each of its parameters that is a path."""
 
     @wraps(command)
     def called(**values: Any) -> None:
@@ -63,7 +63,7 @@ def with_local_paths(command: Command) -> Command:
 
 
 def _state(path: Path | None) -> Path | None:
-    """Refuse a URL for the state folder, and have what goes wrong from now on kept there."""
+    """Typer callback: reject URLs, and keep crash reports in this folder from now on."""
     return set_crash_folder(folder(path))
 
 
@@ -122,7 +122,7 @@ CLUSTER = tuple(field.name for field in fields(ClusterOptions))
 
 @dataclass(frozen=True)
 class StateOptions:
-    """Where confidential run directories stand."""
+    """Where confidential run directories are."""
 
     state: StateDirectory = None
 
@@ -136,7 +136,7 @@ class StateOptions:
 
 @dataclass(frozen=True)
 class LedgerOptions(StateOptions):
-    """Where run directories and the ledger stand."""
+    """Where run directories and the ledger are."""
 
     ledger: LedgerFile = None
 
@@ -197,7 +197,7 @@ class RunOptions(ClusterOptions, LedgerOptions):
         return ClusterSettings(**{name: getattr(self, name) for name in CLUSTER})
 
     def start_ahead(self, *stages: str) -> None:
-        """Start what a run would wait for before anything heavy is imported here: the fork server, Prefect's server.
+        """Start the fork server and Prefect's server, which a run waits for, before anything heavy is imported here.
 
         `stages` are the modules of the run's stages, which its workers import.
         """

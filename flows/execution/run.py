@@ -147,7 +147,7 @@ class PrefectRunner(Runner[S]):
             if not (directory / AUTHORIZATION).exists():
                 check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
-            artifacts.tell_reserved(self.settings)
+            artifacts.publish_reserved(self.settings)
 
         return super().reserve(reserve, *after, given=given, charge=charge, **arguments)
 
@@ -210,7 +210,7 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
         return states.failed(error, settings)
     if place is None:
         return states.skipped(nothing)
-    artifacts.tell_released(settings, place)
+    artifacts.publish_released(settings, place)
     get_run_logger().info("released: %s", place)
     return states.released(place)
 
@@ -218,7 +218,7 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
 def _carry_out(settings: RunSettings) -> Path | None:
     run, out = settings.directory, Path(settings.out)
     with locked(run):
-        artifacts.tell_earlier(settings, states.begin(settings))
+        artifacts.publish_earlier(settings, states.begin(settings) or [])
         if is_truth(run):
             raise Refused(f"{run.id} is the directory of a das truth and can never be released: give another run id")
         if there := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):

@@ -1,4 +1,4 @@
-"""The settings of a run, as Prefect shows and stores them: paths and public numbers, never a value of the data."""
+"""The settings of a run, which Prefect shows and stores: paths and public numbers, never a value of the data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_directory(home: Path, run_id: str) -> RunDirectory:
 
 
 def _absolute(path: str) -> str:
-    """Make paths absolute, for workers have other working directories; leave URLs as they are."""
+    """Make paths absolute, because workers have other working directories; leave URLs as they are."""
     return path if "://" in path else str(Path(path).absolute())
 
 
@@ -53,9 +53,9 @@ Folder = Annotated[Location, AfterValidator(_folder)]
 
 
 class RunSettings(BaseModel, ABC):
-    """What every run reads, writes and may spend, whatever it computes; a system adds its own.
+    """The paths, accounts and cluster that a run of any system has; a system adds its own settings.
 
-    They are kept in the run's directory for whoever resumes it.
+    They are kept in the run's directory, so that the run can be resumed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

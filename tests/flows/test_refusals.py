@@ -495,7 +495,6 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
     [
         (["--account", "other", "--no-coterminous"], ["--account", "--coterminous"]),
         (["--no-spine"], ["--spine"]),
-        (["--blocks-each", "7"], ["--blocks-each"]),
         (["--ledger", "other.sqlite"], ["--ledger"]),
         (["params", "data", "elsewhere"], ["PARAMS", "DATA", "OUT"]),
     ],

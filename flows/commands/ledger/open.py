@@ -38,5 +38,5 @@ def open_account(
     with refusing():
         Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
     unit = "rho" if definition == "zcdp" else "epsilon"
-    told = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
-    show(told, lambda: f"account {name} is open with {unit} {shown(amount)} in {path}", as_json=as_json)
+    facts = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
+    show(facts, lambda: f"account {name} is open with {unit} {shown(amount)} in {path}", as_json=as_json)

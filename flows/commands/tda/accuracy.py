@@ -93,13 +93,13 @@ def accuracy(
             table.add_row(f"{product}: {quantity}", LEVELS[level], f"{whole.loc[(*row, *columns[0]), 'n']:,}", *figures)
         return table
 
-    told = {
+    facts = {
         "NOT_PRIVATE": True,
         "report": place / "error.html",
         "errors": _records(errors),
         "coverage": _records(coverage),
     }
-    show(told, render, as_json=options.as_json)
+    show(facts, render, as_json=options.as_json)
 
 
 def _records(table: DataFrame) -> list[dict[Any, Any]]:

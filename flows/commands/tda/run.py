@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from flows.commands.options import RunOptions, folder, with_options
-from flows.commands.runner import FlowCommand, told_lines
+from flows.commands.runner import FlowCommand, summary_lines
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding, TextOption
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
@@ -99,7 +99,7 @@ def run(
 
 def command() -> FlowCommand:
     """Return what the command adds to the run of its flow."""
-    return FlowCommand(SYSTEMS["top-down"], _tell, lambda told: told[0], _summary)
+    return FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)
 
 
 def spend_table(design: Design) -> Table:
@@ -115,30 +115,30 @@ def spend_table(design: Design) -> Table:
         where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.jurisdiction]
         for product in design.products:
             amount = design.cost(product, nation)
-            told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-            table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{told:.3f}")
+            facts = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+            table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{facts:.3f}")
     return table
 
 
-def _tell(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _details(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not manifest:
         return {}
     products = manifest["products"]
     return {
         "states": manifest["states"],
-        "geounits": {product: told["geounits"] for product, told in products.items()},
-        "failed_parents": {product: len(told["failed"]) for product, told in products.items()},
+        "geounits": {product: facts["geounits"] for product, facts in products.items()},
+        "failed_parents": {product: len(facts["failed"]) for product, facts in products.items()},
     }
 
 
 def _summary(runs: list[dict[str, Any]]) -> str:
-    (told,) = runs
-    lines = told_lines("TOP DOWN", told)
-    for product, geounits in told.get("geounits", {}).items():
+    (facts,) = runs
+    lines = summary_lines("TOP DOWN", facts)
+    for product, geounits in facts.get("geounits", {}).items():
         counts = ", ".join(f"{number:,} {level.replace('_', ' ')}" for level, number in geounits.items())
         lines.append(f"   {product:<8} {counts}")
-        if failed := told["failed_parents"][product]:
+        if failed := facts["failed_parents"][product]:
             lines.append(f"            {failed} parents were not solved by the first method: see manifest.json")
-    if told.get("release"):
-        lines.append(f"   report   {told['release']}/report.html")
+    if facts.get("release"):
+        lines.append(f"   report   {facts['release']}/report.html")
     return "\n".join(lines)
