@@ -28,7 +28,8 @@ from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.report import make_report
-from tasks.detailed_dhca.domain import DETAILS, WIDTHS, load_queries
+from tasks.detailed_dhca.details import DETAILS, WIDTHS
+from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.workers import Workers

@@ -28,10 +28,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.detailed_dhca.domain import AGES, LAST_AGE, WIDTHS
-from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
+from tasks.detailed_dhca.details import AGES, LAST_AGE, WIDTHS
 from tasks.inputs.configuration import ALL_LEVELS
 from tasks.lifecycle.digests import file_digest
+from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 
 LEVELS = {str(level): level for level in ALL_LEVELS}
 

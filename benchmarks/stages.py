@@ -33,20 +33,17 @@ from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
 from privacy.noise.randomness import Keystream
-from tasks.detailed_dhca.domain import load_domain
+from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import COLUMNS
-from tasks.detailed_dhca.population_groups import (
-    count_partition,
-    load_partitions,
-    read_persons,
-)
+from tasks.detailed_dhca.population_groups import count_partition, read_persons
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import GRF_FILE, NOWHERE
-from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.partitions import load_partitions
 
 WORDS_EACH = 1 << 22
 
@@ -94,13 +91,14 @@ def copy_only(run: DetailedRun, number: int, folder: str, read: int, write: int)
 def pandas_counts(run: DetailedRun, number: int) -> int:
     """The exact counts of a partition as a user would write them: join, explode, group by. Checked for its sum."""
     partition = load_partitions(run)[number]
-    persons, combinations = read_persons(run, partition.blocks)
+    persons = read_persons(run, partition.blocks)
     geography, iterations = run.geography, run.parameters.iterations
     total = 0
     for name in partition.regions:
-        flatmap = iterations.granularity(Level(name, 1)).flatmap(combinations).tocoo()
+        flatmap = iterations.granularity(Level(name, 1)).flatmap(persons.combinations).tocoo()
         belongs = pd.DataFrame({"combination": flatmap.row, "iteration": flatmap.col})
-        table = pd.DataFrame({**persons, "region": geography.region_of[name][partition.blocks][persons["block"]]})
+        region = geography.region_of[name][partition.blocks][persons.block]
+        table = pd.DataFrame({"region": region, "cell": persons.cell, "combination": persons.combination})
         joined = table[table["region"] != NOWHERE].merge(belongs, on="combination")
         total += int(joined.groupby(["region", "iteration", "cell"]).size().sum())
     return total
@@ -201,7 +199,7 @@ def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict
 
 def measure_tabulation(run: DetailedRun) -> dict[str, float]:
     """Ours and pandas on the partition with the most persons, one process, counts made anew."""
-    persons = [len(read_persons(run, partition.blocks)[0]["block"]) for partition in load_partitions(run)]
+    persons = [len(read_persons(run, partition.blocks).block) for partition in load_partitions(run)]
     number = int(np.argmax(persons))
     folders = list((run / "counts").glob(f"*/{number:05d}"))
     for folder in folders:

@@ -14,7 +14,7 @@ from prefect.artifacts import create_table_artifact
 from flows.execution import states
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.run import flow_options, run_check, run_stages
-from privacy.accounting.ledger import shown
+from privacy.accounting.ledger import format_amount
 from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.lifecycle.commit import check_out, end_run
 from tasks.lifecycle.errors import Refused
@@ -53,6 +53,6 @@ def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
             unit = "rho" if spend.definition == "zcdp" else "epsilon"
             synthetic = run.validated.synthetic
             charged = "nothing, the data is marked as synthetic" if synthetic else f"account {settings.account}"
-            found[SPEND] = f"{unit} {shown(spend.unbounded)}, charged to {charged}"
+            found[SPEND] = f"{unit} {format_amount(spend.unbounded)}, charged to {charged}"
         end_run(run)
     return found

@@ -28,16 +28,16 @@ from flows.execution.runner import InProcess
 from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
-from tasks.detailed_dhca import domain
 from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups import domain
+from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
 ACCOUNT = "census"
 
@@ -150,7 +150,7 @@ def prepared(example: Path, folder: Path, run_id: str) -> tuple[DetailedDhcaSett
 @contextmanager
 def small_pieces() -> Iterator[None]:
     """Cut the groups of a level into pieces of a region each, here and on the workers of clusters that start within."""
-    preload = ["from tasks.detailed_dhca import domain; domain.GROUPS_EACH = 1"]
+    preload = ["from tasks.population_groups import domain; domain.GROUPS_EACH = 1"]
     with pytest.MonkeyPatch.context() as patch, dask.config.set({"distributed.worker.preload": preload}):
         patch.setattr(domain, "GROUPS_EACH", 1)
         yield

@@ -9,8 +9,8 @@ from flows.reports.terminal import show
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from tasks.detailed_dhca.parameters import Parameters
     from tasks.inputs.findings import Finding
-    from tasks.inputs.parameters import Parameters
     from tasks.lifecycle.run_directory import RunDirectory
 
 
@@ -19,9 +19,9 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
 
     Raises Refused where they have errors. These are shown, with any findings that the data has without them.
     """
+    from tasks.detailed_dhca.parameters import read_parameters
     from tasks.detailed_dhca.validation import check_data_alone
     from tasks.inputs.findings import gather
-    from tasks.inputs.parameters import read_parameters
 
     parameters, findings = read_parameters(params)
     if parameters is None:

@@ -20,11 +20,11 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
 
     from flows.execution.settings import new_run_id
     from flows.reports.curator import findings_data, findings_table, load_findings
+    from tasks.detailed_dhca.parameters import read_parameters
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.detailed_dhca.validation import check_data_alone
     from tasks.detailed_dhca.validation import validate as validate_input
     from tasks.inputs.findings import has_errors
-    from tasks.inputs.parameters import read_parameters
 
     parameters, findings = read_parameters(params)
     if parameters is None:

@@ -25,7 +25,7 @@ from flows.execution.prefect_server import is_temporary
 from flows.execution.progress import Tally, watched
 from flows.execution.settings import RunSettings
 from flows.execution.states import best_effort, tag
-from privacy.accounting.ledger import Ledger, LedgerError, shown
+from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from tasks.lifecycle.manifest import read_manifest, release_digest
 
 POLL_SECONDS = 5.0  # between two looks at a run's progress
@@ -146,8 +146,8 @@ def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
     return [
         {
             "account": account.name,
-            "charged to each state": f"{unit} {shown(row.amount)}",
-            "least left in a state": f"{unit} {shown(account.total - most)} of {shown(account.total)}",
+            "charged to each state": f"{unit} {format_amount(row.amount)}",
+            "least left in a state": f"{unit} {format_amount(account.total - most)} of {format_amount(account.total)}",
             "states": " ".join(row.states),
         }
     ]

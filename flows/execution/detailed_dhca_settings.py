@@ -9,8 +9,8 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.shared_reading import NextRun
 from tasks.inputs.files import digest_file
-from tasks.inputs.parameters import configuration_digest, digest_parameters
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
 
 class DetailedDhcaSettings(RunSettings):

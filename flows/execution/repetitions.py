@@ -11,7 +11,7 @@ from flows.execution.runner import GATE, InProcess, digests_of
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
-from tasks.detailed_dhca.domain import load_queries
+from tasks.detailed_dhca.queries import load_queries
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.workers import Workers

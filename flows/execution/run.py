@@ -32,7 +32,7 @@ from flows.execution.runner import Input, Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
-from privacy.accounting.ledger import shown
+from privacy.accounting.ledger import format_amount
 from privacy.noise.laws import Definition
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
@@ -160,7 +160,7 @@ class PrefectRunner(Runner[S]):
         if (self.directory / AUTHORIZATION).exists():  # charged: it was approved
             return
         unit = "rho" if definition == "zcdp" else "epsilon"
-        asked = f"{unit} {shown(amount)} will be charged to every state of account {self.settings.account}"
+        asked = f"{unit} {format_amount(amount)} will be charged to every state of account {self.settings.account}"
         form = Approval.with_initial_data(description=asked, approve=False)
         if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
             raise Refused("the charge was not approved")

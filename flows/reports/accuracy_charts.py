@@ -15,9 +15,9 @@ import pandas as pd
 from flows.reports.charts import BLUE, INK, ORANGE, svg
 from tasks.detailed_dhca.accuracy.errors import COUNT, TOTAL
 from tasks.detailed_dhca.accuracy.report import ALL, COUNT_OF, OF, WORKLOADS, Report
-from tasks.detailed_dhca.domain import TOTAL_ONLY
+from tasks.detailed_dhca.details import TOTAL_ONLY
 from tasks.inputs.configuration import NATION_STATE
-from tasks.inputs.level_budgets import ITERATIONS
+from tasks.population_groups.level_budgets import ITERATIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

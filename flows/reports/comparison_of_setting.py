@@ -16,7 +16,7 @@ from privacy.analyses.comparison import analyses
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
-from tasks.inputs.level_budgets import Setting, paper_name
+from tasks.population_groups.level_budgets import Setting, paper_name
 
 OTHER: dict[Definition, Definition] = {"puredp": "zcdp", "zcdp": "puredp"}
 MARGINS = (

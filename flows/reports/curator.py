@@ -12,7 +12,7 @@ from rich.text import Text
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
-from privacy.accounting.ledger import Ledger, LedgerError, shown
+from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.manifest import DELTA
 from tasks.lifecycle.run_directory import RunDirectory
@@ -94,7 +94,7 @@ def together_warning(told: dict[str, Any]) -> str:
     """Return what a curator must hear of persons that several accounts were charged for."""
     return (
         f"warning: the same persons were charged to {', '.join(told['accounts'])}: together they have spent "
-        f"{told['unit']} {shown(told['amount'])} in the state charged most, and that sum bounds the loss"
+        f"{told['unit']} {format_amount(told['amount'])} in the state charged most, and that sum bounds the loss"
     )
 
 

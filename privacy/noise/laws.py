@@ -18,17 +18,20 @@ from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working
 
 Definition: TypeAlias = Literal["puredp", "zcdp"]
 
+FIRST_BLOCK, LARGEST_BLOCK = 64, 4096  # tails computed at once
 WIDEST = 1 << 21  # counts: the largest standard deviation of which a quantile is looked for, term by term
 
 
 class SymmetricLaw(ABC):
     """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
 
-    Methods without a precision are exact; `try_quantile` may return None. Methods whose name begins with an
-    underscore, `tails` and `tail_of_sum` work at the caller's working precision. No law with a `parameter` outside of
-    (narrowest, widest) can be drawn from: see `privacy.noise.sampler.check_law`.
+    Methods without a precision are exact; the others return balls, computed with so many bits (each private method at
+    the working precision that its public one has set). No law with a `parameter` outside of (narrowest, widest) can be
+    drawn from: see `privacy.noise.sampler.check_law`.
     """
 
+    name: ClassVar[str]
+    parameter_name: ClassVar[str]
     narrowest: ClassVar[Fraction]
     widest: ClassVar[Fraction]
 
@@ -46,6 +49,25 @@ class SymmetricLaw(ABC):
         """Return P(X <= k), with an absolute error near 2^-precision."""
         with working_precision(precision):
             return 1 - self._tail(k) if k >= 0 else self._tail(-k - 1)
+
+    def tails(self, precision: int) -> Iterator[arb]:
+        """Yield P(X > 0), P(X > 1), ...: each one step from the last."""
+        tails, block = self._tails(), FIRST_BLOCK
+        while True:
+            with working_precision(precision):
+                computed = list(islice(tails, block))
+            yield from computed
+            block = min(2 * block, LARGEST_BLOCK)
+
+    def characteristic(self, t: arb, precision: int) -> arb:
+        """Return E cos(2 pi t X): positive, and falling in t from 0 to 1/2."""
+        with working_precision(precision):
+            return self._characteristic(t)
+
+    def tail_of_sum(self, cells: int, y: int, precision: int = FIRST_PRECISION) -> arb:
+        """Return a bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
+        with working_precision(precision):
+            return self._tail_of_sum(cells, y)
 
     def quantile(self, p: Fraction) -> int:
         """Return the smallest k with P(X <= k) >= p, for 0 < p < 1: proved, at whatever precision that takes.
@@ -88,20 +110,20 @@ class SymmetricLaw(ABC):
         """Return P(X > k), k >= 0."""
 
     @abstractmethod
-    def tails(self) -> Iterator[arb]:
-        """Return P(X > 0), P(X > 1), ...: each one step from the last."""
+    def _tails(self) -> Iterator[arb]:
+        """Return P(X > 0), P(X > 1), ..."""
 
     @abstractmethod
     def _upper_quantile(self, p: Fraction) -> int | None:
         """Return the smallest k >= 0 with P(X <= k) >= p, for 1/2 <= p < 1; None where the balls leave it open."""
 
     @abstractmethod
-    def characteristic(self, t: arb) -> arb:
-        """Return E cos(2 pi t X): positive, and falling in t from 0 to 1/2."""
+    def _characteristic(self, t: arb) -> arb:
+        """Return E cos(2 pi t X)."""
 
     @abstractmethod
-    def tail_of_sum(self, cells: int, y: int) -> arb:
-        """Return a bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
+    def _tail_of_sum(self, cells: int, y: int) -> arb:
+        """Return a bound on P(|S| >= y)."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +134,8 @@ class DiscreteGaussian(SymmetricLaw):
     """
 
     sigma_squared: Fraction
+    name: ClassVar[str] = "discrete Gaussian"
+    parameter_name: ClassVar[str] = "sigma_squared"
     narrowest: ClassVar[Fraction] = Fraction(1, 1 << 15)  # P(X > 0) < exp(-2^14) = 2^-23637, which 2^15 bits still hold
     widest: ClassVar[Fraction] = Fraction(1 << 36)  # 2^21 boundaries would not reach 2^-64 at 8 standard deviations
 
@@ -141,12 +165,12 @@ class DiscreteGaussian(SymmetricLaw):
         return (-ball(k * k / (2 * self.sigma_squared))).exp() / self._theta(arb(0))
 
     def _tail(self, k: int) -> arb:
-        bound = self.tail_of_sum(1, k + 1)
+        bound = self._tail_of_sum(1, k + 1)
         if bound < arb(2) ** -(ctx.prec + 8):  # nothing but zeros at this precision: no need to add up k terms
             return bound.union(arb(0))
-        return next(islice(self.tails(), k, None))
+        return next(islice(self._tails(), k, None))
 
-    def tails(self) -> Iterator[arb]:
+    def _tails(self) -> Iterator[arb]:
         """Yield P(X > 0), P(X > 1), ... from theta_3 and the partial sums of q^(k^2)."""
         scale = 1 / (2 * self._theta(arb(0)))
         ratio = (-ball(1 / (2 * self.sigma_squared))).exp()  # q^(2k+1)
@@ -161,15 +185,15 @@ class DiscreteGaussian(SymmetricLaw):
 
     def _upper_quantile(self, p: Fraction) -> int | None:
         beyond = ball(1 - p)
-        steps = ((k, at_least(beyond, tail)) for k, tail in enumerate(self.tails()))
+        steps = ((k, at_least(beyond, tail)) for k, tail in enumerate(self._tails()))
         k, reached = next(step for step in steps if step[1] is not False)
         return k if reached else None
 
-    def characteristic(self, t: arb) -> arb:
+    def _characteristic(self, t: arb) -> arb:
         """Return E cos(2 pi t X) = theta_3(t) / theta_3(0)."""
         return self._theta(t) / self._theta(arb(0))
 
-    def tail_of_sum(self, cells: int, y: int) -> arb:
+    def _tail_of_sum(self, cells: int, y: int) -> arb:
         """Return Chernoff's bound with the law's sub-Gaussian moments."""
         # E exp(uX) <= exp(u^2 sigma^2 / 2): the sum over k of exp(-(k - c)^2 / (2 sigma^2)) is largest at c = 0, by
         # Poisson summation. At u = y / (cells sigma^2):
@@ -183,6 +207,8 @@ class TwoSidedGeometric(SymmetricLaw):
     """
 
     scale: Fraction
+    name: ClassVar[str] = "two-sided geometric"
+    parameter_name: ClassVar[str] = "scale"
     narrowest: ClassVar[Fraction] = Fraction(1, 1 << 14)  # P(X > 0) < exp(-2^14)
     widest: ClassVar[Fraction] = Fraction(1 << 17)  # 2^21 boundaries would reach exp(-2^4) only
 
@@ -209,7 +235,7 @@ class TwoSidedGeometric(SymmetricLaw):
     def _tail(self, k: int) -> arb:
         return self._power(k + 1) / (1 + self._power(1))
 
-    def tails(self) -> Iterator[arb]:
+    def _tails(self) -> Iterator[arb]:
         """Yield x / (1 + x), then each x times the last."""
         x = self._power(1)
         tail = x / (1 + x)
@@ -223,13 +249,13 @@ class TwoSidedGeometric(SymmetricLaw):
         least = reach.ceil().unique_fmpz()
         return None if least is None else int(least) - 1
 
-    def characteristic(self, t: arb) -> arb:
+    def _characteristic(self, t: arb) -> arb:
         """Return (1-x)^2 / ((1-x)^2 + 4 x sin^2(pi t))."""
         x = self._power(1)
         gap = (1 - x) ** 2
         return gap / (gap + 4 * x * t.sin_pi() ** 2)
 
-    def tail_of_sum(self, cells: int, y: int) -> arb:
+    def _tail_of_sum(self, cells: int, y: int) -> arb:
         """Return Chernoff's bound at u = r / scale, with the r that is best for a Gaussian, or 1/2 if that is less."""
         # exp(-uy) E exp(uS) for any 0 < r < 1, where E exp(uX) = (1-x)^2 / ((1-x e^u)(1-x e^-u)), here as sinh
         r = min(Fraction(1, 2), Fraction(y) / (2 * cells * self.scale))

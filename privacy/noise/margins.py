@@ -44,7 +44,7 @@ def _margin(parts: Parts, alpha: Fraction) -> int:
     def attempt(bits: int) -> int | None:
         if bits // 3 < alpha.denominator.bit_length() + 8:
             return None
-        total = _Sum(parts, bits // 3)
+        total = _Sum(parts, bits // 3, bits)
         low, high = -1, total.reach  # P(|S| > reach) is below alpha / 2^8
         while high - low > 1:
             middle = (low + high) // 2
@@ -64,7 +64,7 @@ def coverage(law: Law, margin: int, cells: int = 1) -> arb:
     with working_precision(FIRST_PRECISION):
         if cells == 1:
             return 2 * law.cdf(margin) - 1
-        total = _Sum(((law, cells),), FIRST_PRECISION // 2)
+        total = _Sum(((law, cells),), FIRST_PRECISION // 2, FIRST_PRECISION)
         return total.within(margin) if margin < total.reach else (1 - total.beyond).union(arb(1))
 
 
@@ -78,10 +78,10 @@ def suppression_threshold(law: Law, chance: Fraction) -> int:
     return law.quantile(chance)
 
 
-def _reach(law: Law, cells: int, small: arb) -> tuple[int, arb]:
+def _reach(law: Law, cells: int, small: arb, precision: int) -> tuple[int, arb]:
     """Return a number that a sum of draws passes, on either side, with probability below `small`, and that bound."""
     reach = isqrt(int(cells * law.variance())) + 1
-    while not (beyond := law.tail_of_sum(cells, reach + 1)) <= small:
+    while not (beyond := law.tail_of_sum(cells, reach + 1, precision)) <= small:
         reach += reach // 8 + 1
     return reach, beyond
 
@@ -99,33 +99,28 @@ class _Sum:
       falls, as each law's does, so that together they are at most phi((J+1)/N) ln(N / (2J)).
 
     Both are made smaller than 2^-bits. At any scale J is a few dozen (Gaussian) or hundred (geometric, few cells). An
-    object is made and used within one working precision.
+    object is made and used at the working precision `precision`.
     """
 
-    def __init__(self, parts: Parts, bits: int) -> None:
+    def __init__(self, parts: Parts, bits: int, precision: int) -> None:
         small = arb(2) ** -bits
-        self.parts = parts
         self.reach, self.beyond = 0, arb(0)
         for law, cells in parts:
-            reach, beyond = _reach(law, cells, small / len(parts))
+            reach, beyond = _reach(law, cells, small / len(parts), precision)
             self.reach += reach
             self.beyond += beyond
         self.period = 2 * self.reach + 1
         self.weights: list[arb] = []
         self.cut = arb(0)
         for j in range(1, self.reach + 1):
-            power = self._characteristic(arb(j) / self.period)
+            t = arb(j) / self.period
+            power = reduce(mul, (law.characteristic(t, precision) ** cells for law, cells in parts))  # phi(t)
             if j > 1:
                 cut = power * (arb(self.period) / (2 * (j - 1))).log()
                 if cut <= small:
                     self.cut = cut
                     break
             self.weights.append(2 * power / (self.period * self._sine(j)))
-
-    def _characteristic(self, t: arb) -> arb:
-        """phi(t)."""
-        powers = (law.characteristic(t) ** cells for law, cells in self.parts)
-        return reduce(mul, powers)
 
     def _sine(self, j: int) -> arb:
         return (arb(j) / self.period).sin_pi()

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.noise.balls import FIRST_PRECISION, decide, working_precision
+from privacy.noise.balls import decide
 from privacy.noise.laws import Law
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -88,11 +88,10 @@ def boundaries(law: Law) -> Words:
     The first of these 2K + 2 words is 0 and the last 2^64 - 1: these two cells hold all further boundaries as well.
     ValueError if there are more than 2^22.
     """
-    outermost = LONGEST_TABLE // 2
     # P(X = k) >= 2^-64 that far out means a table that is longer: seen at once, not after millions of steps.
-    if not law.pmf(outermost) * (1 << WORD_BITS) < 1:
+    if not law.pmf(LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
         raise ValueError(_TOO_WIDE)
-    below = np.array(decide(lambda _: _lower_boundaries(law, outermost)), dtype=np.uint64)
+    below = np.array(decide(partial(_lower_boundaries, law)), dtype=np.uint64)
     # 2^64 CDF(k) = 2^64 - 2^64 CDF(-k-1), and neither is an integer: its floor is the complement of the other's.
     return np.concatenate([below[::-1], ~below])
 
@@ -105,19 +104,15 @@ def check_law(law: Law) -> None:
     """
     if not law.narrowest < law.parameter < law.widest:
         raise ValueError(_TOO_WIDE if law.parameter >= law.widest else _TOO_NARROW)
-    with working_precision(FIRST_PRECISION):
-        if law.tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
-            return
-        if not law._pmf(LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
-            raise ValueError(_TOO_WIDE)
-    boundaries(law)
+    if not law.tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
+        boundaries(law)
 
 
-def _lower_boundaries(law: Law, most: int) -> list[int] | None:
+def _lower_boundaries(law: Law, precision: int) -> list[int] | None:
     """Return c_-1, c_-2, ... to the first that is 0; None if the balls leave a floor open."""
     scale = 1 << WORD_BITS
     floors: list[int] = []
-    for tail in islice(law.tails(), most):
+    for tail in islice(law.tails(precision), LONGEST_TABLE // 2):
         scaled = tail * scale
         floor = scaled.floor().unique_fmpz()
         if floor is None or scaled.contains_integer():

@@ -12,9 +12,9 @@ from privacy.analyses.attribute_loss_dhca import GroupLevel, Record, race_groups
 from spine.settings import Jurisdiction
 from tasks.attribute_loss.described import check_keys, flag, whole
 from tasks.inputs.configuration import Configuration, Level
-from tasks.inputs.iterations import RACE_CODES, Iterations
-from tasks.inputs.level_budgets import read_parameter_files, stability_parts
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.iterations import RACE_CODES, Iterations
+from tasks.population_groups.level_budgets import read_parameter_files, stability_parts
 
 
 @dataclass(frozen=True)

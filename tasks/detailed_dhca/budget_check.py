@@ -8,14 +8,15 @@ from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Request
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.parameters import Parameters, read_parameters
 from tasks.detailed_dhca.person_file import missing_data
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.inputs.configuration import Configuration
-from tasks.inputs.parameters import Parameters, configuration_digest, read_parameters
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.population_groups.parameters import configuration_digest
 
 
 def planned_spend(configuration: Configuration, jurisdiction: Jurisdiction) -> Spend:

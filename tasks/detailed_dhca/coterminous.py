@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.published import Estimated, Published, load_kind, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import published_folders
@@ -24,6 +23,7 @@ from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
 
 LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
 ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_type in region_types}

@@ -16,11 +16,13 @@ from privacy.estimation.equality import find_equalities
 from privacy.estimation.estimator import Estimator, make_estimator
 from privacy.estimation.pooling import Answers
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, WIDTHS, load_domain, load_queries
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, WIDTHS
+from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import NEVER, Level
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
 
 STATE_DIGITS, COUNTY_DIGITS = 2, 5  # of a region id, which begins with its state's, and a tract's with its county's
 ANCESTORS = {

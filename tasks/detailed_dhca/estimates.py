@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 
 from privacy.estimation.allocation import allocate
 from privacy.estimation.equality import combine, combined_margin, combined_variance
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS, load_domain, load_queries
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators, variances
 from tasks.detailed_dhca.noise import estimate_words
 from tasks.detailed_dhca.published import Estimated, Published, load_published
+from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
 
 
 @dataclass(frozen=True)

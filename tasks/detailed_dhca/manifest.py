@@ -11,16 +11,18 @@ import numpy as np
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.budget_check import planned_spend
-from tasks.detailed_dhca.domain import AGES, DETAILS, Queries, load_domain, load_queries
+from tasks.detailed_dhca.details import AGES, DETAILS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
+from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.configuration import REGION_TYPES, Level
-from tasks.inputs.parameters import configuration_digest
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, SYNTHETIC, made_by, noise_law, spent, write_manifest
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.parameters import configuration_digest
 
 STATEMENTS = {
     "guarantee": GUARANTEE,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.fast_reader import ParsedPersons, encode_parsed, parse_chunk
+from tasks.detailed_dhca.fast_reader import ParsedPersons, encode_parsed, parse_persons
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validating_reader import read_validating
@@ -35,7 +35,7 @@ def encode_chunk(run: DetailedRun, number: int, *others: DetailedRun) -> None:
         files = [each.person_file for each in runs]
         states = {state for file in files for state in file.states}
         chunk = read_chunk(files[0], number, skip=(STATE, partial(all_outside, states)))
-        parsed = parse_chunk(files[0], chunk)
+        parsed = parse_persons(files[0], chunk)
         for each, file in zip(runs, files, strict=True):
             _encode(each, number, file, chunk, parsed)
 

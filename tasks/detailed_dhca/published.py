@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.domain import AGE4, AGE23, WIDTHS
+from tasks.detailed_dhca.details import AGE4, AGE23, WIDTHS
 from tasks.lifecycle.files import open_array
 
 

@@ -18,20 +18,17 @@ import pyarrow.parquet as pq
 
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.coterminous import load_final, load_final_estimates
-from tasks.detailed_dhca.domain import (
-    DETAILS,
-    WIDTHS,
-    load_domain,
-)
+from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.manifest import describe_release
 from tasks.detailed_dhca.published import Published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
-from tasks.detailed_dhca.tabulated import write_tabulated
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafts, release_file, staging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.tabulated import write_tabulated
 
 TABLES = {"t1": t1_tables, "t2": t2_tables}
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS, Queries, load_queries
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS
+from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.pages import end_of_axis, environment, style

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, load_domain
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.noise import open_noise
-from tasks.detailed_dhca.population_groups import in_bins, read_exact_counts
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.totals import small
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.files import open_array, save_arrays, unless_done
+from tasks.lifecycle.files import narrowest, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
 
 
 def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None:
@@ -29,7 +29,7 @@ def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None
 def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the noisy tables of the groups in regions first ... last - 1.
 
-    Arrays `total` (`small`, one per group: measured, or for a sex-by-age group the sum of its cells) and, for each
+    Arrays `total` (`narrowest`, one per group: measured, or for a sex-by-age group the sum of its cells) and, for each
     detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
     folder = run.tables_folder(level, first)
@@ -54,4 +54,4 @@ def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path
         cells = in_bins(exact_cells[of_table], table) + noise.rows(table, start + groups, int(WIDTHS[table]))
         noisy_total[groups] = cells.sum(axis=1)
         noisy[DETAILS[table]] = cells
-    save_arrays(folder, noisy | {"total": small(noisy_total)})
+    save_arrays(folder, noisy | {"total": narrowest(noisy_total)})

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.parameters import Parameters
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
 from tasks.inputs.grf_c import GRF_FILE
-from tasks.inputs.parameters import Parameters
 from tasks.inputs.synthetic_mark import MARK_FILE, PERSON_FILES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object

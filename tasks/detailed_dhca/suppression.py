@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, DETAILS, TOTAL, WIDTHS, load_domain, load_queries
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, TOTAL, WIDTHS
 from tasks.detailed_dhca.published import Published, cell_widths
+from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
 
 
 def suppression_threshold(run: DetailedRun, level: Level) -> int | None:

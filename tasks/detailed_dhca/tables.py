@@ -14,11 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.estimation.allocation import sex_margin
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, AGES, LAST_AGE, WIDTHS, Domain, load_queries
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE, WIDTHS
 from tasks.detailed_dhca.published import Estimated, Published, load_published
+from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
+from tasks.population_groups.domain import Domain
 
 GROUPS_AT_ONCE = 100_000
 SEXES = ("1", "2")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tasks.detailed_dhca.domain import TOTAL_ONLY, load_domain
+from tasks.detailed_dhca.details import TOTAL_ONLY
 from tasks.detailed_dhca.noise import open_noise
-from tasks.detailed_dhca.population_groups import read_exact_counts
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.lifecycle.files import save_arrays, unless_done
+from tasks.lifecycle.files import narrowest, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
 
 
 def measure_totals(run: DetailedRun, workers: Workers, level: Level, *, estimates: bool = False) -> None:
@@ -44,12 +44,5 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
     for threshold in thresholds:
         detail += noisy_total >= threshold
     detail[~answering] = TOTAL_ONLY
-    kept = {"total": small(noisy_total)} if estimates else {}
+    kept = {"total": narrowest(noisy_total)} if estimates else {}
     save_arrays(folder, {"detail": detail} | kept)
-
-
-def small(totals: NDArray[np.int64]) -> NDArray[np.signedinteger]:
-    """Return the totals in as few bytes as they fit, most often two each."""
-    least, most = totals.min(initial=0), totals.max(initial=0)
-    kinds = (kind for kind in (np.int16, np.int32) if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
-    return totals.astype(next(kinds, np.int64))

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import NoReturn
 
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.parameters import Parameters, read_parameters
 from tasks.detailed_dhca.person_file import PersonFile, find_person_file, missing_data, open_person_records
 from tasks.detailed_dhca.persons import encode_chunk, read_report
 from tasks.detailed_dhca.run import DetailedRun, Validated
@@ -20,13 +21,13 @@ from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.grf_c import GRF_FILE, RegionMap, read_region_map, save_region_map
-from tasks.inputs.iterations import PARAMETER_FILES
-from tasks.inputs.parameters import Parameters, digest_parameters, read_parameters
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, empty, join_reports
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.iterations import PARAMETER_FILES
+from tasks.population_groups.parameters import digest_parameters
 
 
 def validate(

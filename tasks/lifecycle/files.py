@@ -104,6 +104,13 @@ def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
             np.save(temporary / f"{name}.npy", array)
 
 
+def narrowest(numbers: NDArray[np.int64]) -> NDArray[np.signedinteger]:
+    """Return whole numbers in the narrowest signed type that holds them all."""
+    least, most = numbers.min(initial=0), numbers.max(initial=0)
+    kinds = (kind for kind in (np.int16, np.int32) if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
+    return numbers.astype(next(kinds, np.int64))
+
+
 def open_array(folder: Path, name: str) -> NDArray[Any]:
     """Map one array of such a folder into memory, read-only."""
     array: NDArray[Any] = np.load(folder / f"{name}.npy", mmap_mode="r")

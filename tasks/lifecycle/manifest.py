@@ -16,7 +16,7 @@ from typing import Any
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
-from privacy.noise.laws import DiscreteGaussian, Law
+from privacy.noise.laws import Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.process import versions
@@ -51,9 +51,7 @@ def spent(spend: Spend) -> dict[str, Any]:
 
 def noise_law(law: Law) -> dict[str, str | float]:
     """Return the name, the exact parameter and the variance of a noise law."""
-    if isinstance(law, DiscreteGaussian):
-        return {"law": "discrete Gaussian", "sigma_squared": str(law.sigma_squared), "variance": law.variance()}
-    return {"law": "two-sided geometric", "scale": str(law.scale), "variance": law.variance()}
+    return {"law": law.name, law.parameter_name: str(law.parameter), "variance": law.variance()}
 
 
 def made_by() -> dict[str, Any]:

@@ -48,7 +48,7 @@ def precheck(run: RunDirectory, charging: Charging, request: Request) -> None:
     ledger = Ledger(charging.ledger)
     try:
         if ledger.row(run.id) is None:
-            ledger.check(request)
+            ledger.precheck(request)
     except LedgerUnusable as error:
         raise Failed(f"budget check: {error}") from None
     except LedgerError as error:

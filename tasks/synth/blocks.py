@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
 from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
 
-BLOCK_COLUMNS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4}
 # GRF-C's columns and widths: those that the run needs, then those that the geographic spine can use.
-GRF_COLUMNS = BLOCK_COLUMNS | {
+GRF_COLUMNS = {
+    **dict(zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True)),
     "PLACEFP": 5,
     "AIANNHCE": 4,
     "TABBLKGRPCE": 1,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from tasks.inputs.block_codes import BLOCK_COLUMNS
 from tasks.synth.age import AGES
-from tasks.synth.blocks import BLOCK_COLUMNS, Blocks
+from tasks.synth.blocks import Blocks
 from tasks.synth.origins import Origins
 from tasks.synth.people import People
 from tasks.synth.races import CENRACE, major_races

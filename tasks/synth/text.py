@@ -12,8 +12,9 @@ from functools import cache
 
 import numpy as np
 
+from tasks.inputs.block_codes import BLOCK_COLUMNS
 from tasks.synth.age import AGES, HOUSEHOLDERS, householder_pattern
-from tasks.synth.blocks import BLOCK_COLUMNS, Blocks, delimited
+from tasks.synth.blocks import Blocks, delimited
 from tasks.synth.origins import Origins
 from tasks.synth.people import People
 from tasks.synth.races import CENRACE, major_races

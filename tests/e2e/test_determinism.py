@@ -29,12 +29,12 @@ from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.truth import release_truth
-from tasks.detailed_dhca import domain
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs import records
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups import domain
 
 pytestmark = pytest.mark.e2e
 HERE: Workers = Here()  # type: ignore[assignment]

@@ -22,8 +22,7 @@ from e2e_runs import directory, go, reconfigure, settings_for
 from numpy.typing import NDArray
 from scipy import stats
 
-from tasks.detailed_dhca.domain import AGES, TOTAL, TOTAL_ONLY, WIDTHS, Domain, load_domain
-from tasks.detailed_dhca.population_groups import read_exact_counts
+from tasks.detailed_dhca.details import AGES, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.inputs.synthetic_mark import write_mark
@@ -31,6 +30,8 @@ from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import Domain, load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]
@@ -155,7 +156,7 @@ def _note(board: Board, run: DetailedRun, release: Path) -> None:
             note("T1", at, int(WIDTHS[at]), (count - totals[group])[rows], margin[rows])
         for number, (at, noisy, margins) in tables.items():
             if own[number // len(domain.iterations)]:
-                cells = exact.tables(np.array([number]), at).reshape(2, -1)
+                cells = in_bins(exact.cells(np.array([number])), at).reshape(2, -1)
                 note("sex", at, cells.shape[1], noisy[:2] - cells.sum(axis=1), margins[:2])
                 note("cell", at, 1, noisy[2:].reshape(-1, 2).T - cells, margins[2:].reshape(-1, 2).T)
         if not level.nation_or_state:

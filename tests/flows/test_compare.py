@@ -14,11 +14,11 @@ from flows.cli import main
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca import manifest
 from tasks.detailed_dhca.budget_check import planned_spend
-from tasks.detailed_dhca.domain import Queries
+from tasks.detailed_dhca.parameters import read_parameters
+from tasks.detailed_dhca.queries import Queries
 from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS
-from tasks.inputs.level_budgets import MANIFEST, named_level, paper_name
-from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.manifest import spent
+from tasks.population_groups.level_budgets import MANIFEST, named_level, paper_name
 
 
 @pytest.fixture

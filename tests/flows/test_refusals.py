@@ -612,7 +612,7 @@ def test_a_ledger_that_is_none(tmp_path: Path, das: Das) -> None:
         database.execute("CREATE TABLE mine (x)")
     code, _, err = das("ledger", "show", "--ledger", tmp_path / "other.sqlite")
     assert code == 1
-    assert "no such table: account" in last_line(err)
+    assert "is not a ledger" in last_line(err)
 
 
 @pytest.mark.parametrize("run_id", ["", ".", "..", "../ledger", "a/b"])

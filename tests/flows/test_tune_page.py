@@ -18,7 +18,7 @@ from privacy.accounting.conversions import epsilon
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import level_laws, margins, sizes_for_relative_error
 from privacy.noise.margins import suppression_threshold
-from tasks.inputs.level_budgets import named_level
+from tasks.population_groups.level_budgets import named_level
 
 BROWSER = ("chromium", "chromedriver")
 FLAGS = (

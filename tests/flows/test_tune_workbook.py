@@ -19,8 +19,8 @@ from flows.reports.tuning.workbook import COLUMNS, FIRST, workbook
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import level_laws
 from privacy.noise.margins import suppression_threshold
-from tasks.inputs.level_budgets import named_level
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.level_budgets import named_level
 
 INPUTS = {
     name: f"B{row}" for row, name in enumerate(("definition", "gamma", "race", "target", "kind", "chance", "delta"), 2)

@@ -23,7 +23,7 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from privacy.accounting.ledger import Account, Ledger, shown
+    from privacy.accounting.ledger import Account, Ledger, format_amount
     from tasks.inputs.configuration import exact_number
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.run_directory import state_home
@@ -39,4 +39,4 @@ def open_account(
         Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
     unit = "rho" if definition == "zcdp" else "epsilon"
     facts = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
-    show(facts, lambda: f"account {name} is open with {unit} {shown(amount)} in {path}", as_json=as_json)
+    show(facts, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)

@@ -46,7 +46,7 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
 
 def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the runs of an account. Its data, of which no digest is shown, is numbered as it came."""
+    """Return the runs of an account. Data is numbered in order of first use; no digest is shown."""
     from flows.reports.curator import together
     from privacy.accounting.ledger import on_other_data
 
@@ -70,7 +70,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
     from flows.reports.curator import together_warning
-    from privacy.accounting.ledger import shown
+    from privacy.accounting.ledger import format_amount
 
     tables: list[RenderableType] = []
     for account in facts:
@@ -86,7 +86,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
             states = run["states"]
             listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
             data = f"{run['data']}{' changed' * bool(run['other_data'])}"
-            table.add_row(run["run"], shown(run["amount"]), listed, data, run["state"], run["at"])
+            table.add_row(run["run"], format_amount(run["amount"]), listed, data, run["state"], run["at"])
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
@@ -99,14 +99,15 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
     """What each state has left, states with the same sums together; a state that nothing was charged to has it all."""
     from rich.table import Table
 
-    from privacy.accounting.ledger import shown
+    from privacy.accounting.ledger import format_amount
 
-    title = f"Account {account['account']}: {account['definition']}, {unit} {shown(account['total'])} for every state"
+    total = format_amount(account["total"])
+    title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state"
     table = Table("states", f"spent {unit}", f"left {unit}")
     together: dict[Any, list[str]] = {}
     for state, amount in account["spent"].items():
         together.setdefault(amount, []).append(state)
     for amount, states in sorted(together.items(), reverse=True):
-        table.add_row(" ".join(states), shown(amount), shown(account["total"] - amount))
-    table.add_row("all others" if together else "all", "0", shown(account["total"]))
+        table.add_row(" ".join(states), format_amount(amount), format_amount(account["total"] - amount))
+    table.add_row("all others" if together else "all", "0", total)
     return Group(title, table)

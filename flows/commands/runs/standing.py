@@ -10,7 +10,7 @@ from typing import Any
 
 from flows.execution.settings import RunSettings, load_settings
 from flows.reports.curator import load_findings, run_directories
-from privacy.accounting.ledger import Ledger, LedgerError, Row, shown
+from privacy.accounting.ledger import Ledger, LedgerError, Row, format_amount
 from tasks.inputs.findings import Finding, has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
 from tasks.lifecycle.manifest import is_whole
@@ -83,7 +83,7 @@ class Standing:
     @property
     def charge(self) -> str:
         """What the run was charged, in its account's currency."""
-        return f"{self.account_unit} {shown(self.row.amount)} of {self.row.account}" if self.row else "nothing"
+        return f"{self.account_unit} {format_amount(self.row.amount)} of {self.row.account}" if self.row else "nothing"
 
     @property
     def go_on(self) -> str:

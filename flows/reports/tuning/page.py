@@ -16,8 +16,8 @@ from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
 from tasks.inputs.configuration import Level
-from tasks.inputs.level_budgets import paper_name
 from tasks.pages import style
+from tasks.population_groups.level_budgets import paper_name
 
 
 def page(plan: Plan) -> str:

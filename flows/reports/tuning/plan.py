@@ -16,8 +16,8 @@ from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
 from tasks.inputs.configuration import Level
-from tasks.inputs.level_budgets import Setting, named_level, one_jurisdiction, read_settings
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.level_budgets import Setting, named_level, one_jurisdiction, read_settings
 
 CHANCE = Fraction("0.9999")
 

@@ -25,7 +25,7 @@ from privacy.noise.laws import Definition, DiscreteGaussian
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Level
-from tasks.inputs.level_budgets import paper_name
+from tasks.population_groups.level_budgets import paper_name
 
 UNITS: dict[Definition, str] = {"zcdp": "rho", "puredp": "epsilon"}
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes

@@ -17,7 +17,7 @@ from flows.reports.tuning.workbook_sums import SumsSheet
 from privacy.analyses.margin_budgets import recipe_margin
 from privacy.analyses.tuning import CELLS, level_laws
 from tasks.inputs.configuration import Level
-from tasks.inputs.level_budgets import paper_name
+from tasks.population_groups.level_budgets import paper_name
 
 FIRST = 14  # the row of the first level
 COLUMNS = {

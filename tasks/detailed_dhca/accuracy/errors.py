@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.coterminous import final_folders
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, WIDTHS, Queries, load_domain
-from tasks.detailed_dhca.population_groups import ExactCounts, read_exact_counts
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, WIDTHS, in_bins
 from tasks.detailed_dhca.published import Estimated, Published, load_kind
+from tasks.detailed_dhca.queries import Queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import ExactCounts, read_exact_counts
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
 TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell
@@ -161,7 +163,7 @@ def _errors(
     yield TOTAL, np.arange(len(place)), error(published.total, exact.totals()[place])[:, None]
     for detail in (AGE4, AGE9, AGE23):
         rows = np.flatnonzero(published.detail == detail)
-        true = exact.tables(place[rows], detail)
+        true = in_bins(exact.cells(place[rows]), detail)
         noisy = published.take(rows).cells.reshape(true.shape)
         by_sex = (len(rows), 2, int(WIDTHS[detail]) // 2)
         yield SEX, rows, error(noisy.reshape(by_sex).sum(axis=2), true.reshape(by_sex).sum(axis=2))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privacy.noise.margins import coverage
 from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
-from tasks.detailed_dhca.domain import WIDTHS
+from tasks.detailed_dhca.details import WIDTHS
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from tasks.inputs.block_codes import BLOCK_COLUMNS
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -61,10 +63,7 @@ class Columns:
 
 
 GRFC = Columns(
-    state="TABBLKST",
-    county="TABBLKCOU",
-    tract="TABTRACTCE",
-    block="TABBLK",
+    *BLOCK_COLUMNS,
     block_group="TABBLKGRPCE",
     place="PLACEFP",
     cousub="COUSUBFP",
@@ -106,10 +105,10 @@ PL94 = Columns(
 
 # What tables with a header may call each column; the first name is the one that is missed where none is there.
 _NAMES: dict[str, tuple[str, ...]] = {
-    "state": ("STATE", "TABBLKST"),
-    "county": ("COUNTY", "TABBLKCOU"),
-    "tract": ("TRACT", "TABTRACTCE"),
-    "block": ("BLOCK", "TABBLK"),
+    "state": ("STATE", GRFC.state),
+    "county": ("COUNTY", GRFC.county),
+    "tract": ("TRACT", GRFC.tract),
+    "block": ("BLOCK", GRFC.block),
     "geoid": ("GEOID",),
     "block_group": ("BLKGRP", "TABBLKGRPCE"),
     "place": ("PLACEFP",),

@@ -27,6 +27,7 @@ from spine.geography import (
     gq_pattern,
 )
 from spine.settings import SpineSettings
+from tasks.inputs.block_codes import BLOCK_WIDTHS
 from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.extra import with_extra
 from tasks.inputs.blocks.files import block_files
@@ -35,7 +36,7 @@ from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
 
-_WIDTHS = {"state": 2, "county": 3, "tract": 6, "block": 4}
+_WIDTHS = dict(zip(("state", "county", "tract", "block"), BLOCK_WIDTHS, strict=True))
 
 
 def read_geography(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privacy.noise.laws import DiscreteGaussian, Law
+from privacy.noise.laws import Law
 from spine.geography import IntArray
 from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import clear_staging, release_file
@@ -108,7 +108,7 @@ def _repeated(kind: Any, words: list[str]) -> pa.DictionaryArray:
 
 def _variance(noise: Law) -> tuple[str, str]:
     """The exact parameter as numerator and denominator: sigma^2 of a discrete Gaussian, else the scale b."""
-    exact = noise.sigma_squared if isinstance(noise, DiscreteGaussian) else noise.scale
+    exact = noise.parameter
     return str(exact.numerator), str(exact.denominator)
 
 

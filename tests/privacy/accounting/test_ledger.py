@@ -54,7 +54,7 @@ def never() -> str:
 # A file that somebody changed
 
 
-@pytest.mark.parametrize("table", ["run", "charge", "data", "account"])
+@pytest.mark.parametrize("table", ["run", "charge", "data", "data_digest", "account"])
 def test_a_table_that_is_gone_is_not_made_anew(ledger: Ledger, table: str) -> None:
     ledger.reserve(request(), secret)
     with closing(sqlite3.connect(ledger.path)) as database:
@@ -228,9 +228,9 @@ def test_a_state_is_charged_once_a_run() -> None:
 
 
 def test_check_charges_nothing(ledger: Ledger) -> None:
-    assert ledger.check(request(amount="2")) == 2
+    assert ledger.precheck(request(amount="2")) == 2
     with pytest.raises(LedgerError, match="has too little budget left"):
-        ledger.check(request(amount="5"))
+        ledger.precheck(request(amount="5"))
     assert ledger.rows("census") == []
 
 
@@ -303,10 +303,8 @@ def test_an_abandoned_run_stays_charged(ledger: Ledger) -> None:
         ledger.reserve(request("b", "1"), never)
 
 
-ROW = (
-    "rowid, id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest, state, release_digest"
-)
-ROW += ", reserved"
+ROW = "rowid, id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest"
+ROW += ", status, release_digest, reserved"
 ATTACKS = [
     "INSERT OR REPLACE INTO account VALUES ('census','zcdp','1000','x')",
     "REPLACE INTO account VALUES ('census','puredp','5','x')",
@@ -321,13 +319,13 @@ ATTACKS = [
     "UPDATE OR REPLACE run SET rowid=2 WHERE rowid=1",
     "UPDATE OR REPLACE run SET _rowid_=2 WHERE id='a'",
     "UPDATE run SET rowid=77 WHERE id='a'",
-    "UPDATE run SET state='reserved' WHERE id='c'",
-    "UPDATE run SET state='sealed', release_digest='q' WHERE id='c'",
-    "UPDATE run SET state='reserved' WHERE id='b'",
-    "UPDATE run SET state='reserved', release_digest=NULL WHERE id='d'",
-    "UPDATE run SET state='abandoned' WHERE id='d'",
-    "UPDATE run SET state='released' WHERE id='a'",
-    "UPDATE run SET state='sealed' WHERE id='a'",
+    "UPDATE run SET status='reserved' WHERE id='c'",
+    "UPDATE run SET status='sealed', release_digest='q' WHERE id='c'",
+    "UPDATE run SET status='reserved' WHERE id='b'",
+    "UPDATE run SET status='reserved', release_digest=NULL WHERE id='d'",
+    "UPDATE run SET status='abandoned' WHERE id='d'",
+    "UPDATE run SET status='released' WHERE id='a'",
+    "UPDATE run SET status='sealed' WHERE id='a'",
     "UPDATE run SET release_digest='other' WHERE id='b'",
     "UPDATE run SET release_digest='other' WHERE id='d'",
     "UPDATE run SET release_digest='other' WHERE id='a'",
@@ -337,11 +335,8 @@ ATTACKS = [
     "INSERT INTO run VALUES ('n','census','1/-3','x','y',1,'z','reserved',NULL,'t')",
     "INSERT INTO run VALUES ('n','census','','x','y',1,'z','reserved',NULL,'t')",
     "INSERT INTO run VALUES ('n','census','1/0','x','y',1,'z','reserved',NULL,'t')",
-    "INSERT INTO run VALUES ('n','census','1','x','y',1,'z','released','r','t')",
-    "INSERT INTO run VALUES ('n','census','1','x','y',1,'z','abandoned',NULL,'t')",
     "INSERT OR REPLACE INTO charge VALUES ('a','01')",
     "INSERT OR REPLACE INTO charge(rowid,run,us_state) VALUES (1,'zz','44')",
-    "INSERT INTO charge VALUES ('nobody','44')",
     "UPDATE charge SET rowid=99 WHERE rowid=1",
     "UPDATE OR REPLACE charge SET rowid=2 WHERE rowid=1",
     "DELETE FROM charge",
@@ -350,14 +345,17 @@ ATTACKS = [
     "DELETE FROM data",
     "UPDATE data SET synthetic=1",
     "UPDATE data SET rowid=77",
-    "INSERT OR REPLACE INTO data VALUES ('a','x','y',1,'t')",
-    "REPLACE INTO data(rowid, run, input_digest, records_digest, synthetic, entered) VALUES (1,'z','x','y',1,'t')",
-    "INSERT INTO data VALUES ('a','x','y',1,'t') ON CONFLICT DO UPDATE SET synthetic=1",
+    "INSERT OR REPLACE INTO data VALUES ('a',1,'t')",
+    "REPLACE INTO data(rowid, run, synthetic, entered) VALUES (1,'z',1,'t')",
+    "INSERT INTO data VALUES ('a',1,'t') ON CONFLICT DO UPDATE SET synthetic=1",
+    "DELETE FROM data_digest",
+    "UPDATE data_digest SET digest='x'",
+    "REPLACE INTO data_digest(rowid, run, digest) VALUES (1,'z','x')",
     "UPDATE run SET amount = '0'",
     "UPDATE run SET account = 'other'",
     "UPDATE run SET secret_digest = 'x'",
     "UPDATE run SET id = 'x'",
-    "UPDATE run SET state = 'refunded'",
+    "UPDATE run SET status = 'refunded'",
     "UPDATE charge SET us_state = '99'",
     "UPDATE account SET total = '1000'",
 ]
@@ -381,7 +379,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.mark.parametrize("statement", ATTACKS)
 def test_the_file_itself_gives_nothing_back(attacked: Ledger, statement: str) -> None:
     """Raw SQL by the file's owner: what is charged stays charged, a run goes one way and has one release."""
-    tables = "account", "run", "charge", "data"
+    tables = "account", "run", "charge", "data", "data_digest"
     with closing(sqlite3.connect(attacked.path, isolation_level=None)) as database:
         before = [database.execute(f"SELECT rowid, * FROM {table}").fetchall() for table in tables]
         with pytest.raises(sqlite3.IntegrityError):
@@ -412,20 +410,88 @@ def test_accounts_in_epsilon_add_up_in_epsilon(ledger: Ledger) -> None:
     assert ledger.together("b") == Together(("one", "two"), "puredp", Fraction(3))
 
 
-def test_a_ledger_of_an_earlier_version_is_taken_over(ledger: Ledger) -> None:
-    ledger.reserve(request("a"), secret)
-    with closing(sqlite3.connect(ledger.path)) as database:  # as it was before it held digests of records alone
-        database.executescript("DROP TABLE data; PRAGMA user_version = 0;")
-        for (trigger,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {trigger}")
-    assert ledger.row("a").status == "reserved"  # type: ignore[union-attr]
-    ledger.seal("a", "5" * 64)
+LEDGER_0_1 = """
+CREATE TABLE account (
+    name TEXT PRIMARY KEY, definition TEXT NOT NULL, total TEXT NOT NULL, opened TEXT NOT NULL) STRICT;
+CREATE TABLE run (
+    id TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES account (name), amount TEXT NOT NULL,
+    input_digest TEXT NOT NULL, configuration_digest TEXT NOT NULL, noise_scheme INTEGER NOT NULL,
+    secret_digest TEXT NOT NULL, state TEXT NOT NULL, release_digest TEXT, reserved TEXT NOT NULL,
+    CHECK (state IN ('reserved', 'sealed', 'released', 'abandoned'))) STRICT;
+CREATE TABLE charge (
+    run TEXT NOT NULL REFERENCES run (id), us_state TEXT NOT NULL, PRIMARY KEY (run, us_state)) STRICT;
+CREATE TRIGGER run_is_for_ever BEFORE DELETE ON run
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER charge_is_for_ever BEFORE DELETE ON charge
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER account_is_for_ever BEFORE DELETE ON account
+    BEGIN SELECT RAISE (ABORT, 'nothing is deleted from the ledger'); END;
+CREATE TRIGGER run_is_once BEFORE INSERT ON run WHEN EXISTS (SELECT 1 FROM run WHERE id = NEW.id)
+    BEGIN SELECT RAISE (ABORT, 'a run has one row'); END;
+CREATE TRIGGER spent_is_spent BEFORE UPDATE
+    OF id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest ON run
+    BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
+CREATE TRIGGER charged_is_charged BEFORE UPDATE ON charge
+    BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END;
+CREATE TRIGGER total_is_fixed BEFORE UPDATE ON account
+    BEGIN SELECT RAISE (ABORT, 'a total is never changed'); END;
+INSERT INTO account VALUES ('census', 'zcdp', '618/125', '2026-11-21T22:00:00+00:00');
+INSERT INTO run VALUES ('b', 'census', '1', '111', '222', 1, '333', 'reserved', NULL, '2026-11-21T22:10:00+00:00');
+INSERT INTO run VALUES ('a', 'census', '2/3', '444', '222', 1, '333', 'released', 'r', '2026-11-21T22:20:00+00:00');
+INSERT INTO run VALUES ('c', 'census', '1', '111', '222', 1, '333', 'abandoned', 'q', '2026-11-21T22:30:00+00:00');
+INSERT INTO charge VALUES ('b', '01'), ('b', '02'), ('a', '02'), ('c', '72');
+"""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Ledger:
+    """A ledger as das-flows 0.1 made it."""
+    with closing(sqlite3.connect(tmp_path / "old.sqlite")) as database:
+        database.executescript(LEDGER_0_1)
+    return Ledger(tmp_path / "old.sqlite")
+
+
+def test_a_ledger_of_0_1_is_taken_over(old: Ledger) -> None:
+    """It held no digests of records alone, and nothing on synthetic data."""
+    assert old.accounts() == [Account("census", "zcdp", Fraction("4.944"))]
+    assert [(row.run, row.status, row.release_digest, row.states) for row in old.rows("census")] == [
+        ("b", "reserved", None, TWO),
+        ("a", "released", "r", ("02",)),
+        ("c", "abandoned", "q", ("72",)),
+    ]
+    assert old.spent("census") == {"01": 1, "02": Fraction(5, 3), "72": 1}
+    old.seal("b", "5" * 64)
     with pytest.raises(LedgerError, match="charged for as confidential"):
-        ledger.enter_synthetic("b", "1" * 64, "of another form")
-    ledger.enter_synthetic("b", "6" * 64, "7" * 64)
-    assert [run for run, _ in ledger.synthetic_runs()] == ["b"]
-    with closing(sqlite3.connect(ledger.path)) as database, pytest.raises(sqlite3.IntegrityError):
+        old.enter_synthetic("d", "111", "of another form")
+    old.enter_synthetic("d", "6" * 64, "7" * 64)
+    assert [run for run, _ in old.synthetic_runs()] == ["d"]
+    old.open_account(Account("other", "zcdp", Fraction(5)))
+    with pytest.raises(LedgerError, match="charged to another account before, census"):
+        old.reserve(request("e", account="other", input_digest="111"), never)
+    with closing(sqlite3.connect(old.path)) as database, pytest.raises(sqlite3.IntegrityError):
         database.execute("INSERT OR REPLACE INTO account VALUES ('census', 'zcdp', '1000', 'now')")
+
+
+def test_a_ledger_of_0_1_becomes_what_a_new_one_is(old: Ledger, ledger: Ledger) -> None:
+    def schema(book: Ledger) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(book.path)) as database:
+            made = database.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
+            return [*made, *database.execute("PRAGMA user_version"), *database.execute("PRAGMA foreign_key_check")]
+
+    old.accounts()
+    assert schema(old) == schema(ledger)
+
+
+@pytest.mark.parametrize("change", ["PRAGMA user_version = 2", "PRAGMA user_version = 4", "CREATE TABLE data (x)"])
+def test_a_ledger_of_another_version_is_refused(old: Ledger, change: str) -> None:
+    with closing(sqlite3.connect(old.path)) as database:
+        database.execute(change)
+    before = old.path.read_bytes()
+    with pytest.raises(LedgerUnusable, match=r"not a ledger of this version of das-flows or of 0\.1"):
+        old.reserve(request(), never)
+    with pytest.raises(LedgerUnusable, match=r"not a ledger of this version of das-flows or of 0\.1"):
+        old.open_account(Account("other", "zcdp", Fraction(1)))
+    assert old.path.read_bytes() == before
 
 
 # Any sequence of requests

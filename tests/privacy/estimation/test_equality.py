@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from privacy.estimation.equality import combine, combined_margin, combined_variance, find_equalities
-from tasks.inputs.iterations import read_iterations
+from tasks.population_groups.iterations import read_iterations
 
 # code:        Null A   B   C   D   E
 REGIONAL = np.array([-1, 0, 0, 1, 1, -1], np.int32)

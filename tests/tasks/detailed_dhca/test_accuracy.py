@@ -179,7 +179,7 @@ def test_errors_are_those_of_the_released_files(repeated: tuple[Report, Path], e
 def test_errors_of_clipped_counts_piece_by_piece(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.detailed_dhca.domain.GROUPS_EACH", 64)  # a region or two a piece
+    monkeypatch.setattr("tasks.population_groups.domain.GROUPS_EACH", 64)  # a region or two a piece
     clipped = changed(example, tmp_path / "clipped", allow_negative_counts=False)
     report = repeat(clipped, tmp_path / "runs", 1, estimates=True)
     hold_against_files(report, clipped, tmp_path)

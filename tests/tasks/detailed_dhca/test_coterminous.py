@@ -29,7 +29,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.coterminous import equate, equate_coterminous, final_folders, find_sets, is_water, save_sets
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, load_domain
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.published import Published, load_published
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
@@ -37,6 +37,7 @@ from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.lifecycle.manifest import read_manifest
+from tasks.population_groups.domain import load_domain
 
 Node = tuple[str, str]  # region type and id
 Sets = set[frozenset[Node]]

@@ -14,9 +14,8 @@ from dhca_inputs import BUDGETS, Here, Inputs, configuration, people, person, re
 from estimation_cases import exact
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from tasks.detailed_dhca import domain, estimates
 from tasks.detailed_dhca.coterminous import equate_coterminous, final_folders
-from tasks.detailed_dhca.domain import AGE23, TOTAL, TOTAL_ONLY, load_domain, load_queries
+from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.estimate_tables import (
     ancestors,
     critical_values,
@@ -27,8 +26,8 @@ from tasks.detailed_dhca.estimate_tables import (
 )
 from tasks.detailed_dhca.estimates import estimate, pooled_totals
 from tasks.detailed_dhca.noise import estimate_words
-from tasks.detailed_dhca.population_groups import read_exact_counts
 from tasks.detailed_dhca.published import Estimated, load_kind
+from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
@@ -36,6 +35,9 @@ from tasks.lifecycle.files import open_array
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups import domain, estimates
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
 
 HERE = cast(Workers, Here())
 GROUP = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]

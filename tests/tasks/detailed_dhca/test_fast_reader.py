@@ -18,13 +18,15 @@ from dhca_inputs import CODES, PERSON_COLUMNS, PROPERTY, Inputs, new_run, people
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca import fast_reader
-from tasks.detailed_dhca.compiled_persons import SCATTER, find_blocks, number_combinations
-from tasks.detailed_dhca.fast_reader import encode_parsed, parse_columns, parse_text
+from tasks.detailed_dhca.compiled_combinations import SCATTER, number_combinations
+from tasks.detailed_dhca.fast_reader import ParsedPersons, encode_parsed, parse_persons
 from tasks.detailed_dhca.person_file import PersonFile
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.validating_reader import check_and_encode
+from tasks.inputs import fast_records
+from tasks.inputs.compiled_records import find_blocks
 from tasks.inputs.parquet import read_row_group
+from tasks.inputs.records import Chunk
 from tasks.inputs.tables import parse_rows
 from tasks.lifecycle.files import open_array
 
@@ -35,8 +37,8 @@ Encoded = tuple[list[tuple[int, ...]], int]
 @pytest.fixture(autouse=True)
 def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the kernels for any number of persons."""
-    monkeypatch.setattr(fast_reader, "FEWEST_BYTES", 0)
-    monkeypatch.setattr(fast_reader, "FEWEST_ROWS", 0)
+    monkeypatch.setattr(fast_records, "MIN_BYTES", 0)
+    monkeypatch.setattr(fast_records, "MIN_ROWS", 0)
 
 
 def person_file(header: tuple[str, ...] = tuple(PERSON_COLUMNS), most: int = 8) -> PersonFile:
@@ -45,6 +47,14 @@ def person_file(header: tuple[str, ...] = tuple(PERSON_COLUMNS), most: int = 8) 
     return PersonFile(
         "person-records.txt", header, columns, states=("01", "02"), code_numbers=numbers, max_race_codes=most
     )
+
+
+def text_chunk(body: bytes) -> Chunk:
+    return Chunk(lines=0, digest="", text=body, parse=lambda: (None, []), line_of_row=int)
+
+
+def table_chunk(table: pa.Table) -> Chunk:
+    return Chunk(lines=0, digest="", text=None, parse=lambda: (table, []), line_of_row=int)
 
 
 def told(arrays: dict[str, Any], left_out: int) -> Encoded:
@@ -67,7 +77,7 @@ def flat(encoded: Encoded) -> Encoded:
     return [tuple(np.hstack(row).tolist()) for row in encoded[0]], encoded[1]
 
 
-def fast(file: PersonFile, persons: fast_reader.ParsedPersons | None) -> Encoded | None:
+def fast(file: PersonFile, persons: ParsedPersons | None) -> Encoded | None:
     encoded = encode_parsed(file, persons, BLOCKS) if persons is not None else None
     return None if encoded is None else flat(told(*encoded))
 
@@ -114,7 +124,7 @@ def test_good_lines_are_taken(rows: list[dict[str, str]], header: tuple[str, ...
     """In any order of columns, with either end of a line, with or without a last one."""
     for last in (True, False):
         file, body = person_file(header), text_of(rows, header, end, last=last)
-        read = parse_text(file, body)
+        read = parse_persons(file, text_chunk(body))
         assert read is not None
         assert len(read.block) == len(rows)
         assert fast(file, read) == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
@@ -132,7 +142,7 @@ def test_hostile_values_are_left_to_the_validating_reader(
     rows: list[dict[str, str]], header: tuple[str, ...], end: str, last: bool, most: int
 ) -> None:
     file, body = person_file(header, most), text_of(rows, header, end, last=last)
-    found = fast(file, parse_text(file, body))
+    found = fast(file, parse_persons(file, text_chunk(body)))
     if found is not None and found[0]:
         assert found == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
@@ -157,7 +167,7 @@ def test_changed_bytes_are_left_to_the_validating_reader(
         at %= len(text) + 1
         text[at : at + taken] = b"" if put is None else bytes([put])
     file, body = person_file(header), bytes(text[:stop])
-    found = fast(file, parse_text(file, body))
+    found = fast(file, parse_persons(file, text_chunk(body)))
     if found is not None and found[0]:
         assert found == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
@@ -205,7 +215,7 @@ def test_parquet_of_any_form_is_what_its_values_are(
         assert [dict(zip(PERSON_COLUMNS, row.values(), strict=True)) for row in table.to_pylist()] == here
         expected = encoded_validating(tuple(tuple(row.values()) for row in here))
         assert validating(person_file(), table, []) == expected
-        found = fast(person_file(), parse_columns(person_file(), table))
+        found = fast(person_file(), parse_persons(person_file(), table_chunk(table)))
         assert found == expected or (found is None and not good)  # outside the states nothing is a fault
 
 
@@ -266,8 +276,8 @@ def test_a_run_keeps_the_same_persons_either_way(tmp_path: Path, monkeypatch: py
                 )
             )
         )
-        monkeypatch.setattr(fast_reader, "FEWEST_BYTES", 1 << 30)
-        monkeypatch.setattr(fast_reader, "FEWEST_ROWS", 1 << 30)
+        monkeypatch.setattr(fast_records, "MIN_BYTES", 1 << 30)
+        monkeypatch.setattr(fast_records, "MIN_ROWS", 1 << 30)
     assert kept[0] == kept[1]
     assert sum(kept[0].values()) == 60
 
@@ -278,7 +288,7 @@ def test_faults_are_found_as_the_validating_reader_finds_them(monkeypatch: pytes
     for fault in [fault for fault in FAULTS if fault.name.startswith("person:")][::3]:
         found = []
         for fewest in (0, 1 << 30):
-            monkeypatch.setattr(fast_reader, "FEWEST_BYTES", fewest)
+            monkeypatch.setattr(fast_records, "MIN_BYTES", fewest)
             with TemporaryDirectory() as folder:
                 params, data = good_inputs().write(Path(folder))
                 fault.change(Path(folder))

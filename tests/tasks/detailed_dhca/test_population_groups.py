@@ -29,23 +29,18 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from privacy.accounting.stability import record_reach
-from tasks.detailed_dhca import population_groups
-from tasks.detailed_dhca.domain import AGE4, AGE9, AGE23, load_domain
-from tasks.detailed_dhca.population_groups import (
-    Entries,
-    ExactCounts,
-    _count_compiled,
-    _count_plainly,
-    _flatmap_compiled,
-    count_population_groups,
-    load_partitions,
-    read_exact_counts,
-)
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
+from tasks.detailed_dhca.parameters import read_parameters
+from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
-from tasks.inputs.iterations import KINDS, Granularity, Iterations, read_iterations
-from tasks.inputs.parameters import read_parameters
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups import exact_counts, flatmap
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
+from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly, map_compiled
+from tasks.population_groups.iterations import KINDS, Granularity, Iterations, read_iterations
+from tasks.population_groups.partitions import load_partitions
 
 GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]
 CODE_LIST = ["1100", "1110", "1200", "1300", "2000"]
@@ -224,7 +219,7 @@ def check_counts(run: DetailedRun, inputs: Inputs, jurisdiction: str, regions_ea
             assert exact.totals().tolist() == [counts.total() for counts in part]
             chosen = np.arange(len(part))[::2]
             for detail in (AGE4, AGE9, AGE23):
-                table = exact.tables(chosen, detail)
+                table = in_bins(exact.cells(chosen), detail)
                 assert table.tolist() == [naive_table(part[number], detail) for number in chosen]
     assert seen == len(expected)
 
@@ -273,7 +268,7 @@ def test_every_age_falls_in_its_bin(tmp_path: Path, age: int) -> None:
     (group,) = np.flatnonzero(exact.totals())[:1]
     for detail in (AGE4, AGE9, AGE23):
         bins = AGES[detail]
-        (cell,) = np.flatnonzero(exact.tables(np.array([group]), detail)[0])
+        (cell,) = np.flatnonzero(in_bins(exact.cells(np.array([group])), detail)[0])
         assert cell == len(bins) + sum(age >= start for start in bins) - 1
 
 
@@ -305,7 +300,7 @@ combinations = st.lists(
 @given(granularities(), combinations)
 @PROPERTY
 def test_the_kernel_maps_as_the_matrix_does(granularity: Granularity, combinations: np.ndarray) -> None:
-    pointers, found = _flatmap_compiled(granularity, combinations)
+    pointers, found = map_compiled(granularity, combinations)
     dense = np.zeros((len(combinations), len(granularity.codes)), np.int64)
     np.add.at(dense, (np.repeat(np.arange(len(combinations)), np.diff(pointers)), found), 1)
     np.testing.assert_array_equal(dense, granularity.flatmap(combinations).toarray())
@@ -319,31 +314,33 @@ def test_the_kernels_count_what_the_product_does(
     """Regions of several types, each block in one or in none, in any order."""
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     blocks, count = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 60))
-    persons = {
-        "block": np.sort(random.integers(0, blocks, count)).astype(np.int32),
-        "cell": random.integers(0, data.draw(st.sampled_from([1, 46])), count).astype(np.uint8),
-        "combination": random.integers(0, len(combinations), count).astype(np.int32),
-    }
-    regions = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    lives_in = {
-        str(place): (random.integers(-1, many, blocks).astype(np.int32), many) for place, many in enumerate(regions)
+    records = Records(
+        block=np.sort(random.integers(0, blocks, count)).astype(np.int32),
+        cell=random.integers(0, data.draw(st.sampled_from([1, 46])), count).astype(np.uint8),
+        combination=random.integers(0, len(combinations), count).astype(np.int32),
+        combinations=combinations,
+    )
+    numbers = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    regions = {
+        str(place): Regions(number, random.integers(-1, number, blocks).astype(np.int32))
+        for place, number in enumerate(numbers)
     }
     compiled, plain = (
         {
             name: sparse.csr_array(
                 (made["data"], made["indices"].astype(np.int32), made["indptr"]),
-                shape=(lives_in[name][1] * 46, len(granularity.codes)),
+                shape=(regions[name].number * 46, len(granularity.codes)),
             )
-            for name, made in count(persons, combinations, granularity, lives_in)
+            for name, made in count(records, granularity, regions, 46)
         }
-        for count in (_count_compiled, _count_plainly)
+        for count in (count_compiled, count_plainly)
     )
-    assert compiled.keys() == plain.keys() == lives_in.keys()
-    in_groups = np.diff(granularity.flatmap(combinations).indptr)[persons["combination"]]
-    for name, (region_of_block, _) in lives_in.items():
+    assert compiled.keys() == plain.keys() == regions.keys()
+    in_groups = np.diff(granularity.flatmap(combinations).indptr)[records.combination]
+    for name, of_type in regions.items():
         np.testing.assert_array_equal(compiled[name].toarray(), plain[name].toarray())
         assert compiled[name].nnz == np.count_nonzero(plain[name].toarray())  # an entry each
-        assert compiled[name].sum() == in_groups[region_of_block[persons["block"]] >= 0].sum()
+        assert compiled[name].sum() == in_groups[of_type.of_block[records.block] >= 0].sum()
 
 
 def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,8 +350,8 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("tasks.inputs.files.CHUNK_BYTES", 700)
     found = []
     for fewest in (0, 1 << 30):
-        monkeypatch.setattr(population_groups, "FEWEST_PERSONS", fewest)
-        monkeypatch.setattr(population_groups, "FEWEST_ENTRIES", fewest)
+        monkeypatch.setattr(flatmap, "FEWEST_RECORDS", fewest)
+        monkeypatch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
         run = new_run(tmp_path, f"fewest-{fewest}")
         assert validate_here(run, params, data)[0] is not None
         count_population_groups(run, cast(Workers, Here()), "us", blocks_each=3)
@@ -362,9 +359,9 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
             read_exact_counts(run, level, 0, len(load_domain(run, level).region_ids))
             for level in run.parameters.configuration.levels("us")
         ]
-        found.append(
-            [(counts.totals().tolist(), counts.tables(np.arange(counts.groups), AGE23).tolist()) for counts in exact]
-        )
+        totals = [counts.totals() for counts in exact]
+        tables = [counts.cells(np.arange(len(total))) for counts, total in zip(exact, totals, strict=True)]
+        found.append([(total.tolist(), table.tolist()) for total, table in zip(totals, tables, strict=True)])
     assert found[0] == found[1]
     assert sum(found[0][0][0]) > 0
 
@@ -393,13 +390,13 @@ def test_kernels_add_entries_up_as_numpy_does(
         for row, column, persons in zip(np.repeat(np.arange(regions * 46), lengths), iteration, count, strict=True):
             if position[column] >= 0:
                 dense[first + row // 46, position[column], row % 46] += persons
-    exact = ExactCounts(4, 3, np.array(position), parts)
+    exact = ExactCounts(4, 3, 46, np.array(position), parts)
     with pytest.MonkeyPatch.context() as patch:
         for fewest in (0, 1 << 30):
-            patch.setattr(population_groups, "FEWEST_ENTRIES", fewest)
+            patch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
             np.testing.assert_array_equal(exact.totals(), dense.sum(axis=2).reshape(-1))
             cells = exact.cells(np.array(chosen, np.int64))
             np.testing.assert_array_equal(cells, dense.reshape(12, 46)[np.array(chosen, np.int64)])
-            in_four = exact.tables(np.array(chosen, np.int64), AGE4)
+            in_four = in_bins(cells, AGE4)
             starts = [0, 4, 12, 17, 23, 27, 35, 40]  # of ages 0, 18, 45 and 65 among the 46 cells
             np.testing.assert_array_equal(in_four, np.add.reduceat(cells, starts, axis=1))

@@ -40,11 +40,11 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.detailed_dhca import noise
 from tasks.detailed_dhca.coterminous import final_folders
-from tasks.detailed_dhca.domain import load_domain
 from tasks.detailed_dhca.published import load_published
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.manifest import read_manifest
+from tasks.population_groups.domain import load_domain
 
 T1_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n"
 T2_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|AGESTART|AGEEND|SEX|COUNT\n"
@@ -278,7 +278,7 @@ def test_the_same_secret_gives_the_same_release_however_it_is_cut(
 ) -> None:
     inputs = Inputs(persons=people(200))
     first = contents(stage_here(tmp_path, inputs, name="first")[1])
-    monkeypatch.setattr("tasks.detailed_dhca.domain.GROUPS_EACH", 20)
+    monkeypatch.setattr("tasks.population_groups.domain.GROUPS_EACH", 20)
     second = contents(stage_here(tmp_path, inputs, name="second", blocks_each=1)[1])
     assert first == second
     other = contents(stage_here(tmp_path, inputs, name="other", secret=b"1" * 32)[1])

@@ -38,12 +38,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.budget_check import precheck_budget
+from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import _input_digest, validate
 from tasks.inputs.findings import Finding
-from tasks.inputs.parameters import read_parameters
 from tasks.inputs.synthetic_mark import write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -624,7 +624,7 @@ def test_a_parameter_file_that_changes_while_it_is_read(
         edit(params / name, lambda text: text + "\n")
         return []
 
-    monkeypatch.setattr("tasks.inputs.parameters._check_levels", meddle)
+    monkeypatch.setattr("tasks.detailed_dhca.parameters._check_levels", meddle)
     with pytest.raises(Refused, match=f"{name} changed while it was read"):
         read_parameters(str(params))
 

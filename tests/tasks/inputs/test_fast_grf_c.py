@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs import fast_grf_c, files, grf_c
+from tasks.inputs import fast_grf_c, files, grf_c, records
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file
 from tasks.inputs.grf_c import COLUMNS, GRF_FILE, RegionMap, read_region_map
@@ -44,9 +44,9 @@ any_block = st.fixed_dictionaries(
 def in_chunks(chunk_bytes: int) -> Iterator[tuple[DetailedRun, Path]]:
     """A run and a data folder, files of any size being read by chunks of so many bytes."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module in (files, fast_grf_c):
+        for module in (files, records):
             patch.setattr(module, "CHUNK_BYTES", chunk_bytes)
-        patch.setattr(fast_grf_c, "FEWEST_BYTES", 0)
+        patch.setattr(fast_grf_c, "MIN_BYTES", 0)
         yield new_run(Path(folder), "run"), Path(folder)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
 from flows.reports.show.detailed_dhca.release import SHAPES, Cell, Published
 from flows.reports.show.detailed_dhca.view_models import AgeRow, DifferenceRow, Pyramid
-from tasks.detailed_dhca.domain import AGES, DETAILS, LAST_AGE
+from tasks.detailed_dhca.details import AGES, DETAILS, LAST_AGE
 from tasks.detailed_dhca.report import age_label
 from tasks.pages import end_of_axis
 

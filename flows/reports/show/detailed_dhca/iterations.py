@@ -10,11 +10,11 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.detailed_dhca.tabulated import ITERATION_COLUMNS
 from tasks.inputs.files import digest_file
-from tasks.inputs.iterations import ETHNICITY_COLUMNS, ETHNICITY_FILE, RACE_COLUMNS, RACE_FILE
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.iterations import ETHNICITY_COLUMNS, ETHNICITY_FILE, RACE_COLUMNS, RACE_FILE
+from tasks.population_groups.tabulated import ITERATION_COLUMNS
 
 
 @dataclass(frozen=True)

@@ -148,10 +148,9 @@ def describe_law(release: Release, published: Published | None) -> str:
         return ""
     law, cells = published.noise.law, published.noise.cells
     deviation = (law.variance() * cells) ** 0.5
-    name = "discrete Gaussian" if hasattr(law, "sigma_squared") else "two-sided geometric"
     answer = "one noisy answer" if cells == 1 else f"the sum of {cells} noisy cells"
     spread = f"{deviation:,.0f}" if deviation >= 100 else f"{deviation:.3g}"
-    return f"{answer}, {name}; standard deviation {spread}"
+    return f"{answer}, {law.name}; standard deviation {spread}"
 
 
 def present_level(facts: LevelFacts) -> LevelRow:

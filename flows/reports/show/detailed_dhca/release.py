@@ -21,9 +21,9 @@ from flows.reports.show.names import Names, names_for
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.domain import DETAILS, WIDTHS
-from tasks.detailed_dhca.tabulated import ITERATIONS_FILE, REGIONS_FILE
+from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.inputs.configuration import ALL_LEVELS, Level
+from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
 SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total

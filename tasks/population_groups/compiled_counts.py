@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
-from tasks.detailed_dhca.person_file import CELLS
 
 
 @compiled
@@ -102,7 +101,7 @@ def count_units(
     cell, combination : of each person, by block
     order, unit : blocks, ordered by their unit, and the units
     pointers, iterations : the flatmap; those of combination c stand from pointers[c] to pointers[c + 1]
-    table, touched : room, cells x iterations, the first of zeros; it is so again at the end
+    table, touched : scratch, cells x iterations; `table` is all zeros on entry and on return
     row_ends : filled with the entries up to the end of each row, cells x units of them
     columns, counts : filled with the entries, row by row
     """
@@ -171,8 +170,9 @@ def add_totals(
     `ends` say where the rows (region, cell) start and end among `columns` and `counts`; `position` is an iteration's,
     -1 for one of another level.
     """
+    cells = (len(ends) - 1) // len(totals)
     for row in range(len(ends) - 1):
-        of_region = totals[row // CELLS]
+        of_region = totals[row // cells]
         for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
             place = position[columns[entry]]
             of_region[max(place, 0)] += counts[entry] * (place >= 0)  # a branch would be guessed wrong half the time
@@ -191,8 +191,9 @@ def add_cells(
 
     `slots`, regions x positions, says which row of `cells` is a group's, -1 for none.
     """
+    width = cells.shape[1]
     for row in range(len(ends) - 1):
-        of_region, cell = slots[row // CELLS], row % CELLS
+        of_region, cell = slots[row // width], row % width
         for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
             place = position[columns[entry]]
             slot = of_region[max(place, 0)]

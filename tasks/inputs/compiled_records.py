@@ -1,4 +1,4 @@
-"""Kernels that read and encode persons without a fault. Anything else they leave to the validating reader.
+"""The kernels of the fast reader of records (`fast_records`): lines, columns and blocks without a fault.
 
 Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
 """
@@ -11,59 +11,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
-from tasks.inputs.compiled_lines import behind_line
+from tasks.inputs.fast_records import CHOICE, CODE, CODE_OR_NULL, DIGITS, MOST_DIGITS, NUMBER, UNREAD
+from tasks.inputs.files import LONGEST_LINE
 
-AGE, SEX, HOUSEHOLDER, DIGITS, CODE, CODE_OR_NULL = range(6)  # kinds of fields
-OLDEST, MOST_AGE_DIGITS = 115, 9
-COMBINED = 9  # codes of a person
-ZERO, BAR = ord("0"), ord("|")
+ZERO, BAR, NEWLINE, RETURN, ASCII = ord("0"), ord("|"), ord("\n"), ord("\r"), 128
 BIG_N, U, L, BIG_T, R, E, BIG_F, A, S = (ord(letter) for letter in "NulTreFas")
-# Odd numbers without a pattern (of the hexadecimal digits of pi): the sum of products with them scatters the codes.
-SCATTER = np.array(
-    [
-        0x243F6A8885A308D3,
-        0x13198A2E03707345,
-        0xA4093822299F31D1,
-        0x082EFA98EC4E6C89,
-        0x452821E638D01377,
-        0xBE5466CF34E90C6D,
-        0xC0AC29B7C97C50DD,
-        0x3F84D5B5B5470917,
-        0x9216D5D98979FB1B,
-    ],
-    np.uint64,
-)
 
 
 @compiled
-def read_text(
+def read_lines(
     text: NDArray[np.uint8],
     fields: NDArray[np.int64],
+    meanings: NDArray[np.int64],
     code_numbers: NDArray[np.uint16],
-    age_bins: NDArray[np.uint8],
-    block: NDArray[np.int64],
-    cell: NDArray[np.uint8],
+    numbers: NDArray[np.int64],
     codes: NDArray[np.uint16],
 ) -> int:
-    """Read lines of persons; return how many, or -1 if the validating reader might refuse anything.
+    """Read lines of fields between bars; return how many, or -1 if a validating reader might refuse anything.
 
-    `fields` are (kind, width, place) of each field of a line; `place` is the row of a code in `codes`, or what a part
-    of the block's number is multiplied by. `code_numbers` has 0 for what is no listed code. The last three are filled.
+    fields: kind, width, place and factor of each field of a line (`fast_records.Field`). meanings, code_numbers: as in
+    `fast_records.Layout`. numbers, codes: places x lines, all 0; filled.
     """
     size, width, row, at = len(text), len(fields), 0, 0
     value: Any  # numba knows it as int64
-    number: Any
-    bin_of_age: Any
-    sex: Any
     while at < size:
-        number, bin_of_age, sex = 0, 0, 0
+        if text[at] == NEWLINE or (text[at] == RETURN and at + 1 < size and text[at + 1] == NEWLINE):
+            at += 1 + (text[at] == RETURN)  # a blank line
+            continue
+        start = at
         for field in range(width):
-            kind, letters, place = fields[field, 0], fields[field, 1], fields[field, 2]
-            if at + letters > size:
-                return -1
+            kind, letters, place, factor = fields[field, 0], fields[field, 1], fields[field, 2], fields[field, 3]
             if kind >= CODE:
-                first, second, third, fourth = text[at], text[at + 1], text[at + 2], text[at + 3]
-                if first == BIG_N and second == U and third == L and fourth == L:
+                if at + 4 > size:
+                    return -1
+                if text[at] == BIG_N and text[at + 1] == U and text[at + 2] == L and text[at + 3] == L:
                     if kind != CODE_OR_NULL:
                         return -1
                     codes[place, row] = 0
@@ -80,31 +61,41 @@ def read_text(
                     codes[place, row] = code
                 at += 4
             elif kind == DIGITS:
+                if at + letters > size:
+                    return -1
                 value = 0
                 for position in range(at, at + letters):
                     digit = np.int64(text[position]) - ZERO
                     if digit < 0 or digit > 9:
                         return -1
                     value = 10 * value + digit
-                number += value * place
+                numbers[place, row] += value * factor
                 at += letters
-            elif kind == AGE:
-                value, start = 0, at
-                while at < size and at - start < MOST_AGE_DIGITS:
+            elif kind == NUMBER:
+                value, first = 0, at
+                while at < size and at - first < MOST_DIGITS:
                     digit = np.int64(text[at]) - ZERO
                     if digit < 0 or digit > 9:
                         break
                     value = 10 * value + digit
                     at += 1
-                if at == start or value > OLDEST:
+                if at == first or value >= len(meanings):
                     return -1
-                bin_of_age = np.int64(age_bins[value])
-            elif kind == SEX:
-                sex = np.int64(text[at]) - ZERO
-                if sex != 1 and sex != 2:
+                numbers[place, row] += meanings[value] * factor
+            elif kind == CHOICE:
+                if at >= size:
                     return -1
+                value = np.int64(text[at]) - ZERO - 1
+                if value < 0 or value >= letters:
+                    return -1
+                numbers[place, row] += value * factor
                 at += 1
-            elif text[at] == BIG_T and text[at + 1] == R and text[at + 2] == U and text[at + 3] == E:
+            elif kind == UNREAD:
+                while at < size and text[at] != BAR and text[at] != NEWLINE and text[at] != RETURN:
+                    if text[at] >= ASCII:
+                        return -1
+                    at += 1
+            elif at + 4 <= size and text[at] == BIG_T and text[at + 1] == R and text[at + 2] == U and text[at + 3] == E:
                 at += 4
             elif (
                 at + 5 <= size
@@ -121,18 +112,21 @@ def read_text(
                 if at >= size or text[at] != BAR:
                     return -1
                 at += 1
-        at = behind_line(text, at)
-        if at < 0:
+        if at - start > LONGEST_LINE:
             return -1
-        block[row] = number
-        cell[row] = 23 * (sex - 1) + bin_of_age
+        if at + 1 < size and text[at] == RETURN and text[at + 1] == NEWLINE:
+            at += 1
+        if at < size:
+            if text[at] != NEWLINE:
+                return -1
+            at += 1
         row += 1
     return row
 
 
 @compiled
-def add_up(values: NDArray[Any], numbers: NDArray[np.int32], sums: NDArray[Any]) -> None:
-    """Add to each sum the value that its number stands for."""
+def add_values(values: NDArray[Any], numbers: NDArray[np.int32], sums: NDArray[Any]) -> None:
+    """Add the value of each number to its sum."""
     for row in range(len(numbers)):
         sums[row] += values[numbers[row]]
 
@@ -164,39 +158,3 @@ def find_blocks(numbers: NDArray[np.int64], blocks: NDArray[np.int64], found: ND
             at = low
         found[row] = at
     return True
-
-
-@compiled
-def number_combinations(
-    codes: NDArray[np.uint16],
-    scatter: NDArray[np.uint64],
-    slots: NDArray[np.int32],
-    combination: NDArray[np.int32],
-    combinations: NDArray[np.uint16],
-) -> int:
-    """Number the distinct columns of `codes`, 9 x n, in the order in which they first occur; return how many there are.
-
-    `slots`, all -1, is a table for open addressing: 2^b of them, more than n. The others are filled.
-    """
-    mask, shift, known = len(slots) - 1, np.uint64(32), 0
-    for row in range(codes.shape[1]):
-        mixed = np.uint64(0)
-        for place in range(COMBINED):
-            mixed += scatter[place] * np.uint64(codes[place, row])
-        slot = np.int64(mixed >> shift) & mask
-        while True:
-            number = slots[slot]
-            if number < 0:
-                slots[slot] = number = known
-                for place in range(COMBINED):
-                    combinations[known, place] = codes[place, row]
-                known += 1
-                break
-            same = True
-            for place in range(COMBINED):
-                same &= combinations[number, place] == codes[place, row]
-            if same:
-                break
-            slot = (slot + 1) & mask
-        combination[row] = number
-    return known

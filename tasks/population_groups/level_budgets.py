@@ -15,9 +15,9 @@ from spine.settings import Jurisdiction
 from tasks.inputs.configuration import ALL_LEVELS, Configuration, Level, parse_configuration
 from tasks.inputs.files import read_text, why
 from tasks.inputs.findings import has_errors
-from tasks.inputs.iterations import Iterations, read_iterations
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import parse_exact
+from tasks.population_groups.iterations import Iterations, read_iterations
 
 MANIFEST = "manifest.json"  # as in tasks.detailed_dhca.manifest, whose import takes half a second
 GEOGRAPHIES = {"USA": "Nation", "STATE": "State", "COUNTY": "County", "TRACT": "Tract", "PLACE": "Place"}

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.grf_c import RegionMap
-from tasks.inputs.iterations import Iterations
+from tasks.population_groups.iterations import Iterations
+from tasks.population_groups.run import SafeTabRun
 
 REGIONS_FILE, ITERATIONS_FILE = "tabulated/regions.csv", "tabulated/iterations.csv"
 REGION_COLUMNS = ("REGION_TYPE", "REGION_ID")
 ITERATION_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "NATION_STATE", "SUB_STATE", "TOTAL_ONLY")
 
 
-def write_tabulated(run: DetailedRun, jurisdiction: Jurisdiction, out: Path) -> None:
+def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> None:
     """Write the regions and iterations of a run into OUT, pipe-delimited and sorted."""
     _write(out / REGIONS_FILE, REGION_COLUMNS, _regions(run.geography, jurisdiction))
     _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(run.parameters.iterations))

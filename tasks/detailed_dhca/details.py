@@ -1,0 +1,26 @@
+"""The details of a group's table: a total, or counts by sex and age in one of three sets of age bins (paper 5.3.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.detailed_dhca.person_file import AGE23_BINS, CELLS
+
+# 0 to 3 are the outcomes of step 1 (its stat level), TOTAL_ONLY is given beforehand.
+TOTAL, AGE4, AGE9, AGE23, TOTAL_ONLY = range(5)
+DETAILS = ("total", "age4", "age9", "age23", "total_only")
+WIDTHS = np.array([1, 8, 18, 46, 1])  # cells that are measured
+AGES = {
+    AGE4: (0, 18, 45, 65),
+    AGE9: (0, 5, 18, 25, 35, 45, 55, 65, 75),
+    AGE23: AGE23_BINS,
+}
+LAST_AGE = 115
+
+
+def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:
+    """Add up rows of 46 cells, by sex and age23, to sex and the age bins of a detail."""
+    bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a range of age23 bins
+    by_sex = cells.reshape(len(cells), 2, CELLS // 2)
+    return np.add.reduceat(by_sex, bins, axis=2).reshape(len(cells), 2 * len(bins))

@@ -1,0 +1,71 @@
+"""The public domain of a population group level (paper 3.2; docs/privacy.md#proof).
+
+A level's groups are numbered: group = region number x iterations of the level + position of the iteration. Regions and
+iterations are sorted and come from public files alone, so every group has its number in every run, empty or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.inputs.configuration import Level
+from tasks.lifecycle.files import stamp
+from tasks.population_groups.run import SafeTabRun
+
+GROUPS_EACH = 1 << 20  # groups that one piece of a noise stage holds
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The population groups of a level.
+
+    Attributes
+    ----------
+    region_ids : tuple of str
+        The level's regions, sorted.
+    iterations : int64 array
+        The level's iterations, as numbers of its granularity.
+    iteration_codes : tuple of str
+        Their codes, sorted.
+    total_only : bool array
+        Which of them are tabulated as a total only.
+    """
+
+    level: Level
+    region_ids: tuple[str, ...]
+    iterations: NDArray[np.int64]
+    iteration_codes: tuple[str, ...]
+    total_only: NDArray[np.bool_]
+
+    @property
+    def groups(self) -> int:
+        """The number of population groups."""
+        return len(self.region_ids) * len(self.iterations)
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """Return ranges of whole regions (first, last) that hold about GROUPS_EACH groups each."""
+        step = max(1, GROUPS_EACH // max(1, len(self.iterations)))
+        regions = len(self.region_ids)
+        return [(first, min(first + step, regions)) for first in range(0, regions, step)]
+
+
+def load_domain(run: SafeTabRun, level: Level) -> Domain:
+    """Return the domain of a level of a validated run."""
+    return _domain(run, level, stamp(run.parameters_path))
+
+
+@lru_cache(maxsize=64)
+def _domain(run: SafeTabRun, level: Level, _stamp: tuple[int, int]) -> Domain:
+    granularity = run.parameters.iterations.granularity(level)
+    iterations = granularity.of_level(level.iteration_level)
+    return Domain(
+        level=level,
+        region_ids=run.geography.region_ids[level.region_type],
+        iterations=iterations,
+        iteration_codes=tuple(granularity.codes[number] for number in iterations),
+        total_only=granularity.total_only[iterations],
+    )

@@ -1,0 +1,132 @@
+"""The exact counts of a level's population groups, read from the counts of the partitions. Confidential."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.inputs.configuration import Level
+from tasks.lifecycle.files import read_part
+from tasks.lifecycle.process import use_kernels
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.partitions import load_partitions
+from tasks.population_groups.run import SafeTabRun
+
+FEWEST_ENTRIES = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of a sparse matrix (region, cell) x iteration, whole regions of it. Confidential.
+
+    Attributes
+    ----------
+    regions : slice
+        The regions, counted from the first that is asked for.
+    ends : int64 array
+        Where the entries of each row start and, behind the last row, end; in the whole matrix.
+    iteration : uint16 array, one per entry
+    count : int32 array, one per entry
+    """
+
+    regions: slice
+    ends: NDArray[np.int64]
+    iteration: NDArray[np.uint16]
+    count: NDArray[np.int32]
+
+    @property
+    def worth_a_kernel(self) -> bool:
+        """Whether there are enough entries for a kernel."""
+        return len(self.count) >= FEWEST_ENTRIES
+
+    def of_level(self, position: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return region, cell, position of the iteration and count of the entries whose iteration has a position."""
+        cells = (len(self.ends) - 1) // (self.regions.stop - self.regions.start)
+        row = np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
+        place = position[self.iteration]
+        those = np.flatnonzero(place >= 0)
+        return (*np.divmod(row[those], cells), place[those], self.count[those].astype(np.int64))
+
+
+@dataclass(frozen=True)
+class ExactCounts:
+    """The exact counts of the groups of a level in a range of regions. Confidential: never leaves a worker.
+
+    Attributes
+    ----------
+    regions : int
+        The number of regions. Group = region x iterations of the level + position of the iteration.
+    width : int
+        The number of iterations of the level.
+    cells_each : int
+        The number of cells of a group.
+    position : int64 array, one per iteration of the granularity
+        The position of the level's iterations, -1 for those of the other level, which lie in the same matrix.
+    parts : list of Entries
+        Those of each partition; a region may be in several.
+    """
+
+    regions: int
+    width: int
+    cells_each: int
+    position: NDArray[np.int64]
+    parts: list[Entries]
+
+    def totals(self) -> NDArray[np.int64]:
+        """Return the records of every group, empty ones included."""
+        totals = np.zeros((self.regions, self.width), np.int64)
+        for part in self.parts:
+            if part.worth_a_kernel:
+                from tasks.population_groups.compiled_counts import add_totals
+
+                add_totals(part.ends, part.iteration, part.count, self.position, totals[part.regions])
+            else:
+                region, _, place, count = part.of_level(self.position)
+                np.add.at(totals[part.regions], (region, place), count)
+        return totals.reshape(-1)
+
+    def cells(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the records of the chosen groups by cell: len(chosen) x cells."""
+        cells = np.zeros((len(chosen), self.cells_each), np.int64)
+        if not len(chosen):
+            return cells
+        slots = np.full((self.regions, self.width), -1, np.int32)
+        slots.reshape(-1)[chosen] = np.arange(len(chosen))
+        for part in self.parts:
+            if part.worth_a_kernel:
+                from tasks.population_groups.compiled_counts import add_cells
+
+                add_cells(part.ends, part.iteration, part.count, self.position, slots[part.regions], cells)
+            else:
+                region, cell, place, count = part.of_level(self.position)
+                slot = slots[part.regions][region, place]
+                inside = slot >= 0
+                np.add.at(cells, (slot[inside], cell[inside]), count[inside])
+        return cells
+
+
+def read_exact_counts(run: SafeTabRun, level: Level, first: int, last: int) -> ExactCounts:
+    """Return the exact counts of a level's groups in the regions first ... last - 1."""
+    use_kernels(run.state_folder)
+    domain = load_domain(run, level)
+    width = len(domain.iterations)
+    position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)
+    position[domain.iterations] = np.arange(width)
+    parts = list(_entries(run, level.region_type, first, last))
+    return ExactCounts(last - first, width, run.CELLS, position, parts)
+
+
+def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterator[Entries]:
+    """Yield the entries of each partition in these regions."""
+    for number, partition in enumerate(load_partitions(run)):
+        low, high = partition.regions[region_type]
+        start, stop = max(low, first), min(high, last)
+        if start >= stop:
+            continue
+        folder = run.counts_folder(region_type, number)
+        ends = read_part(folder, "indptr", (start - low) * run.CELLS, (stop - low) * run.CELLS + 1).astype(np.int64)
+        iteration, count = (read_part(folder, name, int(ends[0]), int(ends[-1])) for name in ("indices", "data"))
+        yield Entries(slice(start - first, stop - first), ends, iteration, count)
