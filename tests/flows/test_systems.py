@@ -75,7 +75,7 @@ def test_a_toy_system_needs_nothing_but_its_record(
     ledger = Ledger(state_home / "ledger.sqlite")
     common = {"data": str(data), "account": "toy"}
     settings = toy_system.ToySettings.new(**common, out=str(out), run_id="first")
-    with pytest.raises(Refused, match="there is no account toy"):
+    with pytest.raises(Refused, match="das ledger open"):
         toy_system.toy(settings)
     ledger.open_account(Account("toy", "zcdp", Fraction(3)))
 
