@@ -11,10 +11,9 @@ from rich import box
 from rich.console import Group
 from rich.table import Table
 
-from flows.commands.inputs import checked_parameters, show_findings_of
+from flows.commands.inputs import checked_parameters
 from flows.commands.options import Data, ExactOptions, Params, check_empty, with_options
 from flows.reports.terminal import err, show
-from tasks.lifecycle.errors import Refused
 
 
 @with_options
@@ -65,9 +64,8 @@ def accuracy(
         )
         run = settings.directory
         folder = run / "report"
-        try:
-            with options.working(run, f"Accuracy of {jurisdiction.upper()}") as workers:
-                measured = measure_accuracy(settings, workers, folder, runs)
+        with options.leaving_nothing(run, f"Accuracy of {jurisdiction.upper()}") as workers:
+            measured = measure_accuracy(settings, workers, folder, runs)
             if measured is None:
                 err.print(f"{jurisdiction.upper()} has no block in GRF-C: skipped", style="yellow")
                 continue
@@ -78,11 +76,6 @@ def accuracy(
                 (folder / "estimates.svg").write_text(charts["gains"])
             with atomic_path(place / jurisdiction) as temporary:
                 shutil.move(folder, temporary)
-        except Refused:
-            show_findings_of(run, as_json=options.as_json)
-            raise
-        finally:
-            shutil.rmtree(run.path, ignore_errors=True)
     err.print(STATEMENT, style="bold red")
     facts = [
         {

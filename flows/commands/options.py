@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -17,7 +17,7 @@ import typer
 from flows.execution.crash_report import set_crash_folder
 from flows.execution.fork_server import start_fork_server
 from flows.execution.prefect_server import start_server
-from flows.reports.terminal import Json
+from flows.reports.terminal import Json, interruptible
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
@@ -165,6 +165,22 @@ class WorkOptions(StateOptions):
         cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)
         with locked(run), open_cluster(cluster, run / "dask") as client, bars(title):
             yield Workers(client, report)
+
+    @contextmanager
+    def leaving_nothing(self, run: RunDirectory, title: str) -> Iterator[Workers]:
+        """As `working`, but remove the run directory at the end; show the findings of an input that is refused."""
+        from flows.commands.inputs import show_findings_of
+        from tasks.lifecycle.truth import end_truth
+
+        end = partial(end_truth, run)
+        try:
+            with interruptible("interrupted; nothing is left", end), self.working(run, title) as workers:
+                yield workers
+        except Refused:
+            show_findings_of(run, as_json=self.as_json)
+            raise
+        finally:
+            end()
 
 
 @dataclass(frozen=True)

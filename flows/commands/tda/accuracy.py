@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +9,9 @@ import typer
 from rich import box
 from rich.table import Table
 
-from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding
 from flows.reports.terminal import err, labelled, show
-from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -67,15 +64,9 @@ def accuracy(
             rounding=rounding,
         )
         run = settings.directory
-        try:
-            with options.working(run, f"{kind} spine") as workers:
-                count_synthetic(settings, workers)
-                by_spine[kind] = measure_errors(run, workers, range(seeds), estimators)
-        except Refused:
-            show_findings_of(run, as_json=options.as_json)
-            raise
-        finally:
-            shutil.rmtree(run.path, ignore_errors=True)
+        with options.leaving_nothing(run, f"{kind} spine") as workers:
+            count_synthetic(settings, workers)
+            by_spine[kind] = measure_errors(run, workers, range(seeds), estimators)
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
     place.mkdir(mode=0o700, parents=True, exist_ok=True)

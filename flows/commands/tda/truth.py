@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
 from flows.commands.tda.options import DataArgument, InputOptions, Kind, TextOption
-from flows.reports.terminal import err, interruptible, labelled, show
-from tasks.lifecycle.errors import Refused
+from flows.reports.terminal import err, labelled, show
 
 
 @with_options
@@ -34,7 +31,6 @@ def truth(
     """
     from flows.execution.settings import new_run_id
     from flows.execution.truth import release_truth
-    from tasks.lifecycle.truth import end_truth
 
     check_empty(release)
     settings = inputs.settings(
@@ -46,14 +42,7 @@ def truth(
         measurements=False,
     )
     run = settings.directory
-    stopped = interruptible("interrupted; nothing is left", partial(end_truth, run))
-    try:
-        with stopped, options.working(run, "Truth") as workers:
-            place = release_truth(settings, workers, curator=curator)
-    except Refused:
-        show_findings_of(run, as_json=options.as_json)
-        raise
-    finally:  # exact counts stay nowhere but where they were asked for
-        end_truth(run)
+    with options.leaving_nothing(run, "Truth") as workers:
+        place = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show({"NOT_PRIVATE": True, "release": place}, lambda: str(place), as_json=options.as_json)
