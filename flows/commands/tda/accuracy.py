@@ -51,8 +51,8 @@ def accuracy(
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)
-    kinds = tuple(dict.fromkeys(spine)) if spine else KINDS
-    chosen = set(estimator) if estimator else set(ESTIMATORS)
+    kinds = tuple(dict.fromkeys(kind.value for kind in spine)) if spine else KINDS
+    chosen = {each.value for each in estimator} if estimator else set(ESTIMATORS)
     estimators = tuple(each for each in ESTIMATORS if each in chosen)
     base, by_spine = new_run_id("tda-accuracy"), {}
     for kind in kinds:

@@ -50,7 +50,7 @@ def estimate(
 
     check_empty(release)
     changes = {
-        **({} if estimator is None else {"estimator": estimator}),
+        **({} if estimator is None else {"estimator": estimator.value}),
         **({} if rounding is None else {"rounding": rounding}),
         **({"microdata": "text"} if mdf_text else {}),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -13,9 +14,30 @@ if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
 
 
-Kind = Literal["conventional", "aian", "optimized"]
-Estimator = Literal["topdown", "gls"]
 Rounding = Literal["program", "l1"]
+
+
+class Kind(StrEnum):
+    """The spines there are; enumerations, because an option that is repeated takes no literal."""
+
+    conventional = "conventional"
+    aian = "aian"
+    optimized = "optimized"
+
+
+class Estimator(StrEnum):
+    """How parents are divided among their children."""
+
+    topdown = "topdown"
+    gls = "gls"
+
+
+class Product(StrEnum):
+    """The products of the redistricting data."""
+
+    persons = "persons"
+    units = "units"
+
 
 DataArgument = Annotated[
     str | None,
@@ -30,7 +52,7 @@ QuartersOption = Annotated[
 TotalsOption = Annotated[str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")]
 TextOption = Annotated[bool, typer.Option("--mdf-text", help="Write microdata as text as well, one row a record.")]
 ProductsOption = Annotated[
-    list[Literal["persons", "units"]] | None,
+    list[Product] | None,
     typer.Option("--product", help="Only this product.", show_default="persons and units"),
 ]
 
@@ -58,6 +80,6 @@ class InputOptions:
             "totals": self.totals,
             "jurisdiction": self.jurisdiction,
             "states": tuple(self.only_state or ()),
-            "products": tuple(self.product) if self.product else None,
+            "products": tuple(product.value for product in self.product) if self.product else None,
         }
         return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})

@@ -28,7 +28,7 @@ def run(
         Path | None,
         typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us or OUT/pr.", callback=folder),
     ] = None,
-    spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = "optimized",
+    spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = Kind.optimized,
     us_level: Annotated[
         bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
     ] = None,
@@ -44,7 +44,7 @@ def run(
         typer.Option(
             help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
         ),
-    ] = "topdown",
+    ] = Estimator.topdown,
     rounding: Annotated[
         Rounding, typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
     ] = "program",
@@ -79,14 +79,14 @@ def run(
             data,
             str(release),
             **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
-            spine=spine,
+            spine=spine.value,
             nation=us_level,
             definition=definition,
             persons_budget=persons_budget,
             units_budget=units_budget,
             persons_allocation=persons_allocation,
             units_allocation=units_allocation,
-            estimator=estimator,
+            estimator=estimator.value,
             rounding=rounding,
             microdata="text" if mdf_text else "parquet",
             measurements=measurements,

@@ -16,7 +16,7 @@ from flows.reports.terminal import err, labelled, show
 def truth(
     data: DataArgument,
     release: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go.", callback=folder)],
-    spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = "optimized",
+    spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = Kind.optimized,
     mdf_text: TextOption = False,
     curator: Annotated[
         bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
@@ -37,7 +37,7 @@ def truth(
         data,
         str(release),
         **options.settings(new_run_id("tda-truth")),
-        spine=spine,
+        spine=spine.value,
         microdata="text" if mdf_text else "parquet",
         measurements=False,
     )
