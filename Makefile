@@ -17,9 +17,9 @@ setup: .venv/.installed
 run: setup
 	$(BIN)/das demo
 
-# One process more than there are cores, for end-to-end tests wait much. Groups (tests/conftest.py) go to processes in the
-# order of their first tests: the end-to-end ones come first, so that none is left over at the end.
-PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 5 --dist loadgroup \
+# One process more than there are cores, for end-to-end tests wait much. Each takes whole files, or what tests/conftest.py
+# puts together, in the order of their collection.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 5 --dist loadfile \
   --no-loadscope-reorder --durations 30
 unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 
@@ -48,12 +48,10 @@ lock:
 	$(LOCK) --extra dev --output-file requirements.lock
 	$(LOCK) --extra solvers --constraint requirements.lock --output-file deploy/requirements.lock
 
-# The browser libraries that are shipped (hyparquet, nunjucks) and the one that tests use (axe-core), at the versions and
-# hashes of package-lock.json. Needs npm.
-VENDOR := flows/reports/show/static/vendor
+# The browser library that tests use (axe-core), at the version and hash of package-lock.json. Needs npm.
 vendor:
-	npm ci --prefix $(VENDOR)
-	cd $(VENDOR) && npm run vendor
+	npm ci --prefix tests/vendor
+	cd tests/vendor && npm run vendor
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -30,9 +30,10 @@ from spine.bypass import bypass
 from spine.geography import Geography, geocode16, gq_pattern
 from spine.hierarchy import Spine
 from spine.settings import settings_for
-from spine.top_down import PERSONS, Plan, TrueHistograms, descend, failures, invariants, reference
-from spine.top_down.failures import Division
+from spine.top_down import PERSONS, Plan, TrueHistograms, descend, invariants, parent_problem, reference
+from spine.top_down.answers import ChildAnswers
 from spine.top_down.histogram import from_entries
+from spine.top_down.parent_problem import ParentProblem
 
 COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
 UNKNOWNS = 1500  # of the parents that the general solvers are given: their matrices grow with the square
@@ -68,14 +69,14 @@ def rhode_island(seed: int = 1) -> State:
     return State(spine, persons, quarters[universe][spine.order])
 
 
-def estimated(plan: Plan, persons: TrueHistograms) -> list[tuple[int, Division]]:
+def estimated(plan: Plan, persons: TrueHistograms) -> list[tuple[int, ParentProblem]]:
     """Run an estimation, print its time by level, and return every parent's problem."""
-    kept: list[tuple[int, Division]] = []
+    kept: list[tuple[int, ParentProblem]] = []
     real = descend._solve
 
-    def keep(plan: Plan, level: int, parent: int, division: Division) -> Any:
-        kept.append((level, division))
-        return real(plan, level, parent, division)
+    def keep(plan: Plan, level: int, parent: int, problem: ParentProblem) -> Any:
+        kept.append((level, problem))
+        return real(plan, level, parent, problem)
 
     measure = measuring(plan, persons, 1)
     descend._solve = keep
@@ -96,7 +97,7 @@ def estimated(plan: Plan, persons: TrueHistograms) -> list[tuple[int, Division]]
     return kept
 
 
-def beside(plan: Plan, parents: list[tuple[int, Division]], sample: int) -> None:
+def beside(plan: Plan, parents: list[tuple[int, ParentProblem]], sample: int) -> None:
     """Our solvers and the general ones on a sample of each level's parents that these can hold."""
     rng = np.random.default_rng(0)
     for level, name in enumerate(plan.spine.levels):
@@ -105,7 +106,7 @@ def beside(plan: Plan, parents: list[tuple[int, Division]], sample: int) -> None
         chosen = [fitting[at] for at in rng.permutation(len(fitting))[:sample]]
         if not chosen:
             continue
-        rows = [compared(division, total_first=name != "Block") for division in chosen]
+        rows = [compared(problem, total_first=name != "Block") for problem in chosen]
         mean = {key: np.mean([row[key] for row in rows]) for key in rows[0]}
         gaps = [row["gap"] for row in rows]
         ms = {key: f"{mean[key] * 1e3:.2f}" for key in ("ours", "piqp", "clarabel", "rounding", "highs")}
@@ -117,41 +118,43 @@ def beside(plan: Plan, parents: list[tuple[int, Division]], sample: int) -> None
         )
 
 
-def compared(division: Division, total_first: bool) -> dict[str, float]:
+def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
     """Times, gap, violation and cost of one parent."""
-    ours, (x, *_) = timed(lambda: failures.divide(division))
-    piqp, other = timed(lambda: reference.least_squares(division, "piqp"))
-    clarabel, _ = timed(lambda: reference.least_squares(division, "clarabel"))
-    hessian, linear = reference.quadratic(division)
-    constant = sum_of_squares(division)
+    ours, (x, *_) = timed(lambda: parent_problem.solve(problem))
+    piqp, other = timed(lambda: reference.least_squares(problem, "piqp"))
+    clarabel, _ = timed(lambda: reference.least_squares(problem, "clarabel"))
+    hessian, linear = problem.objective.quadratic(problem.cells)
+    constant = sum_of_squares(problem)
 
     def objective(point: np.ndarray) -> float:
         flat = point.ravel()
         return float(flat @ (hessian @ flat) / 2 - linear @ flat) + constant
 
-    rounding, (whole, _) = timed(lambda: failures.to_integers(division, x, total_first, exact=False))
-    highs, best = timed(lambda: reference.rounding(division, x, total_first))
-    cost, together, _, floor = reference.rounding_program(division, x, total_first)
+    rounding, (whole, _) = timed(lambda: parent_problem.to_integers(problem, x, total_first, exact=False))
+    highs, best = timed(lambda: reference.rounding(problem, x, total_first))
+    cost, together, _, floor = reference.rounding_program(problem, x, total_first)
     return {
         "ours": ours,
         "piqp": piqp,
         "clarabel": clarabel,
         "gap": (objective(x) - objective(other)) / objective(other) if other is not None else np.nan,
-        "violation": division.violation(x),
+        "violation": problem.violation(x),
         "rounding": rounding,
         "highs": highs,
         "cost": rounded_cost(cost, together, whole - floor) - rounded_cost(cost, together, best - floor),
     }
 
 
-def sum_of_squares(division: Division) -> float:
+def sum_of_squares(problem: ParentProblem) -> float:
     """The constant of the objective: w |y|^2 / 2 over the coordinates that hold a cell of the problem."""
-    d, total, reached = division, 0.0, {0: division.cells}
-    for q in range(len(d.ladder.source)):
+    own = problem.objective
+    assert isinstance(own, ChildAnswers)
+    total, reached = 0.0, {0: problem.cells}
+    for q, finer in enumerate(own.queries.finer.tolist()):
         if q:
-            reached[q] = d.ladder.through[d.ladder.through_at[q] + reached[int(d.ladder.source[q])]]
-        at = d.ladder.offsets[q] + np.unique(reached[q])
-        total += float((d.weights[q] / d.weights[0].max() * (d.answers[:, at] ** 2).T).sum()) / 2
+            reached[q] = own.queries.parent_of[own.queries.parent_offsets[q] + reached[finer]]
+        at = own.queries.offsets[q] + np.unique(reached[q])
+        total += float((own.weights[q] / own.weights[0].max() * (own.answers[:, at] ** 2).T).sum()) / 2
     return total
 
 

@@ -1,7 +1,7 @@
-"""The tables of docs/top-down.md, as Markdown, from what `das tda accuracy` wrote.
+"""The tables of benchmarks/results/top-down.md, as Markdown, from what `das tda accuracy` wrote.
 
     python benchmarks/top_down_tables.py errors/ [--spine optimized --spine conventional]
-    python benchmarks/top_down_tables.py errors/ --into docs/top-down.md --mark ri
+    python benchmarks/top_down_tables.py errors/ --into benchmarks/results/top-down.md --mark ri
 
 Without --into the tables are printed: the ratios of both estimators' errors, the errors by spine, the coverage of
 the margins. With it they replace what stands between `<!-- MARK-ratios -->` and `<!-- /MARK-ratios -->`, and so on.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tasks.top_down.accuracy.errors import LEVELS
+from tasks.top_down.accuracy.compare import LEVELS
 
 LONG = "voting age by race"
 SHOWN = ("total", LONG)

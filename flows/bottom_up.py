@@ -21,7 +21,7 @@ from tasks.lifecycle.files import save_object
 
 @flow(name=BottomUpSettings.SYSTEM, **flow_options(1))
 def bottom_up(settings: BottomUpSettings) -> Any:
-    """Release a noisy histogram and its margins; returns the release's path.
+    """Release a noisy histogram and its marginals; returns the release's path.
 
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.

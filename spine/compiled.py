@@ -7,9 +7,15 @@ that should be fast are written as four interleaved sums, in the source and not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numba import njit
+from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 
 if TYPE_CHECKING:
 
@@ -17,8 +23,22 @@ if TYPE_CHECKING:
         """Compile a kernel at its first call, and cache it."""
         return function
 else:
-    from numba import njit
+    compiled = njit(cache=True, **OPTIONS)
 
-    compiled = njit(cache=True, error_model="numpy", boundscheck=False)
 
-__all__ = ["cast", "compiled"]
+def implements(generic: Callable[..., Any], kind: type) -> Callable[[F], F]:
+    """Return a decorator: kernels that call `generic` with a `kind` (a NamedTuple) first run the decorated function.
+
+    The choice is made when a kernel is compiled. A kernel that is given the function itself would not be cached: numba
+    knows a function from another process's only by its address.
+    """
+
+    def decorate(function: F) -> F:
+        def choose(*arguments: Any) -> F | None:
+            return function if getattr(arguments[0], "instance_class", None) is kind else None
+
+        choose.__signature__ = signature(function)  # type: ignore[attr-defined]
+        overload(generic, jit_options=OPTIONS)(choose)
+        return compiled(function)
+
+    return decorate

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -28,31 +29,36 @@ def lacking(what: str) -> NoReturn:
     pytest.skip(f"no {what}")
 
 
-# What takes seconds to start, make or compile. In `make test` one process has all tests that use a row of these.
+# Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
 SHARED = {
-    "services": {"prefect_server", "client", "fork_server"},
-    "top_down": {"top_down_released"},
-    "pages": {"released", "chromium"},
+    "end to end": r"tests/e2e/",
+    "a server": r"flows/test_(bottom_up|examples|refusals|spine|start)|lifecycle/test_workers|tasks/spine/test_spine",
+    "kernels": r"top_down",
+    "pages": r"flows/test_(check|show|tune_page)",
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def group_of(nodeid: str) -> str:
+    """Return the name of the tests that run in the same process as this one, those of its file if none share more."""
+    path = nodeid.partition("::")[0]
+    return next((name for name, paths in SHARED.items() if re.search(paths, path)), path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give processes whole groups. Slow tests take so long that each file may well start its own."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Groups(config, log) if "not slow" in config.getoption("markexpr") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Put each test into a group of xdist's: what it shares, else its file. The groups that are shared come first.
-
-    Slow tests keep to their files: they take so long that a process may well start a server for each.
-    """
-    groups = {item: group_of(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: groups[item] not in SHARED)
-
-
-def group_of(item: pytest.Function) -> str:
-    if item.get_closest_marker("slow") or item.get_closest_marker("long"):
-        return item.path.stem
-    shared = [name for name, made in SHARED.items() if name in item.path.stem or made.intersection(item.fixturenames)]
-    return shared[0] if shared else item.path.stem
+    """Put those that share something first, so that none is left over at the end."""
+    items.sort(key=lambda item: group_of(item.nodeid) not in SHARED)
 
 
 @pytest.fixture(scope="session")

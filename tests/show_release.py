@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from dhca_inputs import Inputs, configuration, people
 
+from flows.commands.show import open_release
+from flows.reports.show.application import Check, about, application
+from flows.reports.show.export import export, file_name
+from flows.reports.show.scope import Scope
 from tasks.lifecycle.digests import file_digest
 
 
@@ -76,9 +81,6 @@ def serving(release: Path) -> Iterator[str]:
     """The page of a release on a port of its own; gives its address."""
     import uvicorn
 
-    from flows.commands.show import open_release
-    from flows.reports.show.application import Check, application
-
     shown = open_release(release)
     check = Check(release, shown.manifest["files"])
     check.run()
@@ -95,22 +97,43 @@ def serving(release: Path) -> Iterator[str]:
         thread.join()
 
 
-@contextmanager
-def files_served(folder: Path) -> Iterator[str]:
-    """A folder on a plain web server; gives its address."""
+def copied_to(release: Path, folder: Path, scope: Scope | None = None) -> Path:
+    """Write a copy of the pages of a release."""
+    pages = open_release(release, scope=scope)
+    check = Check(release, pages.manifest["files"])
+    check.run()
+    export(pages, folder, about(pages, check))
+    return folder
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
+LEFT_OUT = re.compile(r'<(section|form|p|span) [^>]*class="[^"]*served".*?</\1>|<nav class="tabs".*?</nav>', re.DOTALL)
+
+
+def content(text: str) -> str:
+    """The content of a page without its links and without what a copy leaves out."""
+    (main,) = re.findall("<main.*</main>", text, re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub("</?a\\b[^>]*>", "", LEFT_OUT.sub("", main)))
+
+
+def differences(release: Path, copy: Path) -> list[str]:
+    """The addresses whose page or CSV in a copy is not what is served, and the links of the copy that lead nowhere."""
+    pages = open_release(release)
+    found = []
+    with serving(release) as page:
+        for asked in pages.addresses():
+            name = file_name(asked)
+            for number in range(1, len(list(copy.glob(f"{name}-page=*.html"))) + 2):
+                own = copy / f"{file_name({**asked, 'page': str(number)})}.html"
+                with urlopen(f"{page}?{urlencode({**asked, 'page': number})}") as answer:
+                    if content(answer.read().decode()) != content(own.read_text()):
+                        found.append(own.name)
+            with urlopen(f"{page}?{urlencode({**asked, 'format': 'csv'})}") as answer:
+                if answer.read().decode() != (copy / f"{name}.csv").read_text():
+                    found.append(f"{name}.csv")
+    for path in copy.glob("*.html"):
+        links = re.findall(r'(?:href|src|action)="([^"]*)"', path.read_text())
+        found += [link for link in links if link not in ("data:,", "#main") and not (copy / link).is_file()]
+    return found
 
 
 # -- in a browser -----------------------------------------------------------------------------------------------------
@@ -129,40 +152,3 @@ def problems(browser: Any) -> list[str]:
 def too_wide(browser: Any) -> bool:
     """Whether the page must be scrolled sideways."""
     return bool(browser.execute_script("return document.documentElement.scrollWidth > innerWidth"))
-
-
-def seen(browser: Any, address: str) -> tuple[str, list[str]]:
-    """The text of a page's content, and where its links lead."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    browser.get(address)
-    ready = "return document.querySelector('h1') || document.body.innerText.includes('cannot be shown')"
-    WebDriverWait(browser, 20).until(lambda one: one.execute_script(ready))
-    links = "return [...document.querySelectorAll('main a')].map((link) => link.getAttribute('href'))"
-    return browser.execute_script("return document.querySelector('main').innerText"), browser.execute_script(links)
-
-
-def copied_to(release: Path, folder: Path) -> Path:
-    """Write a static copy of a release."""
-    from flows.commands.show import open_release
-    from flows.reports.show.application import Check, about
-    from flows.reports.show.export import export
-
-    shown = open_release(release)
-    check = Check(release, shown.manifest["files"])
-    check.run()
-    export(shown, folder, about(shown, check))
-    return folder
-
-
-def csv_of_copy(browser: Any, view: str) -> str:
-    """What a static copy, on whose page the browser is, saves of a view as CSV."""
-    script = """
-      const [asked, done] = arguments;
-      const told = await (await fetch("data/release.json")).json();
-      const kind = await import(`${location.origin}/static/${told.kind}.js`);
-      const release = await kind.load("data", told);
-      done(kind.csvOf(release, await kind.viewOf(release, { ...asked, format: "csv" })));
-    """
-    name, *rest = view.split("&")
-    return str(browser.execute_async_script(script, dict(one.split("=") for one in rest) | {"view": name}))

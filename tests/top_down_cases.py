@@ -14,9 +14,11 @@ from spine.allocations_pl94 import allocation
 from spine.hierarchy import Spine
 from spine.top_down import (
     PERSONS,
+    Answers,
     Estimates,
     Measure,
     NoisyAnswers,
+    OwnAnswers,
     Plan,
     Product,
     Solve,
@@ -25,14 +27,14 @@ from spine.top_down import (
     estimate_below,
     estimate_roots,
     exact_answers,
-    failures,
     invariants,
+    parent_problem,
     query_group,
     summed,
 )
-from spine.top_down.failures import Division
 from spine.top_down.histogram import from_entries
 from spine.top_down.measurements import inverse_variance
+from spine.top_down.parent_problem import ParentProblem
 
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 STATE = 44
@@ -222,25 +224,27 @@ def rich(levels: tuple[str, ...], factor: int = 10**9) -> Allocation:
     return replace(shares, budget=shares.budget * factor)
 
 
-def everything(plan: Plan, measure: Measure) -> tuple[list[Estimates], list[Solve]]:
-    """Estimates of all levels, top first."""
-    roots, first = estimate_roots(plan, measure)
-    below, further = estimate_below(plan, roots, measure)
+def everything(plan: Plan, answers: Answers | Measure) -> tuple[list[Estimates], list[Solve]]:
+    """Estimates of all levels, top first; of noisy answers, the program's."""
+    if not hasattr(answers, "siblings"):
+        answers = OwnAnswers(plan, answers)
+    roots, first = estimate_roots(plan, answers)
+    below, further = estimate_below(plan, roots, answers)
     return [roots, *below], first + further
 
 
-def divisions(plan: Plan, measure: Measure) -> list[tuple[bool, Division, np.ndarray]]:
-    """Every parent of an estimation: whether totals come first in its rounding, its problem, and its solution."""
+def problems_of(plan: Plan, answers: Answers | Measure) -> list[tuple[bool, ParentProblem, np.ndarray, int]]:
+    """Every parent: whether totals come first in its rounding, its problem, solution and number of iterations."""
     problems = []
 
-    def keep(division: Division) -> tuple[np.ndarray, int, str, float]:
-        result = failures.divide(division)
-        problems.append((division.low is not None and division.counts is not None, division, result[0]))
+    def keep(problem: ParentProblem) -> tuple[np.ndarray, int, str, float]:
+        result = parent_problem.solve(problem)
+        problems.append((problem.low is not None and problem.counts is not None, problem, *result[:2]))
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(descend, "divide", keep)
-        everything(plan, measure)
+        patch.setattr(descend, "solve", keep)
+        everything(plan, answers)
     return problems
 
 
@@ -253,7 +257,7 @@ def check(plan: Plan, estimated: list[Estimates], persons: TrueHistograms) -> No
         by_type = np.zeros((len(estimates), 8), np.int64)
         np.add.at(by_type, (estimates.row, plan.product.types[estimates.cell]), estimates.count)
         assert (by_type[~declared.allowed(level)] == 0).all()
-        assert (by_type >= declared.least(level)).all()
+        assert (by_type >= declared.lower_bound(level)).all()
         assert plan.product.possible[estimates.cell].all()
         if level:
             again = summed(estimated[-1], spine)[level]

@@ -1,4 +1,4 @@
-"""`das show`: look at a release, in the browser, in the terminal, or as a copy for a web server."""
+"""`das show`: look at a release, in the browser, in the terminal, or as a copy of its pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show(
     table: Annotated[
         str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
     ] = None,
-    export: Annotated[Path | None, typer.Option(help="Write a copy for a web server without Python.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write the pages into a new folder.")] = None,
     scope: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -52,7 +52,8 @@ def show(
     """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
     Serves a page on this machine alone until Ctrl-C. With `--region` or `--iteration` the answer is printed instead,
-    with `--json` as data; with `--export` a copy is written that any web server can serve.
+    with `--json` as data; with `--export` the pages are written out: a folder for any web server, or to open
+    as it is.
 
     **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
     """
@@ -105,9 +106,9 @@ def _export(shown: ReleasePages, check: Check, out: Path) -> None:
     written = export(shown, out, {**about(shown, check), "scope": shown.scope.words})
     size = sum(written.values())
     err.print(
-        f"wrote {out}: {len(written)} files, {size / 1e6:.1f} MB; serve it as it is, for example with", soft_wrap=True
+        f"wrote {len(written):,} files, {size / 1e6:.1f} MB: open {out / 'index.html'}, or put {out} on a web server",
+        soft_wrap=True,
     )
-    err.print(f"  python -m http.server --bind 127.0.0.1 --directory {out}", soft_wrap=True)
 
 
 def _print(

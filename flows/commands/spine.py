@@ -64,12 +64,13 @@ def spine(
     from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
     from tasks.lifecycle.run_directory import state_home
     from tasks.spine.optimize import optimize_spine, over
+    from tasks.spine.prepare import prepare
 
     changes = dict(_pair(text) for text in change or [])
     chosen = read_settings(settings, jurisdiction, variant, changes)
     cluster = ClusterSettings(workers=workers) if workers else None
     with open_cluster_if(cluster, state_home() / "dask") as client:
-        summary = optimize_spine(
+        prepared = prepare(
             geography,
             out,
             chosen,
@@ -79,8 +80,8 @@ def spine(
             marginals=marginal or (),
             county=county,
             extra=extra,
-            each=over(client),
         )
+        summary = optimize_spine(prepared, over(client))
     show(summary.as_json(), lambda: _rendered(summary), as_json=as_json)
 
 
@@ -93,7 +94,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _rendered(summary: SpineSummary) -> Group:
     """Geounits per level and OSED per class, spine beside spine."""
-    from tasks.spine.titles import CLASSES, LEVELS, NAMES
+    from tasks.spine.summary import CLASSES, LEVELS, NAMES
 
     levels = summary.geounits["optimized"]
     geounits = Table(title=f"{summary.blocks:,} blocks: geounits by level", title_justify="left")

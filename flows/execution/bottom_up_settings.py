@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from flows.execution.settings import Location, RunSettings
-from privacy.estimation.calibration import Method
+from privacy.bottom_up.calibration import Method
 from privacy.noise.sampler import check_law
-from tasks.bottom_up.domain import check_margins, read_domain, read_totals
-from tasks.bottom_up.measure import Plan, Sampler
+from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
+from tasks.bottom_up.measure import Plan
 from tasks.inputs.configuration import exact_number as parse_number
 from tasks.lifecycle.errors import Refused
 
@@ -37,7 +37,6 @@ class BottomUpSettings(RunSettings):
     table: Location = Field(description="The table: text or Parquet, by path or URL.")
     domain: Location = Field(description="The declared domain, a JSON file.")
     epsilon: Exact = Field(description="Privacy-loss budget of the histogram, exact.")
-    sampler: Sampler = "exact"
     totals: Location | None = Field(default=None, description="Published totals to calibrate to.")
     calibration: Method = "additive"
     tolerance: Exact = Field(default="0", description="How far from the data a consistent total may be.")
@@ -61,14 +60,13 @@ class BottomUpSettings(RunSettings):
             plan = Plan(
                 domain=domain,
                 epsilon=Fraction(self.epsilon),
-                sampler=self.sampler,
                 totals=read_totals(Path(self.totals), domain) if self.totals else None,
                 calibration=self.calibration,
                 tolerance=Fraction(self.tolerance),
-                margins=each if self.marginals is None else self.marginals,
+                marginals=each if self.marginals is None else self.marginals,
                 clip=self.clip,
             )
-            check_margins(domain, plan.margins)
+            check_marginals(domain, plan.marginals)
             if plan.tolerance < 0:
                 raise ValueError("the tolerance must not be negative")
             check_law(plan.mechanism.law)

@@ -1,31 +1,119 @@
-"""What the children of a parent are estimated from: their own noisy answers, or what all below them says as well."""
+"""The children's own noisy answers as the descent takes them: the program's objective, and its targets of totals.
+
+The descent reads `Answers`. The program's are `OwnAnswers`; another estimator hands in its own.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
-from spine.geography import IntArray
-from spine.top_down.failures import NO_FLOATS, Division, Told
-from spine.top_down.measurements import NoisyAnswers, weights
+from spine.geography import BoolArray, IntArray
+from spine.top_down import units
+from spine.top_down.histogram import UNITS
+from spine.top_down.least_squares import Parent, Solution, least_squares
+from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
-from spine.top_down.queries import TOTAL
-from spine.top_down.tree import V_CELLS, Information, entries, estimates, to_cells, total_of, total_variance
+from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy
 from spine.workload import FloatArray
 
-LEFT = 0.99  # of the total's precision that may be taken out of P: what is left must stay positive definite
+
+class Objective(Protocol):
+    """The objective of one parent's least squares, over its n cells and K children."""
+
+    def without_total(self, allowed: BoolArray, total: FloatArray) -> Objective:
+        """Return the objective of the last pass, where bands keep the children's totals close to `total`, (K,).
+
+        allowed: (n, K) whether a child may have persons in a cell.
+        """
+
+    def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
+        """Return the minimum under the parent's constraints; careful, stop: see `least_squares.descend`."""
+
+    def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
+        """Return the sparse P and the r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
+
+
+class SiblingAnswers(Protocol):
+    """What a range of geounits of one level is estimated from."""
+
+    @property
+    def total(self) -> FloatArray:
+        """Return the (geounits,) targets of their totals; empty if there are none."""
+
+    @property
+    def total_weight(self) -> FloatArray:
+        """Return the inverse variances of these targets."""
+
+    def __len__(self) -> int: ...
+
+    def only(self, first: int, last: int) -> SiblingAnswers:
+        """Return those of the geounits first, ..., last - 1."""
+
+    def objective(self, cells: IntArray) -> Objective:
+        """Return the objective over these cells of all the geounits."""
+
+
+class Answers(Protocol):
+    """What the geounits of a spine are estimated from: a function of noisy answers and declared invariants."""
+
+    def siblings(self, level: int, first: int, last: int) -> SiblingAnswers:
+        """Return what the geounits first, ..., last - 1 of a level are estimated from."""
+
+    def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Return the (last - first,) targets of occupied housing units, and their weights."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Noisy answers of a range of geounits as least squares takes them.
+class ChildAnswers:
+    """The misfit of one parent's K children.
 
-    answers: (geounits, coordinates of the last pass's query groups). weights: (groups, geounits) inverse variances.
-    total, total_weight: (geounits,) the answers of the total query, and their inverse variance; empty if not asked.
+    queries: the last pass's. answers: (K, coordinates) noisy answers. weights: (groups, K) inverse variances.
+    """
+
+    queries: QueryHierarchy
+    answers: FloatArray
+    weights: FloatArray
+
+    def without_total(self, allowed: BoolArray, total: FloatArray) -> ChildAnswers:
+        """Return itself: no query group of the last pass asks the total."""
+        return self
+
+    def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
+        """See `Objective`."""
+        return least_squares(self.queries, parent, self.answers, self.weights, careful, stop)
+
+    def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
+        """See `Objective`."""
+        q, n, children = self.queries, len(cells), len(self.answers)
+        scale = self.weights[0].max()
+        hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
+        coordinate: dict[int, IntArray] = {0: np.arange(q.offsets[1])}  # of each cell of the histogram, by group
+        for group, weight in enumerate(self.weights / scale):
+            if group:
+                finer = int(q.finer[group])
+                parent_of = q.parent_of[q.parent_offsets[group] :][: q.offsets[finer + 1] - q.offsets[finer]]
+                coordinate[group] = parent_of[coordinate[finer]]
+            at = coordinate[group][cells]
+            sums = sp.csc_array((np.ones(n), (at, np.arange(n))), shape=(int(coordinate[group].max()) + 1, n))
+            hessian = hessian + sp.kron(sums.T @ sums, sp.diags_array(weight), format="csc")
+            linear += weight * self.answers[:, q.offsets[group] + at].T
+        return hessian, linear.ravel()
+
+
+@dataclass(frozen=True)
+class MeasuredSiblings:
+    """Noisy answers of a range of geounits.
+
+    first: its first geounit. queries: the last pass's. answers: (geounits, coordinates). weights: (groups, geounits).
+    total, total_weight: of the total query; empty if it is not asked.
     """
 
     first: int
+    queries: QueryHierarchy
     answers: FloatArray
     weights: FloatArray
     total: FloatArray
@@ -34,94 +122,47 @@ class Measured:
     def __len__(self) -> int:
         return len(self.answers)
 
-    def only(self, first: int, last: int) -> Measured:
-        """The geounits first, ..., last - 1."""
-        rows = slice(first - self.first, last - self.first)
-        return Measured(first, self.answers[rows], self.weights[:, rows], self.total[rows], self.total_weight[rows])
+    def only(self, first: int, last: int) -> MeasuredSiblings:
+        """Return those of the geounits first, ..., last - 1."""
+        at = slice(first - self.first, last - self.first)
+        arrays = self.answers[at], self.weights[:, at], self.total[at], self.total_weight[at]
+        return MeasuredSiblings(first, self.queries, *arrays)
 
-    def into(self, division: Division, types: IntArray) -> Division:
-        """The problem of a parent with these answers of its children."""
-        return replace(division, answers=self.answers, weights=np.ascontiguousarray(self.weights))
-
-    def with_total_out(self, division: Division, total: FloatArray, band: float = 0.0) -> Division:
-        """The children's totals within the band; no query group of the last pass asks them."""
-        return replace(division, low=total - band, high=total + band)
-
-
-def measured(plan: Plan, level: int, given: NoisyAnswers) -> Measured:
-    """The noisy answers of a range of geounits, with their weights."""
-    name, spine = plan.spine.levels[level], plan.spine
-    shares = spine.shares[level][given.first : given.last]
-    queries, _ = plan.asked[level]
-
-    def weigh(names: list[str]) -> FloatArray:
-        return weights(plan.allocation, name, names, shares, spine.denominator)
-
-    answers = np.concatenate([np.asarray(given.answers[query], float) for query in queries], axis=1)
-    if TOTAL in plan.allocation.queries[name]:
-        total, total_weight = np.asarray(given.answers[TOTAL], float)[:, 0], weigh([TOTAL])[0]
-    else:
-        total, total_weight = NO_FLOATS, NO_FLOATS
-    return Measured(given.first, answers, weigh(queries), total, total_weight)
+    def objective(self, cells: IntArray) -> ChildAnswers:
+        """Return the misfit of the answers: of all query groups, so of any cells."""
+        return ChildAnswers(self.queries, self.answers, np.ascontiguousarray(self.weights))
 
 
 @dataclass(frozen=True)
-class Informed:
-    """Information of a range of geounits as least squares takes it.
+class OwnAnswers:
+    """The program's answers: of each geounit its own measurements, asked once."""
 
-    told: h and P. linear, begin: (geounits, 2016) h and z = h/P of the cells. total, total_weight: (geounits,) the
-    totals of z, and their inverse variance.
-    """
+    plan: Plan
+    measure: Measure
 
-    told: Information
-    linear: FloatArray
-    begin: FloatArray
-    total: FloatArray
-    total_weight: FloatArray
+    def siblings(self, level: int, first: int, last: int) -> MeasuredSiblings:
+        """Return the noisy answers of the geounits first, ..., last - 1 of a level, with their weights."""
+        plan, name = self.plan, self.plan.spine.levels[level]
+        given = self.measure(level, first, last).answers
+        shares = plan.spine.shares[level][first:last]
+        names, queries = plan.last_pass[level]
 
-    def __len__(self) -> int:
-        return len(self.told)
+        def weigh(names: list[str]) -> FloatArray:
+            return weights(plan.allocation, name, names, shares, plan.spine.denominator)
 
-    def only(self, first: int, last: int) -> Informed:
-        """The geounits first, ..., last - 1."""
-        rows = slice(first - self.told.first, last - self.told.first)
-        parts = (self.linear[rows], self.begin[rows], self.total[rows], self.total_weight[rows])
-        return Informed(self.told.only(first, last), *parts)
+        answers = np.concatenate([np.asarray(given[query], float) for query in names], axis=1)
+        total, total_weight = np.zeros(0), np.zeros(0)
+        if TOTAL in plan.allocation.queries[name]:
+            total, total_weight = np.asarray(given[TOTAL], float)[:, 0], weigh([TOTAL])[0]
+        return MeasuredSiblings(first, queries, answers, weigh(names), total, total_weight)
 
-    def into(self, division: Division, types: IntArray) -> Division:
-        """The problem of a parent with this information on its children. types: (T,) those of its cells."""
-        precision = self.told.precision[:, :, types[:, None], types]
-        scale = precision.max()
-        told = Told(
-            precision / scale,
-            entries(precision / scale),
-            np.ascontiguousarray(self.linear[:, division.cells].T) / scale,
-            np.ascontiguousarray(self.begin[:, division.cells].T),
-            scale,
-        )
-        return replace(division, told=told)
-
-    def with_total_out(self, division: Division, total: FloatArray, band: float = 0.0) -> Division:
-        """The children's totals within the band, and their weight taken out of P as far as it has any.
-
-        Subtracts kappa (1'x - total)^2 / 2, all but constant within the band. With it the majorizer is so large
-        that least squares crawls. kappa: the least entry of P between cells that agree in nothing,
-        as long as P stays positive.
-        """
-        told = division.told
-        assert told is not None
-        both = division.allowed.T[:, :, None] & division.allowed.T[:, None, :]
-        apart = np.where(both, told.between[:, 0], np.inf).min(axis=(1, 2))
-        kappa = np.clip(np.minimum(apart, LEFT * self.total_weight / told.scale), 0.0, None)
-        precision, out = told.precision.copy(), kappa[:, None, None] * both
-        precision[:, 0] -= V_CELLS * out
-        linear = told.linear - kappa * total * division.allowed[division.kind]
-        told = replace(told, precision=precision, between=told.between - out[:, None], linear=linear)
-        return replace(division, told=told, low=total - band, high=total + band)
-
-
-def informed(plan: Plan, told: Information) -> Informed:
-    """Information of a range of geounits, with its estimates and their totals."""
-    allowed = np.ascontiguousarray(plan.invariants.allowed(told.level)[told.first : told.last])
-    z, variance = estimates(told, allowed)
-    return Informed(told, to_cells(told.linear), to_cells(z), total_of(z), 1 / total_variance(variance))
+    def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Return the targets of occupied units of the geounits first, ..., last - 1 of a level, and their weights."""
+        plan = self.plan
+        assert plan.product is UNITS
+        batches = [(at, min(at + plan.rows, last)) for at in range(first, last, plan.rows)]
+        answers = [self.measure(level, *batch).answers[DETAILED] for batch in batches]
+        units_ = plan.invariants.housing_units(level)[first:last]
+        # An only child may have the share 0: it is copied.
+        weight = np.maximum(plan.spine.shares[level][first:last], 1) / plan.spine.denominator
+        return units.targets(units_, np.concatenate(answers)), weight

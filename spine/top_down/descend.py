@@ -1,4 +1,7 @@
-"""From the top of the spine down: the roots, one level of a range of parents, and everything below."""
+"""The descent: the roots, the children of a range of parents, and every level below them.
+
+It reads `Answers`: the program's (`answers.OwnAnswers`), or those of another estimator.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,12 @@ import numpy as np
 
 from spine.geography import IntArray
 from spine.top_down import totals, units
-from spine.top_down.answers import Informed, Measured, informed, measured
-from spine.top_down.failures import NO_FLOATS, Division, EstimationError, Solver, divide, to_integers
-from spine.top_down.histogram import OCCUPIED, UNITS, VACANT, Estimates, from_entries, joined
-from spine.top_down.measurements import Measure
-from spine.top_down.passes import BAND, total_first
-from spine.top_down.plan import Plan
-from spine.top_down.queries import DETAILED
-from spine.top_down.tree import Information
-from spine.top_down.upward import lacking, up_pass
-from spine.workload import FloatArray
+from spine.top_down.answers import Answers, SiblingAnswers
+from spine.top_down.histogram import OCCUPIED, UNITS, Estimates, joined
+from spine.top_down.parent_problem import EstimationError, ParentProblem, Solver, solve, to_integers
+from spine.top_down.plan import Plan, has_total_pass
+
+BAND = 0.1  # persons: how far a child's total in the last pass may be from that of pass 0
 
 
 class Solve(NamedTuple):
@@ -44,215 +43,160 @@ class Solve(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the first attempt was not good enough."""
+        """Return whether the first attempt was not good enough."""
         return self.solver != "own" or self.rounding != "flow"
 
 
-def estimate_roots(plan: Plan, measure: Measure, known: tuple[Information, ...] = ()) -> tuple[Estimates, list[Solve]]:
-    """The top level of the spine: each state's parts (or the nation) sum to the declared total, and meet the bounds."""
+def estimate_roots(plan: Plan, answers: Answers) -> tuple[Estimates, list[Solve]]:
+    """Estimate the top level of the spine: each state's parts (or the nation) sum to the declared total."""
     number = len(plan.spine.starts[0])
     if plan.product is UNITS:
         hu = plan.invariants.housing_units(0)
-        if plan.estimator == "gls":
-            target, _ = _told_units(lacking(plan, measure, known, 0, 0, number))
-        else:
-            target = units.targets(hu, measure(0, 0, number).answers[DETAILED])
-        return _units(0, 0, hu, units.roots(hu, target)), []
-    answers = _answers(plan, measure, known, 0, 0, number)
-    invariants = plan.invariants
+        return units.estimates(0, 0, hu, units.roots(hu, answers.occupied(0, 0, number)[0])), []
+    siblings = answers.siblings(0, 0, number)
+    state, declared = np.zeros(number, np.int64), plan.invariants.state_totals.sum(keepdims=True)
     if plan.spine.levels[0] == "State":
-        state, declared = invariants.state_of, invariants.state_totals
-    else:
-        state, declared = np.zeros(number, np.int64), invariants.state_totals.sum(keepdims=True)
-    estimates, solves = [], []
-    for s in range(len(declared)):
+        state, declared = plan.invariants.state_of, plan.invariants.state_totals
+    total = np.zeros(number, np.int64)
+    for s, of_state in enumerate(declared.tolist()):
         parts = np.flatnonzero(state == s)
-        for part, total in zip(parts, _part_totals(plan, parts, int(declared[s]), answers), strict=True):
-            estimate, solve = _root(plan, int(part), int(total), s, answers)
-            estimates.append(estimate)
-            solves += solve
-    order = np.argsort(np.concatenate([np.flatnonzero(state == s) for s in range(len(declared))]))
-    return joined([estimates[at] for at in order]), solves
+        total[parts] = _root_totals(plan, parts, of_state, siblings)
+    roots = [_root(plan, root, int(total[root]), int(state[root]), siblings) for root in range(number)]
+    return joined([estimates for estimates, _ in roots]), [made for _, solved in roots for made in solved]
 
 
-def _answers(
-    plan: Plan, measure: Measure, known: tuple[Information, ...], level: int, first: int, last: int
-) -> Measured | Informed:
-    """What the children of a level are estimated from: at the blocks both estimators take their own answers."""
-    if plan.estimator == "gls" and total_first(plan.spine.levels[level]):
-        return informed(plan, lacking(plan, measure, known, level, first, last))
-    return measured(plan, level, measure(level, first, last))
-
-
-def _part_totals(plan: Plan, parts: IntArray, declared: int, answers: Measured | Informed) -> IntArray:
-    """Totals of a state's parts: next to their noisy totals, summing to the declared one."""
-    least = plan.invariants.least(0)[parts].sum(axis=1)
+def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: SiblingAnswers) -> IntArray:
+    """Return the totals of a state's parts: next to their noisy totals, summing to the declared one."""
     if len(parts) == 1:
         return np.array([declared])
-    if not len(answers.total):
+    if not len(siblings.total):
         raise ValueError(f"the level {plan.spine.levels[0]} has states of several parts: it must ask the total")
-    some = np.array([np.any(plan.invariants.allowed(0)[parts], axis=1)])
-    y, weight = answers.total[parts], answers.total_weight[parts]
-    supply = np.array([float(declared)])
-    return totals.to_integers(
-        totals.totals(y, weight / weight.max(), some, least[None].astype(float), supply), least, declared
+    lower_bound = plan.invariants.lower_bound(0)[parts].sum(axis=1)
+    any_allowed = np.array([np.any(plan.invariants.allowed(0)[parts], axis=1)])
+    weight, supply = siblings.total_weight[parts], np.array([float(declared)])
+    nearest = totals.totals(
+        siblings.total[parts], weight / weight.max(), any_allowed, lower_bound[None].astype(float), supply
     )
+    return totals.to_integers(nearest, lower_bound, declared)
 
 
-def _root(plan: Plan, part: int, total: int, state: int, answers: Measured | Informed) -> tuple[Estimates, list[Solve]]:
-    """One geounit without a parent, its total known."""
-    allowed = plan.invariants.allowed(0)[part]
+def _root(plan: Plan, root: int, total: int, state: int, siblings: SiblingAnswers) -> tuple[Estimates, list[Solve]]:
+    """Estimate one geounit without a parent, its total known."""
+    allowed = plan.invariants.allowed(0)[root]
     cells = np.flatnonzero(plan.product.possible & allowed[plan.product.types])
     if total == 0 or not len(cells):
-        return _estimates(0, part, np.zeros((0, 1), np.int64), np.zeros(0, np.int64)), []
-    own = answers.only(part, part + 1)
-    fixed = np.array([float(total)])
-    division = replace(own.with_total_out(_division(plan, 0, part, cells, None, own), fixed), total=total)
-    x, solve = _solve(plan, 0, state, division)
-    return _estimates(0, part, x, cells), [solve]
+        return _estimates(0, root, np.zeros((0, 1), np.int64), cells[:0]), []
+    problem = _problem(plan, 0, root, siblings.only(root, root + 1), cells, None)
+    problem = replace(problem.with_totals(np.array([float(total)])), total=total)
+    x, made = _solve(plan, 0, state, problem)
+    return _estimates(0, root, x, cells), [made]
 
 
-def estimate_children(
-    plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
-) -> tuple[Estimates, list[Solve]]:
-    """The children of a range of parents: for each parent they sum to it, cell by cell, and meet the invariants."""
+def estimate_children(plan: Plan, parents: Estimates, answers: Answers) -> tuple[Estimates, list[Solve]]:
+    """Estimate the children of a range of parents: they sum to their parent, cell by cell, and meet the invariants."""
     level = parents.level + 1
-    plan.refuse_unmeasured(parents.level, parents.first, parents.last)
+    plan.check_measured(parents.level, parents.first, parents.last)
     if plan.product is UNITS:
-        return _children_units(plan, parents, measure, known), []
+        return _units_of_children(plan, parents, answers), []
     estimates: list[Estimates] = []
     solves: list[Solve] = []
-    for first_parent, last_parent in plan.runs(parents.level, parents.first, parents.last):
-        first_child = plan.first_child[parents.level]
-        first, last = int(first_child[first_parent]), int(first_child[last_parent])
-        answers: Measured | Informed | None = None
-        for parent in range(first_parent, last_parent):
-            begin, end = int(first_child[parent]), int(first_child[parent + 1])
+    for batch in plan.batches(parents.level, parents.first, parents.last):
+        siblings: SiblingAnswers | None = None  # not asked if all parents of a batch are copied
+        for parent in range(*batch):
+            children = plan.children_of(parents.level, parent, parent + 1)
+            number = children[1] - children[0]
             cells, counts = parents.of(parent)
-            if end - begin == 1:
-                estimates.append(_estimates(level, begin, counts[:, None], cells))
-            elif not len(cells):
-                estimates.append(_estimates(level, begin, np.zeros((0, end - begin), np.int64), cells))
-            else:
-                if answers is None:
-                    answers = _answers(plan, measure, known, level, first, last)
-                x, solve = _parent(plan, level, parent, begin, cells, counts, answers.only(begin, end))
-                estimates.append(_estimates(level, begin, x, cells))
-                solves.append(solve)
+            x = np.repeat(counts[:, None], number, axis=1)
+            if number > 1 and len(cells):
+                if siblings is None:
+                    siblings = answers.siblings(level, *plan.children_of(parents.level, *batch))
+                x, made = _parent(plan, level, parent, children[0], siblings.only(*children), cells, counts)
+                solves.append(made)
+            estimates.append(_estimates(level, children[0], x, cells))
     return joined(estimates), solves
 
 
 def estimate_below(
-    plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...] = ()
+    plan: Plan, parents: Estimates, answers: Answers, lowest: int | None = None
 ) -> tuple[list[Estimates], list[Solve]]:
-    """Every level below a range of parents, top first."""
-    if plan.estimator == "gls" and not known and parents.level + 1 < len(plan.spine.levels):
-        first, last = plan.first_child[parents.level][[parents.first, parents.last]].tolist()
-        known = up_pass(plan, measure, parents.level + 1, first, last)
+    """Estimate every level below a range of parents, top first, down to `lowest` (default: the blocks)."""
+    lowest = len(plan.spine.levels) - 1 if lowest is None else lowest
     estimates: list[Estimates] = []
     solves: list[Solve] = []
-    while parents.level + 1 < len(plan.spine.levels):
-        parents, of_level = estimate_children(plan, parents, measure, known)
+    while parents.level < lowest:
+        parents, of_level = estimate_children(plan, parents, answers)
         estimates.append(parents)
         solves += of_level
     return estimates, solves
 
 
 def _parent(
-    plan: Plan, level: int, parent: int, first: int, cells: IntArray, counts: IntArray, answers: Measured | Informed
+    plan: Plan, level: int, parent: int, first: int, siblings: SiblingAnswers, cells: IntArray, counts: IntArray
 ) -> tuple[IntArray, Solve]:
-    """One parent: pass 0 for the children's totals, the last pass within their bands, rounding."""
-    name, invariants = plan.spine.levels[level], plan.invariants
-    division = _division(plan, level, first, cells, counts, answers)
-    if total_first(name):
-        if not len(answers.total):
-            raise ValueError(f"the level {name} must ask the total: its children's totals are estimated first")
-        by_type = np.bincount(division.kind, counts).astype(float)
-        weight, least = answers.total_weight / answers.total_weight.max(), division.least.astype(float)
-        if name == "State":
-            state = invariants.state_of
-            declared = invariants.state_totals
-            total = totals.totals_in_groups(answers.total, weight, division.allowed, least, by_type, state, declared)
-            division = answers.with_total_out(division, total)
-            division = replace(division, state=state, state_totals=declared)
-        else:
-            total = totals.totals(answers.total, weight, division.allowed, least, by_type)
-            division = answers.with_total_out(division, total, BAND)
-    return _solve(plan, level, parent, division)
+    """Solve one parent: pass 0 for the children's totals, the last pass within their bands, rounding."""
+    name = plan.spine.levels[level]
+    problem = _problem(plan, level, first, siblings, cells, counts)
+    if not has_total_pass(name):
+        return _solve(plan, level, parent, problem)
+    if not len(siblings.total):
+        raise ValueError(f"the level {name} must ask the total: its children's totals are estimated first")
+    by_type = np.bincount(problem.quarters_type, counts).astype(float)
+    weight = siblings.total_weight / siblings.total_weight.max()
+    pass_0 = siblings.total, weight, problem.allowed, problem.lower_bound.astype(float), by_type
+    if name != "State":
+        return _solve(plan, level, parent, problem.with_totals(totals.totals(*pass_0), BAND))
+    state, declared = plan.invariants.state_of, plan.invariants.state_totals
+    problem = problem.with_totals(totals.totals_in_groups(*pass_0, state, declared))
+    return _solve(plan, level, parent, replace(problem, state=state, state_totals=declared))
 
 
-def _division(
-    plan: Plan, level: int, first: int, cells: IntArray, counts: IntArray | None, answers: Measured | Informed
-) -> Division:
-    """The problem of one parent, without bands."""
-    types, kind = np.unique(plan.product.types[cells], return_inverse=True)
-    children = slice(first, first + len(answers))
-    return answers.into(
-        Division(
-            ladder=plan.asked[level][1],
-            cells=np.array(
-                cells, np.int64
-            ),  # a copy: what was read from a file may be read-only, another type to numba
-            kind=kind,
-            counts=None if counts is None else np.array(counts, np.int64),
-            answers=NO_FLOATS,
-            weights=NO_FLOATS,
-            allowed=np.ascontiguousarray(plan.invariants.allowed(level)[children, types].T),
-            least=np.ascontiguousarray(plan.invariants.least(level)[children, types].T),
-            nested=np.ascontiguousarray(plan.nested[:, cells]),
-        ),
-        types,
+def _problem(
+    plan: Plan, level: int, first: int, siblings: SiblingAnswers, cells: IntArray, counts: IntArray | None
+) -> ParentProblem:
+    """Return the problem of one parent with these children, without bands."""
+    types, quarters_type = np.unique(plan.product.types[cells], return_inverse=True)
+    children = slice(first, first + len(siblings))
+    cells = np.array(cells, np.int64)  # a copy: what was read from a file may be read-only, another type to numba
+    return ParentProblem(
+        objective=siblings.objective(cells),
+        cells=cells,
+        quarters_type=quarters_type,
+        counts=None if counts is None else np.array(counts, np.int64),
+        allowed=np.ascontiguousarray(plan.invariants.allowed(level)[children, types].T),
+        lower_bound=np.ascontiguousarray(plan.invariants.lower_bound(level)[children, types].T),
+        nested=np.ascontiguousarray(plan.nested[:, cells]),
     )
 
 
-def _solve(plan: Plan, level: int, parent: int, division: Division) -> tuple[IntArray, Solve]:
-    """Least squares and rounding of one parent."""
-    name = plan.spine.levels[level]
+def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:
+    """Solve the least squares of one parent and round it."""
+    total_first = has_total_pass(plan.spine.levels[level]) and level > 0
     start = process_time()
-    x, iterations, solver, violation = divide(division)
+    x, iterations, solver, violation = solve(problem)
     middle = process_time()
-    whole, by = to_integers(division, x, total_first(name) and level > 0, plan.rounding == "l1")
+    whole, by = to_integers(problem, x, total_first, plan.rounding == "l1")
     end = process_time()
-    n, children = x.shape
-    return whole, Solve(level, parent, children, n, iterations, solver, violation, by, middle - start, end - middle)
+    cells, children = x.shape
+    made = Solve(level, parent, children, cells, iterations, solver, violation, by, middle - start, end - middle)
+    return whole, made
 
 
 def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimates:
-    """Estimates of children from (cells, children) counts."""
+    """Return the estimates of children from (cells, children) counts."""
     child, at = np.nonzero(x.T)
     starts = np.searchsorted(child, np.arange(x.shape[1] + 1))
     return Estimates(level, first, starts, cells[at], x[at, child])
 
 
-def _children_units(plan: Plan, parents: Estimates, measure: Measure, known: tuple[Information, ...]) -> Estimates:
-    """H1 of the children of a range of parents."""
-    level, first_child = parents.level + 1, plan.first_child[parents.level]
-    first, last = int(first_child[parents.first]), int(first_child[parents.last])
+def _units_of_children(plan: Plan, parents: Estimates, answers: Answers) -> Estimates:
+    """Estimate H1 of the children of a range of parents."""
+    level = parents.level + 1
+    first, last = plan.children_of(parents.level, parents.first, parents.last)
     hu = plan.invariants.housing_units(level)[first:last].copy()
     occupied = parents.dense(plan.product.cells)[:, OCCUPIED]
-    begins = first_child[parents.first : parents.last + 1] - first
-    if plan.estimator == "gls":
-        target, weight = _told_units(lacking(plan, measure, known, level, first, last))
-    else:
-        runs = [(at, min(at + plan.rows, last)) for at in range(first, last, plan.rows)]
-        answers = [(hu[at - first : end - first], measure(level, at, end).answers[DETAILED]) for at, end in runs]
-        target = np.concatenate([units.targets(*pair) for pair in answers])
-        # An only child may have the share 0: it is copied.
-        weight = np.maximum(plan.spine.shares[level][first:last], 1) / plan.spine.denominator
-    return _units(level, first, hu, units.children(occupied, begins, hu, target, weight))
+    first_child = plan.first_child[parents.level][parents.first : parents.last + 1] - first
+    occupied = units.children(occupied, first_child, hu, *answers.occupied(level, first, last))
+    return units.estimates(level, first, hu, occupied)
 
 
-def _told_units(told: Information) -> tuple[FloatArray, FloatArray]:
-    """Targets and weights of occupied units; any weight where there are no units or a copied only child."""
-    weight = np.where(told.precision > 0, told.precision, 1.0)
-    return told.linear / weight, weight
-
-
-def _units(level: int, first: int, hu: IntArray, occupied: IntArray) -> Estimates:
-    row = np.repeat(np.arange(len(hu)), 2)
-    cell = np.tile(np.array([VACANT, OCCUPIED]), len(hu))
-    count = np.column_stack([hu - occupied, occupied]).ravel()
-    return from_entries(Estimates, level, first, row, cell, count, len(hu))
-
-
-__all__ = ["EstimationError", "Plan", "Solve", "estimate_below", "estimate_children", "estimate_roots"]
+__all__ = ["EstimationError", "Solve", "estimate_below", "estimate_children", "estimate_roots"]

@@ -13,14 +13,14 @@ from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
 from spine.workload import WORKLOADS, Workload
 
-HOUSEHOLD, NURSING, TYPES = 0, 3, 8  # of hhgq: 0 in a household, 1..7 the major group-quarters types
+HOUSEHOLD, NURSING = 0, 3  # of hhgq: 0 in a household, 1..7 the major group-quarters types
 UNDER_18 = 0  # of votingage
 VACANT, OCCUPIED = 0, 1  # of h1
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """What is counted in each geounit: the axes with their query groups.
+    """The schema of a histogram: its axes with their query groups.
 
     type_axis: the axis of living quarters, whose coordinates a geounit may hold only if it has such quarters.
     zeros: structural zeros, as (axis, coordinate) pairs that no record combines.
@@ -33,27 +33,27 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the axes."""
+        """Return the sizes of the axes."""
         return tuple(self.workload.axes.values())
 
     @property
     def cells(self) -> int:
-        """The number of cells."""
+        """Return the number of cells."""
         return prod(self.shape)
 
     @cached_property
     def coordinates(self) -> dict[str, IntArray]:
-        """For each axis the (cells,) coordinate of every cell."""
+        """Return for each axis the (cells,) coordinate of every cell."""
         return dict(zip(self.workload.axes, np.indices(self.shape).reshape(len(self.shape), -1), strict=True))
 
     @cached_property
     def types(self) -> IntArray:
-        """(cells,) type of living quarters of every cell; all 0 without such an axis."""
+        """Return the (cells,) type of living quarters of every cell; all 0 without such an axis."""
         return self.coordinates[self.type_axis] if self.type_axis else np.zeros(self.cells, np.int64)
 
     @cached_property
     def possible(self) -> BoolArray:
-        """(cells,) whether a cell is no structural zero."""
+        """Return (cells,) whether a cell is not a structural zero."""
         possible = np.ones(self.cells, bool)
         for together in self.zeros:
             possible &= ~np.logical_and.reduce([self.coordinates[axis] == value for axis, value in together])
@@ -62,6 +62,7 @@ class Product:
 
 PERSONS = Product("pl94-persons", WORKLOADS["pl94-persons"], "hhgq", ((("hhgq", NURSING), ("votingage", UNDER_18)),))
 UNITS = Product("pl94-units", WORKLOADS["pl94-units"])
+TYPES = PERSONS.workload.axes["hhgq"]
 PRODUCTS = {product.name: product for product in (PERSONS, UNITS)}
 
 
@@ -87,32 +88,32 @@ class Histograms:
 
     @property
     def last(self) -> int:
-        """The geounit after the last one."""
+        """Return the geounit after the last one."""
         return self.first + len(self)
 
     def of(self, geounit: int) -> tuple[IntArray, IntArray]:
-        """Cells and counts of one geounit, by its number on the level."""
+        """Return cells and counts of one geounit, by its number on the level."""
         begin, end = self.starts[geounit - self.first], self.starts[geounit - self.first + 1]
         return self.cell[begin:end], self.count[begin:end]
 
     @property
     def row(self) -> IntArray:
-        """(entries,) the geounit of every entry, counted from `first`."""
+        """Return the (entries,) geounit of every entry, counted from `first`."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def only(self: H, first: int, last: int | None = None) -> H:
-        """The geounits first, ..., last - 1 (one, without last), by their numbers on the level."""
+        """Return the geounits first, ..., last - 1 (one, without last), by their numbers on the level."""
         begin, end = first - self.first, (first + 1 if last is None else last) - self.first
         entries = slice(self.starts[begin], self.starts[end])
         starts = self.starts[begin : end + 1] - self.starts[begin]
         return type(self)(self.level, first, starts, self.cell[entries], self.count[entries])
 
     def totals(self) -> IntArray:
-        """(geounits,) sums of the histograms."""
+        """Return the (geounits,) sums of the histograms."""
         return np.bincount(self.row, self.count, minlength=len(self)).astype(np.int64)
 
     def dense(self, cells: int) -> IntArray:
-        """(geounits, cells) counts."""
+        """Return (geounits, cells) counts."""
         counts = np.zeros((len(self), cells), np.int64)
         counts[self.row, self.cell] = self.count
         return counts
@@ -125,11 +126,11 @@ class TrueHistograms(Histograms):
 
 @dataclass(frozen=True)
 class Estimates(Histograms):
-    """What estimation made of noisy answers and declared invariants."""
+    """Counts estimated from noisy answers and declared invariants."""
 
 
 def from_entries(kind: type[H], level: int, first: int, row: IntArray, cell: IntArray, count: IntArray, n: int) -> H:
-    """Histograms of n geounits from (row, cell, count) entries in any order; entries of one cell are added."""
+    """Make histograms of n geounits from (row, cell, count) entries in any order; add the entries of one cell."""
     order = np.lexsort((cell, row))
     row, cell, count = row[order], cell[order], count[order]
     begins = np.flatnonzero(changes(row, cell)) if len(row) else np.zeros(0, np.int64)
@@ -140,7 +141,7 @@ def from_entries(kind: type[H], level: int, first: int, row: IntArray, cell: Int
 
 
 def joined(parts: list[H]) -> H:
-    """Ranges of geounits of one level that follow each other as one."""
+    """Join ranges of geounits of one level that follow each other."""
     offsets = np.cumsum([0, *(len(part.cell) for part in parts)])
     starts = [part.starts[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
     cell, count = np.concatenate([p.cell for p in parts]), np.concatenate([p.count for p in parts])
@@ -148,7 +149,7 @@ def joined(parts: list[H]) -> H:
 
 
 def summed(blocks: H, spine: Spine) -> tuple[H, ...]:
-    """The histograms of every level of the spine, top first, from those of all its blocks in spine order."""
+    """Sum the histograms of all blocks, in spine order, to those of every level of the spine, top first."""
     levels = [blocks]
     for level in range(len(spine.levels) - 2, -1, -1):
         below = levels[0]

@@ -1,7 +1,7 @@
 """Invariants of the redistricting product, from what is declared: never from the confidential records.
 
 Declared are each state's total population and each block's number of housing units and of group-quarters facilities by
-type. Summed up the spine, they say where nobody of a type lives (no such quarters) and that a facility has a person.
+type. A geounit without quarters of a type has no person of it; every facility has at least one person.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spine.top_down.histogram import HOUSEHOLD, TYPES
 class Invariants:
     """The declared invariants on every level of a spine.
 
-    quarters: for each level (geounits, 8): housing units (occupied or vacant), then facilities of types 1..7.
+    quarters: for each level (geounits, types): housing units (occupied or vacant), then facilities of the other types.
     state_totals: (states,) declared populations. state_of: (geounits of the level State,) the state of each part.
     """
 
@@ -28,26 +28,26 @@ class Invariants:
     state_of: IntArray
 
     def housing_units(self, level: int) -> IntArray:
-        """(geounits,) housing units."""
+        """Return the (geounits,) housing units."""
         return self.quarters[level][:, HOUSEHOLD]
 
     def allowed(self, level: int) -> BoolArray:
-        """(geounits, 8) whether a geounit has living quarters of a type, and so may have persons there."""
+        """Return (geounits, types) whether a geounit has living quarters of a type, and so may have persons there."""
         return self.quarters[level] > 0
 
-    def least(self, level: int) -> IntArray:
-        """(geounits, 8) the fewest persons of each type: one in every facility; housing units may stand empty."""
-        least = self.quarters[level].copy()
-        least[:, HOUSEHOLD] = 0
-        return least
+    def lower_bound(self, level: int) -> IntArray:
+        """Return the (geounits, types) fewest persons: one in every facility; housing units may be vacant."""
+        bound = self.quarters[level].copy()
+        bound[:, HOUSEHOLD] = 0
+        return bound
 
 
 def invariants(spine: Spine, quarters: IntArray, state_totals: dict[int, int], state_of_block: IntArray) -> Invariants:
-    """The declared invariants, summed up the spine.
+    """Sum the declared invariants up the spine.
 
-    quarters: (blocks, 8) of the blocks in spine order. state_totals: population by state code; state_of_block: the
-    state code of the blocks in spine order. A spine that ends at the states (its "blocks" are the states' parts)
-    is given theirs. ValueError for a block without quarters, a state without a declared total.
+    quarters: (blocks, types) of the blocks in spine order. state_totals: population by state code; state_of_block: the
+    state code of the blocks in spine order. Where a spine ends at the states, its "blocks" are the states' parts.
+    ValueError for a block without quarters, a state without a declared total.
     """
     if quarters.shape != (spine.blocks, TYPES) or (quarters < 0).any():
         raise ValueError(f"quarters must be ({spine.blocks}, {TYPES}) counts of housing units and facilities")

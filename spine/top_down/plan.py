@@ -1,4 +1,9 @@
-"""What is public of an estimation: product, spine with shares, allocation, invariants, and how it is done."""
+"""The public inputs of an estimation: product, spine with shares, allocation, invariants, and the order of its passes.
+
+The passes are those of the redistricting run (Strategy1b_ST_CTY_TR_BG_isoTot_Ordering_dsepJune3 of the production
+program): on all levels except the blocks the children's totals are estimated first (pass 0), and the other query groups
+within a band around them (last pass).
+"""
 
 from __future__ import annotations
 
@@ -14,24 +19,26 @@ from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Product
 from spine.top_down.invariants import Invariants
-from spine.top_down.least_squares import Ladder, ladder
-from spine.top_down.passes import ROUNDED, total_first
-from spine.top_down.queries import DETAILED, TOTAL, query_groups
+from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, query_groups, query_hierarchy
 
 Rounding = Literal["program", "l1"]
-Estimator = Literal["topdown", "gls"]
+# Nested sums whose rounded values the rounding keeps close to, coarse to fine; the cells themselves come last.
+ROUNDED = ("hhgq", "hhgq*hispanic", "hhgq*hispanic*cenrace")
+
+
+def has_total_pass(level: str) -> bool:
+    """Return whether the totals of a level's geounits have a pass of their own: everywhere except at the blocks."""
+    return level != "Block"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is public of an estimation.
+    """The public inputs of an estimation.
 
     product: PERSONS or UNITS. spine: with its shares; its top level is one root or a forest of states' parts.
     allocation: budget and shares alpha, for (at least) the spine's levels. invariants: declared, on the spine's levels.
     rounding: the production program's objective, or the L1 distance to the least-squares solution at every query.
-    rows: about how many geounits are measured at once (memory: rows x 2,603 counts).
-    estimator: the program's, where a parent is divided by its children's own answers; or generalized least squares,
-    by what these and everything below them say (`tree`).
+    rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
     """
 
     product: Product
@@ -40,7 +47,6 @@ class Plan:
     invariants: Invariants
     rounding: Rounding = "program"
     rows: int = 512
-    estimator: Estimator = "topdown"
 
     def __post_init__(self) -> None:
         for name in self.spine.levels:
@@ -49,12 +55,12 @@ class Plan:
 
     @cached_property
     def nested(self) -> IntArray:
-        """(sums, cells) coordinates of the sums that rounding keeps close to, coarse to fine."""
+        """Return the (sums, cells) coordinates of the sums that rounding keeps close to, coarse to fine."""
         return np.array([group.coordinate for group in query_groups(self.product, ROUNDED)])
 
     @cached_property
     def first_child(self) -> tuple[IntArray, ...]:
-        """For each level but the lowest the (geounits + 1,) first child of every geounit."""
+        """Return for each level except the lowest the (geounits + 1,) first child of every geounit."""
         spine = self.spine
         return tuple(
             np.append(np.searchsorted(below, above), len(below))
@@ -62,27 +68,31 @@ class Plan:
         )
 
     @cached_property
-    def asked(self) -> tuple[tuple[list[str], Ladder], ...]:
-        """For each level the query groups of the last pass, widest first, and their ladder.
+    def last_pass(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
+        """Return for each level the query groups of the last pass, widest first, and their hierarchy.
 
         The total is among them at the blocks only; at the roots and the states it is declared or has its own pass.
         """
         levels = enumerate(self.spine.levels)
-        return tuple(self._ladder(name, apart=total_first(name) or level == 0) for level, name in levels)
+        return tuple(self._hierarchy(name, without_total=has_total_pass(name) or not level) for level, name in levels)
 
     @cached_property
-    def asked_in_all(self) -> tuple[tuple[list[str], Ladder], ...]:
-        """For each level all its query groups, widest first, and their ladder."""
-        return tuple(self._ladder(name, apart=False) for name in self.spine.levels)
+    def all_queries(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
+        """Return for each level all its query groups, widest first, and their hierarchy."""
+        return tuple(self._hierarchy(name, without_total=False) for name in self.spine.levels)
 
-    def _ladder(self, level: str, apart: bool) -> tuple[list[str], Ladder]:
-        """The level's query groups, without the total if that is apart."""
-        names = [name for name in self.allocation.queries[level] if not (apart and name == TOTAL)]
+    def _hierarchy(self, level: str, without_total: bool) -> tuple[list[str], QueryHierarchy]:
+        names = [name for name in self.allocation.queries[level] if not (without_total and name == TOTAL)]
         groups = sorted(query_groups(self.product, names), key=lambda group: -group.width)
-        return [group.name for group in groups], ladder(groups)
+        return [group.name for group in groups], query_hierarchy(groups)
 
-    def runs(self, level: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Runs of the geounits first, ..., last - 1 of a level that have about `rows` children together."""
+    def children_of(self, level: int, first: int, last: int) -> tuple[int, int]:
+        """Return the first child of the geounits first, ..., last - 1 of a level, and the one after their last."""
+        begin, end = self.first_child[level][[first, last]].tolist()
+        return begin, end
+
+    def batches(self, level: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Split the geounits first, ..., last - 1 of a level into ranges of about `rows` children."""
         first_child = self.first_child[level]
         while first < last:
             end = int(np.searchsorted(first_child, first_child[first] + self.rows, side="right")) - 1
@@ -90,10 +100,10 @@ class Plan:
             yield first, end
             first = end
 
-    def refuse_unmeasured(self, level: int, first: int, last: int) -> None:
-        """No child of the geounits first, ..., last - 1 with siblings may have the share 0.
+    def check_measured(self, level: int, first: int, last: int) -> None:
+        """Raise ValueError if a child of the geounits first, ..., last - 1 has siblings and the share 0.
 
-        Nothing would say how many of its parent's persons it has.
+        Its part of the parent's persons would not be determined.
         """
         first_child = self.first_child[level][first : last + 1]
         siblings = np.repeat(np.diff(first_child), np.diff(first_child))

@@ -1,8 +1,9 @@
 """Query groups as index maps: each cell of the histogram lies in one coordinate of the group (a 0/1 partition).
 
-A query group that does not ask an axis sums over it, and the sums of one are sums of any finer one. `factors` finds for
-each group the coarsest of the finer ones: so votingage*hispanic*cenrace (252 sums of the 2,016 cells) gives the five
-groups on these axes, hhgq (8 sums) gives hhinstlevels and total, and nobody sums 2,016 cells eleven times.
+A query group that does not ask an axis sums over it, and its sums are sums of any finer group's. `query_hierarchy`
+finds for each group the coarsest of the finer ones: votingage*hispanic*cenrace (252 sums of the 2,016 cells) gives the
+five groups on these axes, hhgq (8 sums) gives hhinstlevels and total, so the 2,016 cells are summed twice, not eleven
+times.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +30,23 @@ class QueryGroup:
     width: int
 
 
+class QueryHierarchy(NamedTuple):
+    """Query groups, widest first, the first `detailed`; each of the others is summed from a finer one before it.
+
+    offsets: (groups + 1,) first coordinate of each group among those of all. finer: (groups,) the finer group (0 for
+    `detailed` itself). parent_of: for each coordinate of the finer group the group's coordinate that it is summed into,
+    all groups' one after the other, from parent_offsets, (groups,).
+    """
+
+    offsets: IntArray
+    finer: IntArray
+    parent_of: IntArray
+    parent_offsets: IntArray
+
+
 @lru_cache(maxsize=256)
 def query_group(product: Product, name: str) -> QueryGroup:
-    """The query group of that name: `total`, `detailed`, or axes (or the grouped levels) joined by *.
+    """Return the query group of that name: `total`, `detailed`, or axes (or the grouped levels) joined by *.
 
     Coordinates are in C order of the axes as the histogram has them. ValueError for an axis that is not there.
     """
@@ -49,34 +65,44 @@ def query_group(product: Product, name: str) -> QueryGroup:
 
 
 def query_groups(product: Product, names: Iterable[str]) -> list[QueryGroup]:
-    """The query groups of these names."""
+    """Return the query groups of these names."""
     return [query_group(product, name) for name in names]
 
 
+def query_hierarchy(groups: list[QueryGroup]) -> QueryHierarchy:
+    """Return the hierarchy of these groups, which must come widest first."""
+    steps = factors(groups)
+    offsets = np.cumsum([0, *(group.width for group in groups)])
+    finer = np.array([0, *(finer for finer, _ in steps)], np.int64)
+    parent_offsets = np.cumsum([0, 0, *(len(parent_of) for _, parent_of in steps)])[: len(groups)]
+    parent_of = np.concatenate([np.zeros(0, np.int64), *(parent_of for _, parent_of in steps)])
+    return QueryHierarchy(offsets, finer, parent_of, parent_offsets)
+
+
 def factors(groups: list[QueryGroup]) -> list[tuple[int, IntArray]]:
-    """For each group but the first (`detailed`): the group it is summed from, and the coordinate of each of its own.
+    """Return for each group except the first (`detailed`) the finer group, and the sum of each of its coordinates.
 
-    Groups must come widest first. Of those before it through which a group factors, the narrowest is taken.
+    Groups must come widest first. The finer group is the narrowest before it that refines it.
     """
-    factors_found = []
+    found = []
     for at, group in enumerate(groups[1:], start=1):
-        for source in range(at - 1, -1, -1):
-            through = _through(groups[source], group)
-            if through is not None:
-                factors_found.append((source, through))
+        for finer in range(at - 1, -1, -1):
+            parent_of = _parent_of(groups[finer], group)
+            if parent_of is not None:
+                found.append((finer, parent_of))
                 break
-    return factors_found
+    return found
 
 
-def _through(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
-    """The coordinate of `coarse` that each coordinate of `fine` lies in; None where one lies in several."""
-    through = np.zeros(fine.width, np.int64)
-    through[fine.coordinate] = coarse.coordinate
-    return through if np.array_equal(through[fine.coordinate], coarse.coordinate) else None
+def _parent_of(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
+    """Return the coordinate of `coarse` that contains each coordinate of `fine`; None where several meet one."""
+    parent_of = np.zeros(fine.width, np.int64)
+    parent_of[fine.coordinate] = coarse.coordinate
+    return parent_of if np.array_equal(parent_of[fine.coordinate], coarse.coordinate) else None
 
 
 def exact_answers(histograms: TrueHistograms, group: QueryGroup, first: int, last: int) -> IntArray:
-    """Confidential: the (last - first, width) exact answers of geounits first, ..., last - 1. For measuring only."""
+    """Return the (last - first, width) exact answers of geounits first, ..., last - 1: confidential, for measuring."""
     begin, end = first - histograms.first, last - histograms.first
     entries = slice(histograms.starts[begin], histograms.starts[end])
     row = np.repeat(np.arange(last - first), np.diff(histograms.starts[begin : end + 1]))

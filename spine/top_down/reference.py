@@ -1,4 +1,4 @@
-"""The same problems for general solvers: a fallback, and what the tests and benchmarks compare with.
+"""The same problems for general solvers: a fallback, and the reference of tests and benchmarks.
 
 PIQP and Clarabel solve the least squares (extra `das-flows[solvers]`), HiGHS, as SciPy has it, the rounding.
 """
@@ -17,7 +17,7 @@ from spine.top_down.rounding import CELL_WEIGHT, floors
 from spine.workload import FloatArray
 
 if TYPE_CHECKING:
-    from spine.top_down.failures import Division
+    from spine.top_down.parent_problem import ParentProblem
 
 QPSolver = Literal["piqp", "clarabel"]
 LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square
@@ -25,81 +25,41 @@ Sparse = Any  # a scipy.sparse array
 
 
 def installed() -> list[QPSolver]:
-    """The quadratic solvers at hand, best first."""
+    """Return the installed quadratic solvers, best first."""
     names: tuple[QPSolver, ...] = ("piqp", "clarabel")
     return [name for name in names if find_spec(name)]
 
 
-def quadratic(division: Division) -> tuple[Sparse, FloatArray]:
-    """P and r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
-    d, n, children = division, len(division.cells), division.children
-    if d.told is not None:
-        return told_matrix(division), d.told.linear.ravel()
-    scale = d.weights[0].max()
-    hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
-    rows: dict[int, IntArray] = {0: np.arange(d.ladder.offsets[1])}
-    for q in range(len(d.ladder.source)):
-        if q:
-            width = d.ladder.offsets[d.ladder.source[q] + 1] - d.ladder.offsets[d.ladder.source[q]]
-            through = d.ladder.through[d.ladder.through_at[q] :][:width]
-            rows[q] = through[rows[int(d.ladder.source[q])]]
-        at = rows[q][d.cells]
-        sums = sp.csc_array((np.ones(n), (at, np.arange(n))), shape=(int(rows[q].max()) + 1, n))
-        weight = d.weights[q] / scale
-        hessian = hessian + sp.kron(sums.T @ sums, sp.diags_array(weight), format="csc")
-        linear += weight * d.answers[:, d.ladder.offsets[q] + at].T
-    return hessian, linear.ravel()
-
-
-def told_matrix(division: Division) -> Sparse:
-    """The Hessian of what the children are told to be, each child's entries P between all cells of the parent."""
-    d = division
-    assert d.told is not None
-    v = d.cells % 252
-    agree = sum(
-        weight * np.equal.outer(axis, axis).astype(np.int64)
-        for weight, axis in ((4, v // 126), (2, v // 63 % 2), (1, v % 63))
-    )
-    entries = d.told.between[:, agree, d.kind[:, None], d.kind]
-    each = [sp.kron(entry, unit(c, d.children), format="csc") for c, entry in enumerate(entries)]
-    return sp.csc_array(sum(each[1:], start=each[0]))
-
-
-def unit(c: int, children: int) -> Sparse:
-    """(children, children) with one 1, at c."""
-    return sp.csc_array(([1.0], ([c], [c])), shape=(children, children))
-
-
-def constraints(division: Division) -> tuple[Sparse, FloatArray, FloatArray]:
-    """(A, low, high) of low <= A x <= high: the parent's counts, bands of totals, lower bounds of types."""
-    d, n, children = division, len(division.cells), division.children
+def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]:
+    """Return (A, low, high) of low <= A x <= high: the parent's counts, bands of totals, lower bounds of types."""
+    p, n, children = problem, len(problem.cells), problem.children
     each, ones = sp.eye_array(children), np.ones((1, n))
     parts: list[Any] = []
     low: list[FloatArray] = []
     high: list[FloatArray] = []
-    if d.counts is not None:
+    if p.counts is not None:
         parts.append(sp.kron(sp.eye_array(n), np.ones((1, children))))
-        low.append(d.counts.astype(float))
-        high.append(d.counts.astype(float))
-    if d.low is not None and d.high is not None:
+        low.append(p.counts.astype(float))
+        high.append(p.counts.astype(float))
+    if p.low is not None and p.high is not None:
         parts.append(sp.kron(ones, each))
-        low.append(d.low)
-        high.append(d.high)
-    types = sp.csc_array((np.ones(n), (d.kind, np.arange(n))), shape=(len(d.allowed), n))
-    bounded = np.flatnonzero(d.least.ravel() > 0)
+        low.append(p.low)
+        high.append(p.high)
+    types = sp.csc_array((np.ones(n), (p.quarters_type, np.arange(n))), shape=(len(p.allowed), n))
+    bounded = np.flatnonzero(p.lower_bound.ravel() > 0)
     parts.append(sp.csr_array(sp.kron(types, each))[bounded])
-    low.append(d.least.ravel()[bounded].astype(float))
+    low.append(p.lower_bound.ravel()[bounded].astype(float))
     high.append(np.full(len(bounded), np.inf))
     return sp.csc_array(sp.vstack(parts)), np.concatenate(low), np.concatenate(high)
 
 
-def least_squares(division: Division, solver: QPSolver, accuracy: float = 1e-9) -> FloatArray | None:
-    """(n, K) by a general solver, or None if it gives up."""
-    hessian, linear = quadratic(division)
-    a, low, high = constraints(division)
-    upper = np.where(division.allowed[division.kind], np.inf, 0.0).ravel()
+def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e-9) -> FloatArray | None:
+    """Return (n, K) by a general solver, or None if it gives up."""
+    hessian, linear = problem.objective.quadratic(problem.cells)
+    a, low, high = constraints(problem)
+    upper = np.where(problem.allowed_cells, np.inf, 0.0).ravel()
     solution = (_piqp if solver == "piqp" else _clarabel)(hessian, -linear, a, low, high, upper, accuracy)
-    return None if solution is None else np.clip(solution, 0.0, upper).reshape(len(division.cells), -1)
+    return None if solution is None else np.clip(solution, 0.0, upper).reshape(len(problem.cells), -1)
 
 
 def _piqp(
@@ -140,22 +100,22 @@ def _clarabel(
 
 
 def rounding_program(
-    division: Division, x: FloatArray, total_first: bool
+    problem: ParentProblem, x: FloatArray, total_first: bool
 ) -> tuple[FloatArray, LinearConstraint, Bounds, IntArray]:
-    """The program's rounding as a linear program: costs, constraints, bounds, and the integers below x.
+    """Return the program's rounding as a linear program: costs, constraints, bounds, and the integers below x.
 
     Variables: b, (n, K) in C order, then a distance for every child's sum that has a target.
     """
-    d, n, children = division, len(division.cells), division.children
-    whole, fraction = floors(x, d.allowed, d.kind)
+    p, n, children = problem, len(problem.cells), problem.children
+    whole, fraction = floors(x, p.allowed, p.quarters_type)
     each = sp.eye_array(children)
-    counts = np.full(n, children) if d.counts is None else d.counts - whole.sum(axis=1)
-    live = (d.allowed[d.kind] & (counts > 0)[:, None]).ravel()
+    counts = np.full(n, children) if p.counts is None else p.counts - whole.sum(axis=1)
+    live = (p.allowed_cells & (counts > 0)[:, None]).ravel()
     cell_cost = np.where(fraction > 0.5, -CELL_WEIGHT, CELL_WEIGHT).ravel()
-    amount = int(counts.sum()) if d.total is None else d.total - int(whole.sum())
-    first_weight = 1 + 2 * (len(d.nested) + CELL_WEIGHT) * amount if total_first else 1
+    amount = int(counts.sum()) if p.total is None else p.total - int(whole.sum())
+    first_weight = 1 + 2 * (len(p.nested) + CELL_WEIGHT) * amount if total_first else 1
     sums: list[Any] = [np.ones((1, n))]
-    for coordinate in d.nested:
+    for coordinate in p.nested:
         dense = np.unique(coordinate, return_inverse=True)[1]
         sums.append(sp.csc_array((np.ones(n), (dense, np.arange(n)))))
     matrix = sp.csr_array(sp.vstack([sp.kron(part, each) for part in sums]))
@@ -165,21 +125,21 @@ def rounding_program(
     rows: list[Any] = [sp.hstack([matrix, -distance]), sp.hstack([matrix, distance])]
     low, high = [np.full(len(target), -np.inf), target], [target, np.full(len(target), np.inf)]
 
-    def add(part: Any, least: FloatArray | IntArray, most: FloatArray | IntArray) -> None:
+    def add(part: Any, lowest: FloatArray | IntArray, highest: FloatArray | IntArray) -> None:
         rows.append(sp.hstack([part, sp.csr_array((part.shape[0], len(target)))]))
-        low.append(least)
-        high.append(most)
+        low.append(lowest)
+        high.append(highest)
 
-    if d.counts is not None:
+    if p.counts is not None:
         add(sp.kron(sp.eye_array(n), np.ones((1, children))), counts, counts)
-    if d.total is not None:
+    if p.total is not None:
         add(sp.csr_array(np.ones((1, n * children))), np.array([amount]), np.array([amount]))
-    if d.state is not None and d.state_totals is not None:
-        of_state = sp.csc_array((np.ones(children), (d.state, np.arange(children))))
-        left = d.state_totals - of_state @ whole.sum(axis=0)
+    if p.state is not None and p.state_totals is not None:
+        of_state = sp.csc_array((np.ones(children), (p.state, np.arange(children))))
+        left = p.state_totals - of_state @ whole.sum(axis=0)
         add(sp.kron(np.ones((1, n)), of_state), left, left)
-    types = sp.csc_array((np.ones(n), (d.kind, np.arange(n))), shape=(len(d.allowed), n))
-    needed = (d.least - types @ whole).ravel()
+    types = sp.csc_array((np.ones(n), (p.quarters_type, np.arange(n))), shape=(len(p.allowed), n))
+    needed = (p.lower_bound - types @ whole).ravel()
     add(sp.csr_array(sp.kron(types, each)), needed, np.full(len(needed), np.inf))
     cost = np.concatenate([cell_cost, weight]).astype(float)
     upper = np.concatenate([live.astype(float), np.full(len(target), np.inf)])
@@ -187,9 +147,9 @@ def rounding_program(
     return cost, together, Bounds(np.zeros(len(cost)), upper), whole
 
 
-def rounding(division: Division, x: FloatArray, total_first: bool) -> IntArray | None:
-    """(n, K) integers by HiGHS's branch and bound, or None if there are none."""
-    cost, together, bounds, whole = rounding_program(division, x, total_first)
+def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArray | None:
+    """Return (n, K) integers by HiGHS's branch and bound, or None if there are none."""
+    cost, together, bounds, whole = rounding_program(problem, x, total_first)
     integral = np.zeros(len(cost), np.int64)
     integral[: x.size] = 1
     solution = milp(cost, integrality=integral, bounds=bounds, constraints=together)

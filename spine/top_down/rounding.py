@@ -27,7 +27,7 @@ CELL_WEIGHT = 2  # hhgq*votingage*hispanic*cenrace and detailed are the same cel
 
 
 class Rounded(NamedTuple):
-    """x: (cells, children) integers. missing: what found no way (0 unless the fractions were infeasible); phases."""
+    """x: (cells, children) integers. missing: units without a path (0 if x is feasible). phases: of the flow."""
 
     x: IntArray
     missing: int
@@ -35,14 +35,14 @@ class Rounded(NamedTuple):
 
 
 @compiled
-def floors(x: FloatArray, allowed: BoolArray, kind: IntArray) -> tuple[IntArray, FloatArray]:
-    """floor(x), where what is a rounding error below an integer is that integer, and the fractions above it."""
+def floors(x: FloatArray, allowed: BoolArray, quarters_type: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return floor(x), where a rounding error below an integer counts as that integer, and the fractions above it."""
     cells, children = x.shape
     delta = min(1e-6, 0.1 / (cells * children))
     whole, fraction = np.zeros((cells, children), np.int64), np.zeros((cells, children))
     for i in range(cells):
         for c in range(children):
-            if allowed[kind[i], c]:
+            if allowed[quarters_type[i], c]:
                 whole[i, c] = int(np.floor(x[i, c] + delta))
                 left = min(1.0, x[i, c] - whole[i, c])
                 fraction[i, c] = left if left >= SNAP else 0.0
@@ -51,7 +51,7 @@ def floors(x: FloatArray, allowed: BoolArray, kind: IntArray) -> tuple[IntArray,
 
 @compiled
 def one_arc(arcs: Network, at: int, tail: int, head: int, capacity: int, cost: int) -> int:
-    """Put an arc at place `at`; returns the next place."""
+    """Put an arc at place `at`; return the next place."""
     arcs.tail[at], arcs.head[at], arcs.capacity[at], arcs.cost[at] = tail, head, capacity, cost
     return at + 1
 
@@ -71,7 +71,7 @@ def convex_arcs(
 ) -> int:
     """Add arcs whose flow u costs weight |u - target|, and `reward` less for each of the first `least` units.
 
-    The target is rounded half to even first, unless exact. Returns the number of arcs after.
+    The target is rounded half to even first, unless exact. Returns the next place.
     """
     if exact:
         low = int(np.floor(target))
@@ -100,32 +100,49 @@ def convex_arcs(
     return at
 
 
-@compiled
-def rounded(
-    x: FloatArray,
-    counts: IntArray,
-    kind: IntArray,
-    nested: IntArray,
-    allowed: BoolArray,
-    least: IntArray,
-    totals: IntArray,
-    state: IntArray,
-    state_totals: IntArray,
-    total_first: bool,
-    exact: bool,
-) -> Rounded:
-    """Round x, (cells, children).
+class Constraints(NamedTuple):
+    """The constraints of one parent's integers, (cells, children), and the sums that they keep close to.
 
-    counts: (cells,) the parent's; empty at a root. kind: (cells,) type. nested: (groups, cells) coordinate of each cell
-    in the nested query groups, coarse to fine. allowed, least: (types, children). totals: (1,) of all children at a
-    root, else empty. state, state_totals: (children,) and (states,), where the children's totals are declared for
-    groups of them; else empty. total_first: a child's total outweighs all else. exact: the option l1.
+    counts: (cells,) the parent's; empty at a root. quarters_type: (cells,). nested: (groups, cells) coordinate of each
+    cell in the nested query groups, coarse to fine. allowed, lower_bound: (types, children). totals: (1,) of all
+    children at a root, else empty. state, state_totals: (children,) and (states,), where the children's totals are
+    declared for groups of them; else empty.
     """
+
+    counts: IntArray
+    quarters_type: IntArray
+    nested: IntArray
+    allowed: BoolArray
+    lower_bound: IntArray
+    totals: IntArray
+    state: IntArray
+    state_totals: IntArray
+
+
+class Remainder(NamedTuple):
+    """What is left to be given out above the integers below x.
+
+    whole, fraction: (cells, children), see `floors`. left: (cells,) of each cell. amount: of all cells. live: (cells,)
+    number of each cell among those with something left, -1 for the others. live_cells: how many these are.
+    """
+
+    whole: IntArray
+    fraction: FloatArray
+    left: IntArray
+    amount: int
+    live: IntArray
+    live_cells: int
+
+
+@compiled
+def remainder(x: FloatArray, constraints: Constraints) -> Remainder:
+    """Phase 1: find the integers below x and what is left of the parent's counts."""
     cells, children = x.shape
-    whole, fraction = floors(x, allowed, kind)
+    counts, totals = constraints.counts, constraints.totals
+    whole, fraction = floors(x, constraints.allowed, constraints.quarters_type)
     left = np.zeros(cells, np.int64)
-    amount, live, held = 0, 0, 0
-    place = np.empty(cells, np.int64)  # among the cells that have something left
+    amount, live_cells, held = 0, 0, 0
+    live = np.empty(cells, np.int64)
     for i in range(cells):
         for c in range(children):
             held += whole[i, c]
@@ -133,106 +150,172 @@ def rounded(
         if len(counts):
             left[i] += counts[i]
             amount += left[i]
-        place[i] = live if left[i] > 0 else -1
-        live += left[i] > 0
+        live[i] = live_cells if left[i] > 0 else -1
+        live_cells += left[i] > 0
     if len(totals):
         amount = totals[0] - held
-    if amount <= 0:
-        return Rounded(whole, -amount, 0)
-    levels, states = len(nested), len(state_totals)
-    first = np.zeros(levels + 2, np.int64)  # first node of each level's coordinates, then of the cells
-    first[0] = 1 + states + children
-    number = np.zeros((levels, cells), np.int64)  # of each live cell's coordinate among those that occur
-    width = np.zeros(levels, np.int64)
-    for g in range(levels):
+    return Remainder(whole, fraction, left, amount, live, live_cells)
+
+
+class Nodes(NamedTuple):
+    """The numbers of the network's nodes: source, states, children, each nested group's sums, live cells, sink.
+
+    children: the first child's. first: (groups + 1,) the first sum's of each group, then the first cell's. sums:
+    (groups,) how many sums of each group hold a live cell. number: (groups, cells) the sum of each live cell. sink.
+    """
+
+    children: int
+    first: IntArray
+    sums: IntArray
+    number: IntArray
+    sink: int
+
+
+@compiled
+def numbered_nodes(constraints: Constraints, rest: Remainder) -> Nodes:
+    """Phase 2: number the nodes; only sums that hold a live cell have one, for every child."""
+    nested, live = constraints.nested, rest.live
+    groups, cells = nested.shape
+    children = rest.whole.shape[1]
+    first, sums = np.zeros(groups + 1, np.int64), np.zeros(groups, np.int64)
+    number = np.zeros((groups, cells), np.int64)
+    first_child = 1 + len(constraints.state_totals)
+    first[0] = first_child + children
+    for g in range(groups):
         highest = 0
         for i in range(cells):
             highest = max(highest, nested[g, i])
         seen = np.full(highest + 1, -1)
         for i in range(cells):
-            if place[i] >= 0:
+            if live[i] >= 0:
                 if seen[nested[g, i]] < 0:
-                    seen[nested[g, i]] = width[g]
-                    width[g] += 1
+                    seen[nested[g, i]] = sums[g]
+                    sums[g] += 1
                 number[g, i] = seen[nested[g, i]]
-        first[g + 1] = first[g] + width[g] * children
-    sink = first[levels] + live
-    most_arcs = states + live + children * (live + 5)
-    for g in range(levels):
-        most_arcs += 5 * children * width[g]
+        first[g + 1] = first[g] + sums[g] * children
+    return Nodes(first_child, first, sums, number, int(first[groups]) + rest.live_cells)
+
+
+class Costs(NamedTuple):
+    """What a unit costs: `total` for a child's total off its target, `reward` less below a lower bound; exact: l1."""
+
+    total: int
+    reward: int
+    exact: bool
+
+
+@compiled
+def child_arcs(arcs: Network, constraints: Constraints, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
+    """Phase 3: put the arcs from the source, or its states, to the children; return how many arcs there are."""
+    state, state_totals, at = constraints.state, constraints.state_totals, 0
+    cells, children = rest.whole.shape
+    for s in range(len(state_totals)):
+        left = state_totals[s]
+        for c in range(children):
+            if state[c] == s:
+                for i in range(cells):
+                    left -= rest.whole[i, c]
+        at = one_arc(arcs, at, 0, 1 + s, left, 0)
+    for c in range(children):
+        target, most = 0.0, 0
+        for i in range(cells):
+            target += rest.fraction[i, c]
+            most += rest.live[i] >= 0 and constraints.allowed[constraints.quarters_type[i], c]
+        above = 1 + state[c] if len(state_totals) else 0
+        at = convex_arcs(arcs, at, above, nodes.children + c, 0, target, most, costs.total, costs.reward, costs.exact)
+    return at
+
+
+@compiled
+def sum_arcs(arcs: Network, at: int, constraints: Constraints, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
+    """Phase 4: add the arcs from the children down their nested sums; return how many arcs there are."""
+    allowed, quarters_type, whole = constraints.allowed, constraints.quarters_type, rest.whole
+    cells, children = whole.shape
+    target, most, example = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64)
+    for g in range(len(nodes.sums)):
+        number = nodes.number[g]
+        for c in range(children):
+            for k in range(nodes.sums[g]):
+                target[k], most[k] = 0.0, 0
+            for i in range(cells):
+                if rest.live[i] >= 0 and allowed[quarters_type[i], c]:
+                    k = number[i]
+                    target[k] += rest.fraction[i, c]
+                    most[k] += 1
+                    example[k] = i
+            for k in range(nodes.sums[g]):
+                if most[k]:
+                    i = example[k]
+                    above, least = nodes.children + c, 0
+                    if g == 0:
+                        least = constraints.lower_bound[quarters_type[i], c]
+                        for j in range(cells):
+                            if quarters_type[j] == quarters_type[i]:
+                                least -= whole[j, c]
+                    else:
+                        above = nodes.first[g - 1] + nodes.number[g - 1, i] * children + c
+                    here = nodes.first[g] + k * children + c
+                    at = convex_arcs(
+                        arcs, at, above, here, max(0, least), target[k], most[k], 1, costs.reward, costs.exact
+                    )
+    return at
+
+
+@compiled
+def cell_arcs(arcs: Network, at: int, constraints: Constraints, rest: Remainder, nodes: Nodes, exact: bool) -> int:
+    """Phase 5: add the arcs from the finest sums to the cells and on to the sink; return how many arcs there are."""
+    allowed, quarters_type, groups = constraints.allowed, constraints.quarters_type, len(nodes.sums)
+    cells, children = rest.whole.shape
+    for i in range(cells):
+        if rest.live[i] >= 0:
+            for c in range(children):
+                if allowed[quarters_type[i], c]:
+                    above = nodes.children + c
+                    if groups:
+                        above = nodes.first[groups - 1] + nodes.number[groups - 1, i] * children + c
+                    cost = CELL_WEIGHT * (-UNIT if rest.fraction[i, c] > 0.5 else UNIT)
+                    if exact:
+                        cost = CELL_WEIGHT * int(np.rint(UNIT * (1.0 - 2.0 * rest.fraction[i, c])))
+                    at = one_arc(arcs, at, above, nodes.first[groups] + rest.live[i], 1, cost)
+    for i in range(cells):
+        if rest.live[i] >= 0:
+            at = one_arc(arcs, at, nodes.first[groups] + rest.live[i], nodes.sink, rest.left[i], 0)
+    return at
+
+
+@compiled
+def rounded(x: FloatArray, constraints: Constraints, total_first: bool, exact: bool) -> Rounded:
+    """Round x, (cells, children): phases 1 to 5 make the network, its cheapest flow is added to the integers below x.
+
+    total_first: a child's total outweighs all else. exact: the option l1.
+    """
+    rest = remainder(x, constraints)
+    if rest.amount <= 0:
+        return Rounded(rest.whole, -rest.amount, 0)
+    nodes = numbered_nodes(constraints, rest)
+    (cells, children), groups = x.shape, len(nodes.sums)
+    most_arcs = len(constraints.state_totals) + rest.live_cells + children * (rest.live_cells + 5)
+    for g in range(groups):
+        most_arcs += 5 * children * nodes.sums[g]
     arcs = Network(
         np.empty(most_arcs, np.int32),
         np.empty(most_arcs, np.int32),
         np.empty(most_arcs, np.int32),
         np.empty(most_arcs, np.int64),
-        sink + 1,
+        nodes.sink + 1,
     )
-    first_weight = 1 + 2 * (levels + CELL_WEIGHT) * amount if total_first else 1
-    reward = UNIT * (first_weight + levels + CELL_WEIGHT + 1) * 1000
-    at = 0
-    for s in range(states):
-        room = state_totals[s]
-        for c in range(children):
-            if state[c] == s:
-                for i in range(cells):
-                    room -= whole[i, c]
-        arcs.tail[at], arcs.head[at], arcs.capacity[at], arcs.cost[at] = 0, 1 + s, room, 0
-        at += 1
-    for c in range(children):
-        target, room = 0.0, 0
-        for i in range(cells):
-            target += fraction[i, c]
-            room += place[i] >= 0 and allowed[kind[i], c]
-        above = 1 + state[c] if states else 0
-        at = convex_arcs(arcs, at, above, 1 + states + c, 0, target, room, first_weight, reward, exact)
-    wanted, rooms, top = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64)
-    for g in range(levels):
-        for c in range(children):
-            for k in range(width[g]):
-                wanted[k], rooms[k] = 0.0, 0
-            for i in range(cells):
-                if place[i] >= 0 and allowed[kind[i], c]:
-                    k = number[g, i]
-                    wanted[k] += fraction[i, c]
-                    rooms[k] += 1
-                    top[k] = i
-            for k in range(width[g]):
-                if rooms[k]:
-                    i = top[k]
-                    needed = 0
-                    if g == 0:
-                        needed = least[kind[i], c]
-                        for j in range(cells):
-                            if kind[j] == kind[i]:
-                                needed -= whole[j, c]
-                    above = 1 + states + c if g == 0 else first[g - 1] + number[g - 1, i] * children + c
-                    here = first[g] + k * children + c
-                    at = convex_arcs(arcs, at, above, here, max(0, needed), wanted[k], rooms[k], 1, reward, exact)
-    cells_from = at
+    total_weight = 1 + 2 * (groups + CELL_WEIGHT) * rest.amount if total_first else 1
+    costs = Costs(total_weight, UNIT * (total_weight + groups + CELL_WEIGHT + 1) * 1000, exact)
+    at = child_arcs(arcs, constraints, rest, nodes, costs)
+    cells_from = sum_arcs(arcs, at, constraints, rest, nodes, costs)
+    end = cell_arcs(arcs, cells_from, constraints, rest, nodes, exact)
+    network = Network(arcs.tail[:end], arcs.head[:end], arcs.capacity[:end], arcs.cost[:end], arcs.nodes)
+    flow, shipped, phases = cheapest_flow(network, rest.amount)
+    at, whole = cells_from, rest.whole
     for i in range(cells):
-        if place[i] >= 0:
+        if rest.live[i] >= 0:
             for c in range(children):
-                if allowed[kind[i], c]:
-                    above = first[levels - 1] + number[levels - 1, i] * children + c if levels else 1 + states + c
-                    half = fraction[i, c] > 0.5
-                    cost = -CELL_WEIGHT * UNIT if half else CELL_WEIGHT * UNIT
-                    if exact:
-                        cost = CELL_WEIGHT * int(np.rint(UNIT * (1.0 - 2.0 * fraction[i, c])))
-                    arcs.tail[at], arcs.head[at] = above, first[levels] + place[i]
-                    arcs.capacity[at], arcs.cost[at] = 1, cost
-                    at += 1
-    sinks_from = at
-    for i in range(cells):
-        if place[i] >= 0:
-            arcs.tail[at], arcs.head[at], arcs.capacity[at], arcs.cost[at] = first[levels] + place[i], sink, left[i], 0
-            at += 1
-    network = Network(arcs.tail[:at], arcs.head[:at], arcs.capacity[:at], arcs.cost[:at], sink + 1)
-    flow, shipped, phases = cheapest_flow(network, amount)
-    at = cells_from
-    for i in range(cells):
-        if place[i] >= 0:
-            for c in range(children):
-                if allowed[kind[i], c]:
+                if constraints.allowed[constraints.quarters_type[i], c]:
                     whole[i, c] += flow[at]
                     at += 1
-    return Rounded(whole, amount - shipped if at == sinks_from else amount, phases)
+    return Rounded(whole, rest.amount - shipped, phases)

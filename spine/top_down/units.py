@@ -11,36 +11,31 @@ import numpy as np
 
 from spine.compiled import compiled
 from spine.geography import IntArray
+from spine.top_down.histogram import OCCUPIED, VACANT, Estimates, from_entries
 from spine.workload import FloatArray
 
 
 def targets(units: IntArray, answers: IntArray) -> FloatArray:
-    """(geounits,) targets for occupied units; answers: (geounits, 2) noisy vacant and occupied."""
+    """Return the (geounits,) targets of occupied units; answers: (geounits, 2) noisy vacant and occupied."""
     return (units - answers[:, 0] + answers[:, 1]) / 2
 
 
+def estimates(level: int, first: int, units: IntArray, occupied: IntArray) -> Estimates:
+    """Return the histograms of geounits from their (geounits,) housing units, all and occupied."""
+    row = np.repeat(np.arange(len(units)), 2)
+    cell = np.tile(np.array([VACANT, OCCUPIED]), len(units))
+    count = np.column_stack([units - occupied, occupied]).ravel()
+    return from_entries(Estimates, level, first, row, cell, count, len(units))
+
+
 def roots(units: IntArray, target: FloatArray) -> IntArray:
-    """(geounits,) occupied units of geounits without a parent."""
+    """Return the (geounits,) occupied units of geounits without a parent."""
     return np.rint(np.clip(target, 0, units)).astype(np.int64)
-
-
-def children_say(first: IntArray, linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(parents,) h and P of what the children tell their parents (`tree`); geounits without units are known zeros.
-
-    first: (parents + 1,) first child. linear, precision: (children,).
-    """
-    some, starts = precision > 0, first[:-1]
-    z = np.where(some, linear / np.where(some, precision, 1.0), 0.0)
-    spread = np.add.reduceat(np.where(some, 1 / np.where(some, precision, 1.0), 0.0), starts)
-    below = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
-    only = np.diff(first) == 1
-    b = np.where(only, linear[starts], below * np.add.reduceat(z, starts))
-    return b, np.where(only, precision[starts], below)
 
 
 @compiled
 def children(occupied: IntArray, first: IntArray, units: IntArray, target: FloatArray, weight: FloatArray) -> IntArray:
-    """(children,) occupied units of the children of all parents; first: (parents + 1,) each parent's first child."""
+    """Return the (children,) occupied units of all parents' children; first: (parents + 1,) their first children."""
     result = np.zeros(len(units), np.int64)
     for p in range(len(occupied)):
         begin, end = first[p], first[p + 1]
@@ -54,7 +49,7 @@ def children(occupied: IntArray, first: IntArray, units: IntArray, target: Float
 
 @compiled
 def divided(total: int, units: IntArray, target: FloatArray, weight: FloatArray) -> FloatArray:
-    """min sum weight (o - target)^2 with sum o = total, 0 <= o <= units: o = clip(target + lambda / weight).
+    """Minimize sum weight (o - target)^2 with sum o = total, 0 <= o <= units: o = clip(target + lambda / weight).
 
     Bisection to adjacent floats would do; between the bounds at which all are empty and all are full, Newton with a
     bracket ends after a few steps, for the sum is piecewise linear.
@@ -91,7 +86,7 @@ def divided(total: int, units: IntArray, target: FloatArray, weight: FloatArray)
 
 @compiled
 def whole(total: int, units: IntArray, share: FloatArray, result: IntArray) -> None:
-    """Round: the largest fractions go up; ties, and what is left by rounding errors, in spine order."""
+    """Round into `result`: the largest fractions go up; ties, and what rounding errors leave, in spine order."""
     n, left = len(units), total
     fraction = np.empty(n)
     for c in range(n):

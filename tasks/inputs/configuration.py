@@ -68,7 +68,7 @@ BUDGET_KEYS = {budget_key(level): level for level in ALL_LEVELS}
 
 
 class _Number(str):
-    """A JSON number in the text it was written in."""
+    """A JSON number, as the text it was written in."""
 
 
 class Configuration(BaseModel):
@@ -192,12 +192,12 @@ def _number(value: Any) -> Budget:
 
 
 def exact_number(text: str) -> Fraction:
-    """Return the exact value of a number as written (`4.944`, `1e-3`, `618/125`), if it can be used in a budget.
+    """Return the exact value of a number as written: `4.944`, `1e-3`, `618/125`.
 
     Raises
     ------
     ValueError
-        with what is to be said of the text.
+        with the reason, as the end of a sentence about the text.
     """
     try:
         if len(text) <= LONGEST_NUMBER and abs(int(text.lower().partition("e")[2] or 0)) <= LARGEST_EXPONENT:

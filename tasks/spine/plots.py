@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from spine.hierarchy import Spine, changes
 from tasks.pages.charts import INK, STYLE, svg
 from tasks.spine.first_pass import SPINES
-from tasks.spine.titles import CLASSES, LEVEL_ORDER, LEVELS, NAMES
+from tasks.spine.summary import CLASSES, LEVEL_ORDER, LEVELS, NAMES
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}

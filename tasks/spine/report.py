@@ -16,7 +16,7 @@ from spine.entities import in_aian
 from spine.settings import SpineSettings
 from tasks.pages import style
 from tasks.spine.first_pass import SPINES, Plan, build, load_geography
-from tasks.spine.titles import CLASSES, LEVELS, NAMES
+from tasks.spine.summary import CLASSES, LEVELS, NAMES
 
 DRAWN = ("place", "mcd", "aian", "sd")
 

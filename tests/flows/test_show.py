@@ -364,7 +364,7 @@ def test_no_path_leads_to_a_file(page, released):
         "/static/%2e%2e/%2e%2e/etc/passwd",
         "/parquet/t1/usa-1.parquet",
         "//etc/passwd",
-        "/static/vendor/nunjucks.js",
+        "/static/find.js",
     ):
         assert get(page, path)[0] == 404
     assert get(page, "/report.html")[2] == (released / "report.html").read_text()

@@ -1,27 +1,24 @@
-"""The pages of `das show` in a real browser: what axe-core finds, by keyboard alone, the static copy beside them."""
+"""The pages of `das show` in a real browser: what axe-core finds, by keyboard alone; and copies of them."""
 
 from __future__ import annotations
 
-import json
-from urllib.request import urlopen
+import csv
+import re
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from show_release import (
-    copied_to,
-    csv_of_copy,
-    files_served,
-    problems,
-    seen,
-    serving,
-    too_wide,
-    with_estimates,
-)
+from show_release import copied_to, differences, problems, too_wide, with_estimates
 
+from flows.reports.show.export import file_name
+from flows.reports.show.scope import Scope
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
+from tasks.lifecycle.errors import Refused
 
 VIEWS = (
     "overview",
@@ -34,20 +31,6 @@ VIEWS = (
     "compare&a=STATE/01/1002&b=STATE/02/1002",
     "compare&a=STATE/01/1002&region=0100",
     "group/COUNTY/99999/1002",
-)
-MORE = (
-    "region/USA/1&level=2&sort=code&q_iteration=200",
-    "iteration/2001&type=TRACT&in=COUNTY/01001&sort=code",
-    "group/USA/1/2007",
-    "group/COUNTY/01001/2007",
-    "group/AIANNH/0007/2009",
-    "compare&a=COUNTY/02001/1002&b=STATE/02/1002",
-    "compare&a=PLACE/0100500/1004&region=tract&iteration=1003",
-    "find&q=alabama",
-    "find&q=nobody",
-    "find&q=alabama 1002",
-    "iteration/9999",
-    "nothing",
 )
 
 
@@ -103,62 +86,61 @@ def test_by_keyboard_alone(page, sized):
 
 @pytest.fixture(scope="module")
 def copied(released, tmp_path_factory):
-    """A static copy of the small release on a plain web server."""
-    folder = copied_to(released, tmp_path_factory.mktemp("copy") / "copy")
-    with files_served(folder) as address:
-        yield address
+    """A copy of the pages of the small release."""
+    return copied_to(released, tmp_path_factory.mktemp("copy") / "copy")
+
+
+def test_a_copy_has_the_pages_and_tables_that_are_served(released, copied):
+    assert differences(released, copied) == []
+    kinds = Counter(re.split("[-.]", path.name)[0] for path in copied.glob("*.html"))
+    assert min(kinds[kind] for kind in ("index", "region", "iteration", "group", "find")) > 0
+
+
+def test_a_group_with_a_table_has_a_page_of_its_own_in_a_copy(copied):
+    with (copied / "region-COUNTY-01001.csv").open() as file:
+        for row in csv.DictReader(file):
+            page = copied / f"group-COUNTY-01001-{row['ITERATION_CODE']}.html"
+            assert page.is_file() == (row["TABLE"] != "total")
 
 
 @pytest.mark.slow
-def test_the_static_copy_shows_what_the_page_shows(page, copied, sized):
-    browser = sized(1300)
-    for view in (*VIEWS[1:], *MORE):
-        assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
-    assert "report.html" not in seen(browser, f"{copied}?view=overview")[1]
+@pytest.mark.parametrize("kind", ["estimates", "histogram"])
+def test_copies_of_other_releases_agree_with_what_is_served(kind, released, histogram, tmp_path):
+    release = with_estimates(released, tmp_path / "release") if kind == "estimates" else histogram
+    assert differences(release, copied_to(release, tmp_path / "copy")) == []
 
 
-def test_the_static_copy_gives_the_same_csv(page, copied, sized):
-    browser = sized(1300)
-    browser.get(copied)
-    for view in ("overview", *VIEWS[1:8]):
-        with urlopen(f"{page}?view={view}&format=csv") as answer:
-            assert csv_of_copy(browser, view) == answer.read().decode(), view
+def test_a_copy_of_a_state_or_a_level_leads_nowhere_else(released, tmp_path):
+    for scope in ("01", "county-2"):
+        copy = copied_to(released, tmp_path / scope, Scope.named(scope))
+        links = {link for path in copy.glob("*.html") for link in re.findall('href="([^"#:]*)"', path.read_text())}
+        assert {link for link in links if not (copy / link).is_file()} == set()
+        assert not any(re.search("-02", name) for name in links if "COUNTY" in name) or scope == "county-2"
 
 
-def test_estimates_are_in_the_page_and_the_copy(released, tmp_path, sized):
-    release, browser = with_estimates(released, tmp_path / "release"), sized(1300)
-    with serving(release) as page, files_served(copied_to(release, tmp_path / "copy")) as copied:
-        for view in ("group/COUNTY/01001/1002", "region/COUNTY/01001", "compare&a=STATE/01/1002&b=STATE/02/1002"):
-            assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
-            assert (view, problems(browser), too_wide(browser)) == (view, [], False)
-            browser.get(copied)
-            with urlopen(f"{page}?view={view}&format=csv") as answer:
-                assert csv_of_copy(browser, view) == answer.read().decode(), view
+def test_a_release_with_too_many_pages_is_not_copied(released, tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.reports.show.export.MOST_PAGES", 7)
+    with pytest.raises(Refused, match="more than 7 pages; copy a state or a level"):
+        copied_to(released, tmp_path / "copy")
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_a_copy_of_a_bottom_up_release_shows_the_same(histogram, tmp_path, sized):
-    browser = sized(1300)
-    with serving(histogram) as page, files_served(copied_to(histogram, tmp_path / "copy")) as copied:
-        for view in ("overview", "margin/histogram&by_SEX=2&page=2", "margin/histogram&sort=code", "margin/total", "x"):
-            assert seen(browser, f"{copied}?view={view}") == seen(browser, f"{page}?view={view}"), view
-            assert (view, problems(browser), too_wide(browser)) == (view, [], False)
-        browser.get(copied)
-        for view in ("overview", "margin/histogram&by_COUNTY=00007", "margin/histogram", "margin/total"):
-            with urlopen(f"{page}?view={view}&format=csv") as answer:
-                assert csv_of_copy(browser, view) == answer.read().decode(), view
+@given(st.dictionaries(st.sampled_from(["view", "type", "in", "page"]), st.text()))
+def test_a_file_of_a_copy_stays_in_its_folder(asked):
+    assert re.fullmatch("[A-Za-z0-9_=~-]+", file_name(asked))
 
 
-def test_the_static_copy_is_accessible(copied, sized):
-    browser = sized(1300)
-    for view in ("overview", "group/STATE/01/1002"):
-        seen(browser, f"{copied}?view={view}")
-        assert problems(browser) == []
-
-
-def test_the_static_copy_ships_its_libraries_with_their_licences(copied):
-    for name in ("hyparquet", "nunjucks"):
-        with urlopen(f"{copied}static/vendor/{name}.LICENSE.txt") as answer:
-            assert "opyright" in answer.read().decode()
-    with urlopen(f"{copied}data/release.json") as answer:
-        assert json.load(answer)["about"]["marks"]
+def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
+    for width, scheme in ((1300, "light"), (400, "dark")):
+        browser = sized(width, scheme)
+        for name in ("index.html", "group-STATE-01-1002.html", "region-COUNTY-01001.html", "find.html?q=tract"):
+            browser.get(f"file://{copied}/{name}")
+            assert (name, problems(browser), too_wide(browser)) == (name, [], False)
+    browser.get(f"file://{copied}/index.html")
+    browser.find_element(By.ID, "q").send_keys("ALABÁMA", Keys.ENTER)
+    WebDriverWait(browser, 10).until(lambda one: one.title == "Find")
+    links = browser.find_elements(By.CSS_SELECTOR, "#found a")
+    assert links[0].text == "Alabama"
+    assert {"county 01001", "state 01"} <= {one.text for one in browser.find_elements(By.CSS_SELECTOR, "#found .code")}
+    links[0].click()
+    WebDriverWait(browser, 10).until(lambda one: one.title == "Alabama")

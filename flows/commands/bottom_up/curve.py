@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +14,6 @@ from flows.commands.bottom_up.options import (
     DomainArgument,
     Epsilons,
     Method,
-    SamplerOption,
     TableArgument,
     Totals,
     budgets,
@@ -39,7 +38,9 @@ def curve(
     calibrate: Totals = None,
     method: Method = "additive",
     clip: Clip = False,
-    sampler: SamplerOption = "exact",
+    sampler: Annotated[
+        Literal["exact", "slides"], typer.Option(help="`exact`, or `slides`: their float inverse CDF, not private.")
+    ] = "exact",
     plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Draw .png and .pdf for a dark page.")] = False,
     curator: Annotated[

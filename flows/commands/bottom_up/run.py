@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.bottom_up.options import Clip, DomainArgument, Method, SamplerOption, TableArgument, Totals
+from flows.commands.bottom_up.options import Clip, DomainArgument, Method, TableArgument, Totals
 from flows.commands.options import RunOptions, folder, with_options
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
@@ -40,7 +40,6 @@ def run(
     method: Method = "additive",
     tolerance: Tolerance = "0",
     clip: Clip = False,
-    sampler: SamplerOption = "exact",
     *,
     options: RunOptions,
 ) -> None:
@@ -67,7 +66,6 @@ def run(
             domain=str(domain),
             out=str(release),
             epsilon=epsilon,
-            sampler=sampler,
             totals=str(calibrate) if calibrate else None,
             calibration=method,
             tolerance=tolerance,

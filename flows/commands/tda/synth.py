@@ -41,7 +41,7 @@ def synth(
             jurisdiction=jurisdiction,
             states=only_state or (),
             form="text" if text else "parquet",
-            told=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     lines = (
         f"{made.persons:,} persons, {made.units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"

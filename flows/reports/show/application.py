@@ -121,6 +121,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "search": "levels" in manifest or "products" in manifest,
         "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
+        "served": True,
         "estimated": "estimates" in manifest,
         "covers": _covers(shown.nation),
         "scope": "",
@@ -152,7 +153,8 @@ def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respons
         )
     if form == "json":
         return JSONResponse({**asdict(view), "changed": list(check.changed)}, headers=HEADERS)
-    text = rendering.html(asdict(view), about(shown, check), rendering.address_of(asked))
+    address = rendering.address_of(asked)
+    text = rendering.html(asdict(view), about(shown, check), address, f"{address}&format=csv")
     return Response(text, media_type="text/html", headers=HEADERS)
 
 
@@ -161,4 +163,4 @@ def _message(shown: ReleasePages, check: Check, message: str, form: str) -> Resp
         return PlainTextResponse(message + "\n", 404, HEADERS)
     view = {"view": "message", "title": "Not found", "reading": "", "message": f"{message[:1].upper()}{message[1:]}."}
     told = {**about(shown, check), "csv": False}
-    return Response(rendering.html(view, told, "?view=overview"), 404, HEADERS, "text/html")
+    return Response(rendering.html(view, told, "?view=overview", ""), 404, HEADERS, "text/html")

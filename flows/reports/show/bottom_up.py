@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from flows.reports.show.database import Database, quoted
 from flows.reports.show.detailed_dhca.presenters import ROWS, NotThere
-from flows.reports.show.export import MOST_ROWS, write_parquet
 from flows.reports.show.names import Names
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
@@ -21,7 +17,7 @@ from tasks.lifecycle.errors import Refused
 CLIPPED = (
     " Counts below 0 were set to 0 after all sums, so small ones lie too high on average and tables need not agree."
 )
-AT_ONCE = 65_536  # rows of a row group of a static copy
+MOST_ROWS = 1_000_000  # of a copy
 CHOICES = 200  # values that a list to choose from offers
 CAVEATS = {
     "tables": "Each table adds up the same noisy cells: a margin grows with the number of cells that a count sums, and "
@@ -74,13 +70,11 @@ class Margin:
 class BottomUpPages(ReleasePages):
     """The views of a bottom-up release by their addresses; always of the whole release."""
 
-    kind = "bottom_up"
-
     def __init__(
         self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
     ) -> None:
         if scope != Scope() or names or params:
-            raise Refused("--names, --params and --part are for releases of the Detailed DHC-A")
+            raise Refused("--names, --params and --scope are for releases of the Detailed DHC-A")
         super().__init__(folder, manifest, scope)
         self._database = Database(folder)
         names_of_tables = sorted(path.stem for path in (folder / "parquet").glob("*.parquet"))
@@ -116,22 +110,12 @@ class BottomUpPages(ReleasePages):
             raise Refused("--region and --iteration are for releases of the Detailed DHC-A; --table names a table")
         return {"view": "overview" if table is None else f"margin/{table}"}
 
-    def write(self, folder: Path) -> dict[str, Any]:
-        """Write every table as Parquet; return what else the browser needs to know."""
-        shown, columns = self._tables(), self._columns
-        if (rows := sum(one.rows for one in shown.tables)) > MOST_ROWS:
-            raise Refused(f"{rows:,} rows are more than a browser should hold")
-        for number, name in enumerate(columns):
-            table = pq.read_table(self._database.path(_file(name)))
-            texts = {column: table[column].cast(pa.string()) for column in columns[name]}
-            counts = {column: table[column].cast(pa.float64()) for column in ("COUNT", "MOE")}
-            write_parquet(folder / f"{number}.parquet", {**texts, **counts}, AT_ONCE)
-        return {
-            "overview": asdict(shown),
-            "reading": CAVEATS["margin"] + CLIPPED * self.manifest["clipped"],
-            "tables": [[name, of] for name, of in columns.items()],
-            "words": {"rows": ROWS, "choices": CHOICES},
-        }
+    def addresses(self) -> Iterator[Mapping[str, str]]:
+        """Return the addresses that a copy holds: every table. Raises Refused where they have too many rows."""
+        yield {"view": "overview"}
+        if (rows := sum(table.rows for table in self._tables().tables)) > MOST_ROWS:
+            raise Refused(f"{rows:,} rows are too many for a copy, which has at most {MOST_ROWS:,}")
+        yield from ({"view": f"margin/{name}"} for name in self._columns)
 
     def _tables(self) -> Tables:
         """Return the release as a whole, the smallest table first."""

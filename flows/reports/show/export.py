@@ -1,100 +1,122 @@
-"""A static copy of the page: HTML, scripts and Parquet for a web server without Python.
+"""A copy of the pages of a release: files of HTML and CSV that need no server and no Python.
 
-The browser renders the templates of `das show` itself (Nunjucks), over Parquet that it reads itself (hyparquet); what
-the tests hold is that it shows the same as the page over the release.
+The copy is what `das show` answers at the addresses of `ReleasePages.addresses`, written out. A link to any other page
+becomes plain text; forms and whatever else has the class `served` are left out. The search reads a list of names.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
+from html import unescape
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from flows.reports.formats import as_csv
+from flows.reports.show import rendering
 from flows.reports.show.release_pages import ReleasePages
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style
 
-TEMPLATES = {  # of each kind of release, beside those of all
-    "": ["macros", "body", "find", "message"],
-    "detailed": ["overview", "region", "iteration", "group", "compare"],
-    "bottom_up": ["tables", "margin"],
-    "top_down": ["redistricting", "geounit", "listing", "geounits"],
-}
-SCRIPTS = {  # the module of a kind is first; show.js loads it
-    "": ["show.js", "words.js"],
-    "detailed": ["detailed.js", "data.js", "finding.js", "views.js", "files.js"],
-    "bottom_up": ["bottom_up.js"],
-    "top_down": ["top_down.js", "finding.js"],
-}
-MOST_ROWS = 1_000_000  # that a browser should hold
-VENDORED = ("hyparquet.js", "hyparquet.LICENSE.txt", "nunjucks.js", "nunjucks.LICENSE.txt")
-INDEX = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Release</title>
-<link rel="stylesheet" href="static/style.css">
-<link rel="icon" href="data:,">
-</head>
-<body>
-<main><p>This page needs JavaScript, and a web server: it reads its data beside it.</p></main>
-<script src="static/vendor/nunjucks.js"></script>
-<script src="static/laws.js"></script>
-<script type="module" src="static/show.js"></script>
-</body>
-</html>
-"""
+MOST_PAGES = 100_000
+LINK = re.compile(r'<a ([^>]*)href="\?([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
+SEARCH = {"view": "search", "title": "Find", "reading": "", "query": ""}
+Address = Mapping[str, str]
 
 
-def export(shown: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
-    """Write a static copy of what a release's scope holds into a new folder; return bytes by file.
+def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
+    """Write the pages of a release's scope into a new folder; return bytes by file.
 
-    Raises Refused where the folder holds something, or the scope is more than a browser should hold.
+    Raises Refused where the folder holds something or cannot be written, or the scope has more than MOST_PAGES pages.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Refused(f"{out} is not empty: choose an empty or a new folder")
+    addresses = []
+    for asked in pages.addresses():
+        addresses.append(asked)
+        if len(addresses) > MOST_PAGES:
+            raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        (draft / "data").mkdir(parents=True)
-        _write_scripts(draft, shown.kind)
-        told = {"about": {**about, "report": False}, "kind": shown.kind, **shown.write(draft / "data")}
-        (draft / "data/release.json").write_text(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
+        (draft / "static").mkdir(parents=True)
+        _write(pages, addresses, draft, {**about, "served": False, "report": False})
         if out.exists():
             out.rmdir()
         os.replace(draft, out)
+    except OSError as error:
+        raise Refused(f"{out} cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
 
 
-def _write_scripts(out: Path, kind: str) -> None:
-    here = files("flows.reports.show")
-    (out / "index.html").write_text(INDEX)
-    names = TEMPLATES[""] + TEMPLATES[kind]
-    templates = {f"{name}.html": (here / f"templates/{name}.html").read_text() for name in names}
-    templates["pictures.html"] = (files("tasks.pages") / "pictures.html").read_text()
-    _copy(here / "static", out / "static", SCRIPTS[""] + SCRIPTS[kind])
-    _copy(here / "static/vendor", out / "static/vendor", VENDORED)
-    _copy(files("flows.reports.tuning"), out / "static", ["laws.js"])
+def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapping[str, Any]) -> None:
+    written = _names_by_link(addresses)
+    for asked in addresses:
+        view = whole = pages.view(asked)
+        (out / f"{file_name(asked)}.html").write_text(_html(view, asked, about, written))
+        for number in range(2, _number_of_pages(view) + 1):
+            page = {**asked, "page": str(number)}
+            (out / f"{file_name(page)}.html").write_text(_html(pages.view(page), page, about, written))
+        if _number_of_pages(view) > 1:
+            whole = pages.view({**asked, "format": "csv"})
+        (out / f"{file_name(asked)}.csv").write_text(as_csv(*pages.rows(whole)))
+    (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     (out / "static/style.css").write_text(style())
-    (out / "static/templates.json").write_text(json.dumps(templates))
+    (out / "static/find.js").write_bytes((files("flows.reports.show") / "static/find.js").read_bytes())
+    index = [
+        [name, detail, f"{written[file]}.html"]
+        for name, detail, address in pages.entries()
+        if (file := file_name({"view": address})) in written
+    ]
+    (out / "static/index.js").write_text(f"const INDEX = {json.dumps(index, ensure_ascii=False)};\n")
 
 
-def _copy(source: Traversable, folder: Path, names: Any) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        (folder / name).write_bytes((source / name).read_bytes())
+def _names_by_link(addresses: list[Address]) -> dict[str, str]:
+    """Return the file that each link leads to; one without options leads to the first page of its view."""
+    written = {file_name(asked): file_name(asked) for asked in addresses}
+    for asked in addresses:
+        written.setdefault(file_name({"view": asked["view"]}), file_name(asked))
+    return written
 
 
-def write_parquet(path: Path, columns: Mapping[str, Any], rows: int) -> None:
-    """Write a table in row groups of so many rows, as hyparquet reads it without a second library: with Snappy."""
-    pq.write_table(pa.table(dict(columns)), path, compression="snappy", row_group_size=rows)
+def _number_of_pages(view: Any) -> int:
+    """Return how many pages a view's long table has; 1 where it has none."""
+    return int(getattr(getattr(view, "page", view), "pages", 1))
+
+
+def _html(view: Any, asked: Address, about: Mapping[str, Any], written: Mapping[str, str]) -> str:
+    whole = file_name({name: value for name, value in asked.items() if name != "page"})
+    text = rendering.html(asdict(view), about, rendering.address_of(asked), f"{whole}.csv")
+    return _link_files(text, written)
+
+
+def _link_files(text: str, written: Mapping[str, str]) -> str:
+    """Return a page whose links lead to files; those to pages that are not written become their text."""
+
+    def linked(found: re.Match[str]) -> str:
+        before, query, after, words = found.groups()
+        asked = dict(parse_qsl(unescape(query)))
+        page = asked.pop("page", "1")
+        name = written.get(file_name(asked))
+        if name is None:
+            return words
+        paged = name if page == "1" else file_name({**asked, "page": page})
+        return f'<a {before}href="{paged}.html"{after}>{words}</a>'
+
+    return LINK.sub(linked, text)
+
+
+def file_name(asked: Address) -> str:
+    """Return the name of the file of an address, without its ending: letters, digits, `-`, `_`, `=` and `~` alone."""
+    kept = sorted((name, value) for name, value in asked.items() if value and name not in ("view", "format"))
+    options = [f"{name}={value}" for name, value in kept if (name, value) != ("page", "1")]
+    view = asked.get("view") or "overview"
+    name = "/".join([view, *options]) if (view, options) != ("overview", []) else "index"
+    return re.sub(r"[^A-Za-z0-9_=/-]", lambda found: f"~{ord(found[0]):x}~", name).replace("/", "-")

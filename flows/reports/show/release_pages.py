@@ -1,12 +1,12 @@
-"""What the page, the terminal and the static copy need of a release, whatever kind it is."""
+"""The pages of a release, whichever system made it: what the server, the terminal and a copy ask for."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
@@ -14,12 +14,10 @@ from tasks.lifecycle.manifest import MANIFEST, release_digest
 
 
 class ReleasePages(ABC):
-    """A release of some kind, by the views that its addresses name.
+    """The views of a release by their addresses.
 
     Attributes
     ----------
-    kind : str
-        Which templates and scripts show it (flows/reports/show/export.py).
     folder : Path
         The release.
     manifest : dict
@@ -32,7 +30,6 @@ class ReleasePages(ABC):
         The FIPS codes of the states that its nation is made of; none where it counts no nation.
     """
 
-    kind: ClassVar[str]
     nation: Sequence[str] = ()
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
@@ -52,8 +49,12 @@ class ReleasePages(ABC):
         """Return the address of the view that names in the terminal mean. Raises NotThere or Refused for others."""
 
     @abstractmethod
-    def write(self, folder: Path) -> dict[str, Any]:
-        """Write the data of a static copy into a folder; return what else the browser needs to know."""
+    def addresses(self) -> Iterator[Mapping[str, str]]:
+        """Return the addresses that a copy holds, without page numbers; the release as a whole first."""
+
+    def entries(self) -> Iterator[tuple[str, str, str]]:
+        """Return what the search of a copy finds: name, detail and the view of its address; by default nothing."""
+        return iter(())
 
     def warm(self) -> None:  # noqa: B027  a kind need not have any
         """Make what the first answers would wait for; nothing unless a kind has such."""

@@ -18,10 +18,10 @@ def address_of(asked: Mapping[str, str]) -> str:
 
 
 def templates() -> Environment:
-    """Return the templates, which keep to what Jinja and Nunjucks share, for the static copy renders them too."""
+    """Return the templates."""
     return environment("flows.reports.show", "templates")
 
 
-def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str) -> str:
-    """Return the page of a view, given as a dictionary."""
-    return templates().get_template("base.html").render(view=view, about=about, address=address)
+def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str, csv: str) -> str:
+    """Return the page of a view, given as a dictionary; `csv` is where its table is a file."""
+    return templates().get_template("base.html").render(view=view, about=about, address=address, csv=csv)

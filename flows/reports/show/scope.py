@@ -1,4 +1,4 @@
-"""The part of a release that a view or a static copy holds: all of it, one state, or one population group level."""
+"""The part of a release that a view or a copy holds: all of it, one state, or one population group level."""
 
 from __future__ import annotations
 

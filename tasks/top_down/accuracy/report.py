@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from tasks.pages import environment, style
 from tasks.pages.charts import STYLE, svg
-from tasks.top_down.accuracy.errors import LEVELS
+from tasks.top_down.accuracy.compare import LEVELS
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}
@@ -56,7 +56,7 @@ def write_report(
 def _rows(
     table: pd.DataFrame, key: str, columns: Sequence[tuple[str, str]], titles: dict[str, str]
 ) -> list[dict[str, object]]:
-    """A row a level or class of size: how many there are, and by spine and estimator mean absolute error and bias."""
+    """Return by level or class of size the number of entities, and by spine and estimator mean error and bias."""
     rows = []
     for name, of in table.groupby(key, sort=False):
         by = of.set_index(["spine", "estimator"])
@@ -66,7 +66,7 @@ def _rows(
 
 
 def _coverage(coverage: pd.DataFrame) -> list[dict[str, object]]:
-    """A row a level, quantity, spine and estimator, entities that cut block groups apart."""
+    """Return a row for each level, quantity, spine and estimator; entities that cut block groups have their own."""
     return [
         {**of, "level": LEVELS[of["level"]] + (", cutting block groups" if of["cut"] else "")}
         for of in ({str(name): value for name, value in row.items()} for row in coverage.to_dict("records"))
@@ -74,7 +74,7 @@ def _coverage(coverage: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str]) -> str:
-    """One picture for a board: errors of both estimators by level, and how many counts lie within their margins."""
+    """Draw the errors of both estimators by level, and the share of counts within their margins."""
     persons = "persons" if "persons" in set(errors["product"]) else "units"
     shown = SHOWN[persons]
     errors = errors[errors["product"] == persons]
@@ -100,7 +100,7 @@ def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[
 
 
 def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
-    """A line a level, from one estimator's error to the other's, with the change in per cent."""
+    """Draw a line for each level from one estimator's error to the other's, with the change in per cent."""
     at = -np.arange(len(levels))
     by = {name: table[table["estimator"] == name].set_index("level")["mae"].loc[levels] for name in estimators}
     least = min((values[values > 0].min() for values in by.values() if (values > 0).any()), default=1.0)
@@ -119,7 +119,7 @@ def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], lev
 
 
 def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
-    """The share of released totals within their margins: entities that cut no block group."""
+    """Draw the share of released totals within their margins, for entities that cut no block group."""
     axis.axvline(NOMINAL, color="#8b93a1", lw=1, ls="--")
     for name in estimators:
         of = table[table["estimator"] == name].set_index("level")["coverage"].reindex(levels)
@@ -129,7 +129,7 @@ def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], l
 
 
 def chart(table: pd.DataFrame, kinds: Sequence[str]) -> str:
-    """The mean absolute error by level, spine beside spine; whiskers are the standard deviation from seed to seed."""
+    """Draw the mean absolute error by level and spine; whiskers are the standard deviation from seed to seed."""
     levels = [level for level in LEVELS if level in set(table["level"])]
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2), layout="constrained")

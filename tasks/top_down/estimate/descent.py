@@ -38,13 +38,17 @@ class Descent:
         self.measure = open_measuring(run, product, state)
         self.plan = self.measure.plan
 
+    def answers(self, parents: Estimates | None) -> engine.Answers:
+        """Return what the children of these parents, or the roots, are estimated from: their own noisy answers."""
+        return engine.OwnAnswers(self.plan, self.measure)
+
     def roots(self) -> Found:
         """Estimate the nation, or the parts of a state."""
-        return engine.estimate_roots(self.plan, self.measure)
+        return engine.estimate_roots(self.plan, self.answers(None))
 
     def children(self, parents: Estimates) -> Found:
         """Estimate the children of a range of parents."""
-        return engine.estimate_children(self.plan, parents, self.measure)
+        return engine.estimate_children(self.plan, parents, self.answers(parents))
 
 
 def descend(run: TopDownRun, workers: Workers, descent: type[Descent] = Descent) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Estimates
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.batches import all_batches
@@ -16,7 +16,8 @@ from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US
 
 if TYPE_CHECKING:
-    from spine.top_down import Information
+    from spine.gls import Information
+    from spine.top_down import Answers
 
 
 def estimate_by_gls(run: TopDownRun, workers: Workers) -> None:
@@ -29,25 +30,26 @@ def estimate_by_gls(run: TopDownRun, workers: Workers) -> None:
 class GlsDescent(Descent):
     """The program's steps, each geounit estimated by its information instead of its own answers."""
 
+    def answers(self, parents: Estimates | None) -> Answers:
+        """Return what the children of these parents, or the roots, are estimated from: their information."""
+        known = self._top if parents is None else self._children_information(parents)
+        return engine.TreeAnswers(self.plan, self.measure, known)
+
     def roots(self) -> Found:
         """Estimate the nation, or the parts of a state."""
         if self.state == US:
             save_states(self.run, self.product, self.plan, self._top)
-        return engine.estimate_roots(self.plan, self.measure, self._top)
-
-    def children(self, parents: Estimates) -> Found:
-        """Estimate the children of a range of parents."""
-        return engine.estimate_children(self.plan, parents, self.measure, self._children_information(parents))
+        return super().roots()
 
     @cached_property
     def _top(self) -> tuple[Information, ...]:
-        """The information of the nation and all states' parts, or of a state's parts and counties."""
+        """Return the information of the nation and all states' parts, or of a state's parts and counties."""
         if self.state == US:
             return above_parts(self.run, self.product, self.plan, self.measure)
         return above_counties(self.run, self.product, self.state, self.plan, self.measure)
 
     def _children_information(self, parents: Estimates) -> tuple[Information, ...]:
-        """Return what is known of the children: below the tracts nothing is saved, and the engine passes it up."""
+        """Return what is known of the children: below the tracts nothing is saved, and it is passed up again."""
         spine = self.plan.spine
         if parents.level == 0:
             return self._top

@@ -4,7 +4,7 @@ Made of noisy answers and declared invariants alone, so they cost no budget. Bat
 from the blocks up; their sums over places and other areas are joined state by state.
 
 ```
-noisy/PRODUCT/SS/meets/FAMILY/FIRST     the sums over areas of a batch of tracts (`spine.top_down.entity_sums`)
+noisy/PRODUCT/SS/meets/FAMILY/FIRST     the sums over areas of a batch of tracts (`spine.gls.entity_sums`)
 noisy/PRODUCT/US/states                 whole states, where the US level is measured
 ```
 """
@@ -30,9 +30,10 @@ from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName
 
 if TYPE_CHECKING:
-    from spine.top_down import Information, Plan
-    from spine.top_down.blue import Blue
-    from spine.top_down.entity_sums import Regressed
+    from spine.gls import Information
+    from spine.gls.blue import Blue
+    from spine.gls.entity_sums import Regressed
+    from spine.top_down import Plan
 
 
 def find_margins(run: TopDownRun, workers: Workers) -> None:
@@ -43,7 +44,7 @@ def find_margins(run: TopDownRun, workers: Workers) -> None:
 
 def save_states(run: TopDownRun, product: ProductName, nation: Plan, information: tuple[Information, ...]) -> None:
     """Save the estimates of whole states, with the nation's measurement; information: of the nation and the parts."""
-    from spine.top_down.blue import blue_nation, blue_states
+    from spine.gls.blue import blue_nation, blue_states
 
     states = blue_states(nation, information[1], blue_nation(nation, information[0]))
     save_arrays(_states_path(run, product), {"x": states.x, "variance": states.variance})
@@ -75,7 +76,7 @@ class _Upper(NamedTuple):
 
 
 def _upper(run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure) -> _Upper:
-    from spine.top_down.blue import STATES, Blue, blue_children, blue_roots, blue_states
+    from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states
 
     of_parts, of_counties = above_counties(run, product, state, plan, measure)
     if run.validated.nation:
@@ -93,10 +94,10 @@ def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, 
 
     def make() -> None:
         measure = open_measuring(run, product, state)  # before what imports numba
-        from spine.top_down.blue import blue_children, said
-        from spine.top_down.entity_sums import joined, of_blocks, of_children
-        from spine.top_down.tree import information_joined
-        from spine.top_down.upward import above, own
+        from spine.gls.blue import blue_children, sibling_sums
+        from spine.gls.entity_sums import joined, of_blocks, of_children
+        from spine.gls.information import information_joined
+        from spine.gls.upward import above, measured
 
         plan, columns = measure.plan, columns_of(product)
         levels, families = plan.spine.levels, dict(_families(run, product, state))
@@ -110,15 +111,15 @@ def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, 
         first_group, last_group = plan.first_child[tract][[first, last]].tolist()
         groups: list[Information] = []
         meets: dict[str, list[Regressed]] = {family: [] for family in families}
-        for start, end in plan.runs(group, first_group, last_group):
+        for start, end in plan.batches(group, first_group, last_group):
             bounds = plan.first_child[group][[start, end]].tolist()
-            of_blocks_here = own(plan, measure, block, *bounds)
+            of_blocks_here = measured(plan, measure, block, *bounds)
             groups.append(above(plan, measure, of_blocks_here, start, end))
-            siblings = said(plan, group, start, end, of_blocks_here)
+            siblings = sibling_sums(plan, group, start, end, of_blocks_here)
             for family, area in families.items():
                 meets[family].append(of_blocks(columns, siblings, start, area[slice(*bounds)]))
         of_groups = information_joined(groups)
-        siblings = said(plan, tract, first, last, of_groups)
+        siblings = sibling_sums(plan, tract, first, last, of_groups)
         for family, parts in meets.items():
             found = of_children(columns, siblings, first, first_group, joined(parts))
             save_arrays(_meets_folder(run, product, state, family) / f"{first:07d}", found.arrays)
@@ -133,8 +134,8 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
 
     def make() -> None:
         measure = open_measuring(run, product, state)  # before what imports numba
-        from spine.top_down.blue import STATES, said
-        from spine.top_down.entity_sums import entity_estimates, joined, of_children
+        from spine.gls.blue import STATES, sibling_sums
+        from spine.gls.entity_sums import entity_estimates, joined, of_children
 
         plan, columns = measure.plan, columns_of(product)
         county = plan.spine.levels.index("County")
@@ -143,11 +144,13 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
         meets: dict[str, list[Regressed]] = {family: [] for family in of_tracts}
         for first, last in batches(plan.spine, "County", "Tract"):
             start, end = plan.first_child[county][[first, last]].tolist()
-            siblings = said(plan, county, first, last, load_information(run, product, state, "Tract", start, end))
+            siblings = sibling_sums(
+                plan, county, first, last, load_information(run, product, state, "Tract", start, end)
+            )
             for family, found in of_tracts.items():
                 meets[family].append(of_children(columns, siblings, first, start, found.only(start, end)))
-        of_parts = said(plan, 0, 0, len(upper.parts), upper.of_counties)
-        of_state = said(plan, STATES, 0, 1, upper.of_parts)
+        of_parts = sibling_sums(plan, 0, 0, len(upper.parts), upper.of_counties)
+        of_state = sibling_sums(plan, STATES, 0, 1, upper.of_parts)
         for family, parts in meets.items():
             top = of_children(columns, of_state, 0, 0, of_children(columns, of_parts, 0, 0, joined(parts)))
             area, estimate, error, cut = entity_estimates(columns, upper.whole, top)
@@ -160,7 +163,7 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
 
 
 def _load_meets(run: TopDownRun, product: ProductName, state: str, family: str) -> Regressed:
-    from spine.top_down.entity_sums import NAMES, from_arrays, joined
+    from spine.gls.entity_sums import NAMES, from_arrays, joined
 
     paths = complete(_meets_folder(run, product, state, family))
     return joined([from_arrays({name: np.array(open_array(path, name)) for name in NAMES}) for path in paths])

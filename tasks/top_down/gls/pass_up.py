@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Measure
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.top_down.measure.measuring import open_measuring
@@ -23,7 +23,8 @@ from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
 if TYPE_CHECKING:
-    from spine.top_down import Information, Plan
+    from spine.gls import Information
+    from spine.top_down import Plan
 
 
 def information_folder(run: TopDownRun, product: ProductName, state: str, level: str) -> Path:
@@ -37,7 +38,7 @@ def pass_up(run: TopDownRun, product: ProductName, state: str, first: int, last:
     def make() -> None:
         measuring = open_measuring(run, product, state)
         levels = measuring.plan.spine.levels
-        passed = engine.up_pass(measuring.plan, measuring, levels.index("County"), first, last)
+        passed = engine.pass_up(measuring.plan, measuring, levels.index("County"), first, last)
         for information in reversed([part for part in passed if part.level <= levels.index("Tract")]):
             folder = information_folder(run, product, state, levels[information.level])
             arrays = {"linear": information.linear, "precision": information.precision}
@@ -51,7 +52,7 @@ def above_counties(
 ) -> tuple[Information, ...]:
     """Return the information of a state's parts and of its counties."""
     number = len(plan.spine.starts[plan.spine.levels.index("County")])
-    return engine.up_pass_above(plan, measure, load_information(run, product, state, "County", 0, number))
+    return engine.pass_up_above(plan, measure, load_information(run, product, state, "County", 0, number))
 
 
 def above_parts(run: TopDownRun, product: ProductName, nation: Plan, measure: Measure) -> tuple[Information, ...]:
@@ -64,7 +65,7 @@ def above_parts(run: TopDownRun, product: ProductName, nation: Plan, measure: Me
         precision.append(parts.precision)
     level = nation.spine.levels.index("State")
     parts = engine.Information(level, 0, np.concatenate(linear), np.concatenate(precision))
-    return engine.up_pass_above(nation, measure, parts)
+    return engine.pass_up_above(nation, measure, parts)
 
 
 def load_information(

@@ -23,8 +23,8 @@ from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
 if TYPE_CHECKING:
-    from spine.top_down.blue import Blue
-    from spine.top_down.columns import Columns
+    from spine.gls.blue import Blue
+    from spine.gls.columns import Columns
 
 RACES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race", "two or more races")
 AREAS = "all"  # the file of a family's areas
@@ -35,7 +35,7 @@ Z = 1.96  # standard errors on either side of a 95% interval
 @lru_cache(maxsize=2)
 def columns_of(product: ProductName) -> Columns:
     """Return the totals and table cells that get a margin."""
-    from spine.top_down.columns import occupied_column, person_columns
+    from spine.gls.columns import occupied_column, person_columns
 
     if product == "units":
         return occupied_column("occupied")

@@ -39,7 +39,7 @@ def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> Non
 
 
 def _deviations(told: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """The standard deviation of a coordinate by query group and level, at the level's largest share."""
+    """Return the standard deviation of a coordinate by query group and level, at the level's largest share."""
     deviations: dict[str, dict[str, float]] = {}
     for row in told["noise"]:  # shares ascend within a level
         deviations.setdefault(row["query"], {})[row["level"]] = row["variance"] ** 0.5
@@ -47,7 +47,7 @@ def _deviations(told: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def noise_chart(product: str, told: dict[str, Any]) -> str:
-    """The standard deviation of the noise by level, for some query groups."""
+    """Draw the standard deviation of the noise by level, for some query groups."""
     deviations = _deviations(told)
     levels = list(told["geounits"])
     with plt.rc_context(STYLE):
@@ -62,7 +62,7 @@ def noise_chart(product: str, told: dict[str, Any]) -> str:
 
 
 def size_chart(run: TopDownRun) -> str:
-    """How many released geounits of each level hold how many records, by powers of two."""
+    """Draw how many released geounits of each level hold how many records, by powers of two."""
     with plt.rc_context(STYLE):
         products = run.design.products
         figure, axes = plt.subplots(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.copied_dhca import write_data
 from flows.reports.show.detailed_dhca import views
-from flows.reports.show.detailed_dhca.presenters import SHAPE_WORDS, NotThere
+from flows.reports.show.detailed_dhca.child_areas import FEW
+from flows.reports.show.detailed_dhca.presenters import SHAPE_WORDS, NotThere, present_iteration, present_region
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
 from flows.reports.show.detailed_dhca.view_models import (
@@ -51,8 +51,6 @@ Table = tuple[list[str], list[list[Any]]]
 class DetailedDhcaPages(ReleasePages):
     """The views of a Detailed DHC-A release by their addresses."""
 
-    kind = "detailed"
-
     def __init__(
         self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
     ) -> None:
@@ -81,9 +79,34 @@ class DetailedDhcaPages(ReleasePages):
             return {"view": f"iteration/{code}"}
         return {"view": f"region/{place.key}" if code is None else f"group/{place.key}/{code}"}
 
-    def write(self, folder: Path) -> dict[str, Any]:
-        """Write groups and cells as Parquet; return what else the browser needs to know."""
-        return write_data(self.release, folder)
+    def addresses(self) -> Iterator[Mapping[str, str]]:
+        """Return the addresses that a copy holds: all regions and iterations, and groups with a table by sex and age.
+
+        Of a group with a total alone the lists of its region and of its iteration have everything that was published.
+        """
+        yield {"view": "overview"}
+        for region in sorted(self.release.regions):
+            yield {"view": f"region/{region.key}"}
+        listed = set()  # iterations; a list of one region says no more than the list before it
+        for level in self.release.levels:
+            for code, regions in self.release.numbers(level).items():
+                if regions > 1 or code not in listed:
+                    yield {"view": f"iteration/{code}", "type": level.region_type}
+                    listed.add(code)
+            for region, code in self.release.groups_with_tables(level):
+                yield {"view": f"group/{region.key}/{code}"}
+                for kind in region.child_types if self.scope.complete_in(region) else ():
+                    if self.release.number(region_type=kind, prefix=region.child_prefix, code=code) > FEW:
+                        yield {"view": f"iteration/{code}", "type": kind, "in": region.key}
+
+    def entries(self) -> Iterator[tuple[str, str, str]]:
+        """Return the regions and iterations that the search of a copy finds."""
+        for region in index_of(self.release).texts:
+            item = present_region(self.release, region)
+            within = f", {item.within}" if item.within else ""
+            yield item.name + within, f"{item.kind} {item.id}", f"region/{region.key}"
+        for one in map(present_iteration, self.release.iterations.values()):
+            yield one.name, f"{one.level} {one.code}", f"iteration/{one.code}"
 
     def warm(self) -> None:
         """Make what the first search would wait for, and ask every file once."""

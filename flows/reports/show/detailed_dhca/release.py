@@ -159,16 +159,6 @@ class Release:
         query, times = self._beside("t2", level, CELL_COLUMNS, where)
         return [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
 
-    def all_cells(self, level: Level) -> dict[tuple[Region, str], list[Cell]]:
-        """Return the T2 tables of a whole level, as far as the scope holds its regions."""
-        found: dict[tuple[Region, str], list[Cell]] = {}
-        query, _ = self._beside("t2", level, CELL_COLUMNS, "true")
-        for region_id, code, *cell in self._database.ask(query):
-            region = Region(level.region_type, region_id)
-            if self.scope.holds(region):
-                found.setdefault((region, code), []).append(_cell(*cell))
-        return found
-
     @property
     def estimated(self) -> bool:
         """Whether estimates stand beside the counts."""
@@ -218,6 +208,22 @@ class Release:
             for one, where, given in self._selections(region_type, None, prefix, code, None)
         ]
         return sum(number for query, given in queries for (number,) in self._database.ask(query, given))
+
+    def numbers(self, level: Level) -> dict[str, int]:
+        """Return in how many regions of a level each iteration has a published total, as far as the scope goes."""
+        return dict(self._of_level("SELECT ITERATION_CODE, count(*)", "t1", level, "GROUP BY 1 ORDER BY 1"))
+
+    def groups_with_tables(self, level: Level) -> list[tuple[Region, str]]:
+        """Return the groups of a level that have a table by sex and age, as far as the scope goes."""
+        rows = self._of_level("SELECT DISTINCT REGION_ID, ITERATION_CODE", "t2", level, "ORDER BY ALL")
+        return [(Region(level.region_type, region_id), code) for region_id, code in rows]
+
+    def _of_level(self, select: str, table: str, level: Level, order: str) -> list[Any]:
+        return [
+            row
+            for _, where, given in self._selections(level.region_type, None, "", None, level)
+            for row in self._database.ask(f"{select} FROM {self._table(table, level)} WHERE {where} {order}", given)
+        ]
 
     def _selections(
         self, region_type: str, region_id: str | None, prefix: str, code: str | None, level: Level | None
@@ -305,10 +311,6 @@ class Release:
         """Return the other regions made of the same blocks, whose counts are this one's."""
         _, members = self._set_of.get(region, (None, ()))
         return tuple(member for member in members if member != region and self.scope.holds(member))
-
-    def set_order(self, region: Region) -> int:
-        """Return the place of a region in its set of coterminous regions."""
-        return self._set_of[region][1].index(region)
 
     def name(self, region: Region) -> str:
         """Return what a region is called."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ from flows.reports.show.names import Names
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down import views
-from flows.reports.show.top_down.copied import write_data
-from flows.reports.show.top_down.geounits import Geounit
+from flows.reports.show.top_down.geounits import KINDS, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
 from flows.reports.show.top_down.view_models import FoundGeounits, GeounitView, Listing, Redistricting, TopDownView
 from tasks.lifecycle.errors import Refused
@@ -27,15 +26,13 @@ FEW = 8  # geounits that a refusal names
 class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
 
-    kind = "top_down"
-
     def __init__(
         self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
     ) -> None:
         if params:
             raise Refused("--params is for releases of the Detailed DHC-A")
         if scope.level is not None:
-            raise Refused("--part of a TopDown release is a state: 44, Rhode Island")
+            raise Refused("--scope of a TopDown release is a state: 44, Rhode Island")
         super().__init__(folder, manifest, scope)
         self.release = TopDownRelease(folder, manifest, names, scope)
         if self.release.nation:
@@ -104,6 +101,34 @@ class TopDownPages(ReleasePages):
             raise NotThere(f"several geounits match {region!r}: {named}{more}")
         return {"view": f"geounit/{found[0].key}", "table": table or ""}
 
-    def write(self, folder: Path) -> dict[str, Any]:
-        """Write geounits, cells and margins as Parquet; return what else the browser needs to know."""
-        return write_data(self.release, folder)
+    def addresses(self) -> Iterator[Mapping[str, str]]:
+        """Return the addresses that a copy holds: all geounits but blocks, each with a list of the level below it."""
+        yield {"view": "overview"}
+        if self.release.nation and self.scope.state is None:
+            yield from self._tables_of(self.release.top)
+        for kind, level, state in self._levels_above_blocks():
+            yield {"view": f"listing/{kind}/{level}/{state}"}
+            for row in self.release.rows(kind, level, state):
+                yield from self._tables_of(row.geounit)
+                for below in self.release.levels_inside(row.geounit)[:1]:
+                    yield {"view": f"listing/{kind}/{below}/{state}", "in": row.geounit.code}
+
+    def entries(self) -> Iterator[tuple[str, str, str]]:
+        """Return the geounits that the search of a copy finds."""
+        for kind, level, state in self._levels_above_blocks():
+            words = f"{title_of(level)}, {KINDS[kind]}"
+            for one in (row.geounit for row in self.release.rows(kind, level, state)):
+                yield self.release.name(one), f"{one.code}, {words}", f"geounit/{one.key}"
+
+    def _levels_above_blocks(self) -> Iterator[tuple[str, str, str]]:
+        """Return kind, level and state of every list of geounits but blocks."""
+        for kind in self.release.kinds:
+            for level in self.release.levels(kind):
+                for state in self.release.states:
+                    if level != "Block" and self.release.is_listed(kind, level, state):
+                        yield kind, level, state
+
+    def _tables_of(self, geounit: Geounit) -> Iterator[Mapping[str, str]]:
+        yield {"view": f"geounit/{geounit.key}"}
+        if "persons" in self.release.products_of(geounit.kind):
+            yield {"view": f"geounit/{geounit.key}", "table": "races"}

@@ -213,7 +213,15 @@ class TopDownRelease:
         """Return the sums of one geounit."""
         if not of.nation:
             return self.rows(of.kind, of.level, of.state, "{code} = ?", [of.code])[0]
-        return Totals(of, *self.all_sums(of)[of.code])
+        persons = adults = hispanic = units = occupied = None
+        if "persons" in self.products:
+            cells = self.cells(of, "persons")
+            persons = sum(cells.values())
+            adults, hispanic = (sum(count for cell, count in cells.items() if cell // size % 2) for size in (126, 63))
+        if "units" in self.products:
+            cells = self.cells(of, "units")
+            units, occupied = sum(cells.values()), cells.get(1, 0)
+        return Totals(of, persons, adults, hispanic, units, occupied)
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
         """Return how many geounits of a level a state has, of those whose codes begin so."""
@@ -266,84 +274,6 @@ class TopDownRelease:
         query, share, variance, number, first, above, below = row
         margin = _margin(self.gaussian, Fraction(int(above), int(below)))
         return Answer(query, share, number, first if number == 1 else None, variance**0.5, margin)
-
-    # -- of a whole level, for a static copy --------------------------------------------------------------------------
-
-    def all_sums(self, like: Geounit) -> dict[str, list[int | None]]:
-        """Return persons, adults, Hispanic persons, units and occupied units of every geounit of a level, by code."""
-        if not like.nation:
-            rows = self.rows(like.kind, like.level, like.state)
-            return {row.geounit.code: [row.persons, row.adults, row.hispanic, row.units, row.occupied] for row in rows}
-        found: list[int | None] = [None] * 5
-        for product in self.products:
-            cells = self.cells(like, product)
-            if product == "units":
-                found[3:] = [sum(cells.values()), cells.get(1, 0)]
-            else:
-                of_axis = [sum(count for cell, count in cells.items() if cell // size % 2) for size in (126, 63)]
-                found[:3] = [sum(cells.values()), *of_axis]
-        return {like.code: found}
-
-    def all_cells(self, like: Geounit) -> dict[str, list[tuple[int, int]]]:
-        """Return the cells of persons of every geounit of a level, by code."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        if "persons" not in self.products_of(like.kind) or not self._is_there(
-            like.kind, "persons", like.level, like.state
-        ):
-            return found
-        path, code = self._source(like.kind, "persons", like.level, like.state)
-        code = f"'{US}'" if like.nation else code
-        for geounit, cell, count in self._database.ask(
-            f"SELECT {code}, cell, sum(count)::BIGINT FROM {path} GROUP BY 1, 2"
-        ):
-            found.setdefault(geounit, []).append((cell, count))
-        return found
-
-    def all_declared(self, like: Geounit) -> dict[str, list[int]]:
-        """Return what is declared of every geounit of a level, by code."""
-        if like.kind == "entities":
-            return {}
-        product, level, code = self.products_of(like.kind)[0], like.level, "geounit"
-        if like.nation:
-            code = f"'{US}'"
-        elif like.kind == "tabulation":
-            level, code = "Block", f"{PUBLIC_BLOCK}[:{TABULATION[like.level]}]"
-        sums = ", ".join(f"sum({name})::BIGINT" for name in QUARTERS)
-        rows = self._database.ask(
-            f"SELECT {code}, {sums} FROM {self._invariants(product, level, like.state)} GROUP BY 1"
-        )
-        return {geounit: numbers for geounit, *numbers in rows}
-
-    def all_answers(self, like: Geounit) -> dict[str, tuple[str, int | None]]:
-        """Return the share of every measured geounit of a spine level by code, with its only answer in total."""
-        name = self._measured(like.kind, like.level, like.state)
-        if name is None:
-            return {}
-        only = "max(value[1]) FILTER (len(value) = 1)"
-        rows = self._database.ask(
-            f"SELECT geounit, any_value(share), {only} FROM {self._database.source(name)} GROUP BY 1"
-        )
-        return {geounit: (share, answer) for geounit, share, answer in rows}
-
-    def all_margins(self, like: Geounit) -> dict[str, list[Margin]]:
-        """Return the margins of every geounit of a level, by code."""
-        found: dict[str, list[Margin]] = {}
-        for product in self.products_of(like.kind):
-            if name := self._margins_of(like.kind, product, like.level, like.state):
-                for code, *row in self._database.ask(f"SELECT geounit, {MARGIN} FROM {self._database.source(name)}"):
-                    found.setdefault(code, []).append(Margin(product, *row))
-        return found
-
-    def all_noise(self, kind: str, level: str) -> list[Answer]:
-        """Return the query groups of every share of a spine level."""
-        found: dict[tuple[str, str], Answer] = {}
-        for state in self.states:
-            if name := self._measured(kind, level, state):
-                rows = self._database.ask(
-                    f"SELECT DISTINCT ON (share, query) {ANSWER} FROM {self._database.source(name)}"
-                )
-                found |= {(one.share, one.query): one for one in map(self._answer, rows)}
-        return sorted(found.values(), key=lambda one: (one.answers, one.query))
 
     # -- around -------------------------------------------------------------------------------------------------------
 

@@ -1,1 +1,0 @@
-export { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from "hyparquet";

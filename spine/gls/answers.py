@@ -1,0 +1,162 @@
+"""The children's information as the descent takes it: its objective, and its targets of totals.
+
+Blocks have nothing below them, so there the answers are the program's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from spine.geography import BoolArray, IntArray
+from spine.gls.grid import Grid, grid, to_cells, total_of, total_variance
+from spine.gls.information import Information, estimates
+from spine.gls.kernel import coordinates, least_squares
+from spine.gls.upward import pass_up
+from spine.top_down.answers import OwnAnswers, SiblingAnswers
+from spine.top_down.least_squares import Parent, Solution
+from spine.top_down.measurements import Measure
+from spine.top_down.plan import Plan, has_total_pass
+from spine.workload import FloatArray
+
+LEFT = 0.99  # of the total's precision that may be taken out of P: the rest must stay positive definite
+
+
+@dataclass(frozen=True)
+class ChildInformation:
+    """The objective of one parent's K children: their information on its n cells, divided by its largest precision.
+
+    precision: (K, components, T, T) P. between: (K, patterns, T, T) its entries. linear: (n, K) h. initial: (n, K)
+    the estimate without the parent. scale: the largest precision. total_weight: (K,) precision of the totals, not
+    divided. quarters_type: (n,) of the cells.
+    """
+
+    grid: Grid
+    precision: FloatArray
+    between: FloatArray
+    linear: FloatArray
+    initial: FloatArray
+    scale: float
+    total_weight: FloatArray
+    quarters_type: IntArray
+
+    def without_total(self, allowed: BoolArray, total: FloatArray) -> ChildInformation:
+        """Take the weight of the totals out of P, as far as it has any.
+
+        Subtracts kappa (1'x - total)^2 / 2, all but constant within the bands. With it the majorizer is so large that
+        least squares crawls. kappa: the least entry of P between cells that agree on no axis, as long as P stays
+        positive.
+        """
+        types = np.searchsorted(self.quarters_type, np.arange(self.precision.shape[2]))
+        both = allowed[types].T[:, :, None] & allowed[types].T[:, None, :]
+        apart = np.where(both, self.between[:, 0], np.inf).min(axis=(1, 2))
+        kappa = np.clip(np.minimum(apart, LEFT * self.total_weight / self.scale), 0.0, None)
+        precision, out = self.precision.copy(), kappa[:, None, None] * both
+        precision[:, 0] -= self.grid.by_type * out
+        linear = self.linear - kappa * total * allowed
+        return replace(self, precision=precision, between=self.between - out[:, None], linear=linear)
+
+    def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
+        """See `top_down.answers.Objective`."""
+        axes = np.array(self.grid.axes)
+        return least_squares(parent, axes, self.precision, self.between, self.linear, self.initial, careful, stop)
+
+    def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
+        """See `top_down.answers.Objective`."""
+        agree = np.zeros((len(cells), len(cells)), np.int64)
+        for axis in coordinates(cells, np.array(self.grid.axes)):
+            agree = 2 * agree + np.equal.outer(axis, axis)
+        entries = self.between[:, agree, self.quarters_type[:, None], self.quarters_type]
+        children = len(entries)
+        each = [
+            sp.kron(entry, sp.csc_array(([1.0], ([c], [c])), shape=(children, children)), format="csc")
+            for c, entry in enumerate(entries)
+        ]
+        return sp.csc_array(sum(each[1:], start=each[0])), self.linear.ravel()
+
+
+@dataclass(frozen=True)
+class InformedSiblings:
+    """The information of a range of geounits, and their estimates without their parents.
+
+    linear, initial: (geounits, cells) h and z = h/P. total, total_weight: (geounits,) the totals of z, and their
+    inverse variance.
+    """
+
+    information: Information
+    grid: Grid
+    linear: FloatArray
+    initial: FloatArray
+    total: FloatArray
+    total_weight: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+    def only(self, first: int, last: int) -> InformedSiblings:
+        """Return those of the geounits first, ..., last - 1."""
+        at = slice(first - self.information.first, last - self.information.first)
+        arrays = self.linear[at], self.initial[at], self.total[at], self.total_weight[at]
+        return InformedSiblings(self.information.only(first, last), self.grid, *arrays)
+
+    def objective(self, cells: IntArray) -> ChildInformation:
+        """Return the objective over these cells of all the geounits."""
+        types, quarters_type = np.unique(cells // self.grid.by_type, return_inverse=True)
+        precision = self.information.precision[:, :, types[:, None], types]
+        scale = precision.max()
+        return ChildInformation(
+            self.grid,
+            precision / scale,
+            self.grid.entries(precision / scale),
+            np.ascontiguousarray(self.linear[:, cells].T) / scale,
+            np.ascontiguousarray(self.initial[:, cells].T),
+            scale,
+            self.total_weight,
+            quarters_type,
+        )
+
+
+def informed(plan: Plan, information: Information) -> InformedSiblings:
+    """Return the information of a range of geounits with their estimates and totals."""
+    sizes = grid(plan.product)
+    allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
+    z, variance = estimates(information, allowed)
+    weight = 1 / total_variance(variance, sizes.by_type)
+    return InformedSiblings(information, sizes, to_cells(information.linear), to_cells(z), total_of(z), weight)
+
+
+@dataclass(frozen=True)
+class TreeAnswers:
+    """The estimator's answers: the information of geounits; of blocks, their own answers.
+
+    known: information that passes up found; where it is not among these, it is passed up again.
+    """
+
+    plan: Plan
+    measure: Measure
+    known: tuple[Information, ...] = ()
+
+    def siblings(self, level: int, first: int, last: int) -> SiblingAnswers:
+        """Return the information of the geounits first, ..., last - 1 of a level, or the answers of blocks."""
+        if not has_total_pass(self.plan.spine.levels[level]):
+            return OwnAnswers(self.plan, self.measure).siblings(level, first, last)
+        return informed(self.plan, self.information(level, first, last))
+
+    def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Return the targets of occupied units of the geounits first, ..., last - 1 of a level, and their weights.
+
+        The weight is arbitrary where there are no units, and for an only child, which is copied.
+        """
+        information = self.information(level, first, last)
+        weight = np.where(information.precision > 0, information.precision, 1.0)
+        return information.linear / weight, weight
+
+    def information(self, level: int, first: int, last: int) -> Information:
+        """Return the information of the geounits first, ..., last - 1 of a level: known, or from a pass up to them."""
+        for found in self.known:
+            if found.level == level and found.first <= first and last <= found.last:
+                return found.only(first, last)
+        return pass_up(self.plan, self.measure, level, first, last)[0]

@@ -1,0 +1,185 @@
+"""The best linear unbiased estimate of the whole tree and its variances: the pass down, for margins of error.
+
+The descent needs none of it. Non-negativity and integers are left out, so an estimate may be negative; its standard
+errors follow from the noise and the declared invariants alone, and hold for any sum of blocks (`entity_sums`).
+
+Of housing units, one unknown a geounit, all arrays are (geounits, 1, 1, 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+from spine.gls import information as tree
+from spine.gls.grid import to_cells, total_of, total_variance
+from spine.gls.information import Information
+from spine.gls.upward import combine_units
+from spine.top_down.histogram import UNITS
+from spine.top_down.plan import Plan
+from spine.workload import FloatArray
+
+STATES = -1  # the level of whole states, above a forest of their parts
+
+
+@dataclass(frozen=True)
+class Blue:
+    """The estimates of the geounits first, first + 1, ... of a level.
+
+    x: (geounits, types, signs, races), see `grid`. variance: (geounits, components, types, types).
+    """
+
+    level: int
+    first: int
+    x: FloatArray
+    variance: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def only(self, first: int, last: int) -> Blue:
+        """Return those of the geounits first, ..., last - 1."""
+        rows = slice(first - self.first, last - self.first)
+        return Blue(self.level, first, self.x[rows], self.variance[rows])
+
+    def cells(self) -> FloatArray:
+        """Return the (geounits, cells) estimates of the cells."""
+        return to_cells(self.x)
+
+    def totals(self) -> tuple[FloatArray, FloatArray]:
+        """Return the (geounits,) totals and their standard errors: 0 where the total is declared."""
+        variance = total_variance(self.variance, self.x.shape[2] * self.x.shape[3])
+        return total_of(self.x), np.sqrt(np.maximum(variance, 0.0))
+
+
+@dataclass(frozen=True)
+class SiblingSums:
+    """Estimates of each child alone (z, V), and of each parent's sum of children: b, and B = 1/(sum of V).
+
+    parent: (children,) its parent, counted from the first. is_only_child: (children,).
+    """
+
+    parent: IntArray
+    is_only_child: BoolArray
+    z: FloatArray
+    variance: FloatArray
+    b: FloatArray
+    below: FloatArray
+
+
+def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatArray]:
+    """Return z and V of geounits without their parents."""
+    if plan.product is UNITS:
+        some = information.precision > 0
+        weight = np.where(some, information.precision, 1.0)
+        shape = (-1, 1, 1, 1)
+        z, variance = np.where(some, information.linear / weight, 0.0), np.where(some, 1 / weight, 0.0)
+        return z.reshape(shape), variance.reshape(shape)
+    allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
+    return tree.estimates(information, allowed)
+
+
+def first_children(plan: Plan, level: int, first: int, last: int) -> IntArray:
+    """Return the (last - first + 1,) first child of each geounit first, ..., last: of a level, or of whole states."""
+    if level == STATES:
+        state = plan.invariants.state_of
+        return np.searchsorted(state, np.arange(first, last + 1))
+    return plan.first_child[level][first : last + 1]
+
+
+def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Information) -> SiblingSums:
+    """Return the estimates of the children of the geounits first, ..., last - 1 of a level, and of their sums.
+
+    information: of exactly these children.
+    """
+    first_child = first_children(plan, level, first, last)
+    first_child = first_child - first_child[0]
+    number = np.diff(first_child)
+    if plan.product is UNITS:
+        combined = combine_units(first_child, information.linear, information.precision)
+        b, below = (array.reshape(-1, 1, 1, 1) for array in combined)
+    else:
+        allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
+        given = tree.combine_children(first, first_child, information, allowed)
+        b, below = given.linear, given.precision
+    parent = np.repeat(np.arange(len(number)), number)
+    is_only_child = number[parent] == 1
+    # An only child may have no information: a block whose share was bypassed.
+    z, variance = np.zeros((len(parent), *b.shape[1:])), np.zeros((len(parent), *below.shape[1:]))
+    for begin, end in _runs(~is_only_child):
+        z[begin:end], variance[begin:end] = estimates(
+            plan, information.only(information.first + begin, information.first + end)
+        )
+    return SiblingSums(parent, is_only_child, z, variance, b, below)
+
+
+def _runs(chosen: BoolArray) -> list[tuple[int, int]]:
+    """Return the (begin, end) of each run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
+    return [(int(begin), int(end)) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def times(matrix: FloatArray, x: FloatArray) -> FloatArray:
+    """Return matrix times x, geounit by geounit: (n, components, types, types) and (n, types, signs, races)."""
+    if x.shape[1:] == (1, 1, 1):
+        return matrix * x
+    found = np.zeros_like(x)
+    for u in range(len(x)):
+        tree.add_times(matrix[u], x[u], found[u])
+    return found
+
+
+def blue_nation(plan: Plan, information: Information) -> Blue:
+    """Return the nation's estimate from its information; its total is the sum of the declared ones."""
+    z, variance = estimates(plan, information)
+    if plan.product is UNITS:
+        return Blue(information.level, 0, z, variance)
+    return Blue(information.level, 0, *tree.declared_total(z, variance, plan.invariants.state_totals.sum()))
+
+
+def blue_states(plan: Plan, information: Information, nation: Blue | None = None) -> Blue:
+    """Return the estimates of whole states, their totals declared.
+
+    information: of all their parts. nation: where it is above them.
+    """
+    z, variance = estimates(plan, information)
+    first = first_children(plan, STATES, 0, len(plan.invariants.state_totals))[:-1]
+    z, variance = np.add.reduceat(z, first), np.add.reduceat(variance, first)
+    if plan.product is not UNITS:
+        z, variance = tree.declared_total(z, variance, plan.invariants.state_totals)
+    if nation is None:
+        return Blue(STATES, 0, z, variance)
+    below = np.array([np.linalg.pinv(part, hermitian=True, rcond=1e-12) for part in variance.sum(axis=0)])
+    below = np.broadcast_to(below, variance.shape)
+    pull = times(below, np.broadcast_to(nation.x - z.sum(axis=0), z.shape))
+    return Blue(STATES, 0, z + times(variance, pull), _spread(variance, below, nation.variance))
+
+
+def blue_roots(plan: Plan, information: Information, states: Blue | None = None) -> Blue:
+    """Return the estimates of the parts of states from all their information; states: where a nation is above them."""
+    return blue_children(plan, states or blue_states(plan, information), information)
+
+
+def blue_children(plan: Plan, parents: Blue, information: Information) -> Blue:
+    """Return the estimates of the children of a range of parents from their information.
+
+    x_c = V_c (h_c + B x_p - b), of variance V_c - V_c B V_c + V_c B Var(x_p) B V_c; an only child is its parent.
+    """
+    given = sibling_sums(plan, parents.level, parents.first, parents.first + len(parents), information)
+    pull = times(given.below, parents.x) - given.b
+    above, is_only_child = given.parent, given.is_only_child[:, None, None, None]
+    x = np.where(is_only_child, parents.x[above], given.z + times(given.variance, pull[above]))
+    spread = _spread(given.variance, given.below[above], parents.variance[above])
+    return Blue(information.level, information.first, x, np.where(is_only_child, parents.variance[above], spread))
+
+
+def _spread(variance: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
+    """Return the variance of an estimate, alone of `variance`, given its parent's of variance `above`."""
+    weight = variance @ below
+    found: FloatArray = variance - weight @ variance + weight @ above @ weight.swapaxes(-1, -2)
+    return found
+
+
+__all__ = ["STATES", "Blue", "blue_children", "blue_nation", "blue_roots", "blue_states"]

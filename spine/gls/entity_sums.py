@@ -1,0 +1,188 @@
+"""Sums of blocks off the spine (places, tabulation tracts): their best linear unbiased estimates and variances.
+
+Level by level, from the blocks up, the count of an entity within a geounit is regressed on the geounit's own: given all
+that is measured below, it is W x + c, known but for an error that is independent of x. A family of entities partitions
+the blocks, so a level has a pair of geounit and entity wherever they meet (`spine.overlap`), and no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+from spine.gls.blue import Blue, SiblingSums
+from spine.gls.columns import Columns
+from spine.workload import FloatArray
+
+NAMES = ("geounit", "entity", "weight", "known", "spread", "whole", "cut")
+
+
+@dataclass(frozen=True)
+class Regressed:
+    """Counts of entities within geounits of a level, given the geounits' own.
+
+    geounit, entity: (pairs,) sorted by geounit, then entity. weight: (pairs, components, types, types) W. known,
+    spread: (pairs, K) of every column the c, and the variance of its error. whole: (pairs,) whether the entity holds
+    the whole geounit, so that W is 1, c and error 0. cut: (pairs,) how many block groups it holds in part.
+    """
+
+    geounit: IntArray
+    entity: IntArray
+    weight: FloatArray
+    known: FloatArray
+    spread: FloatArray
+    whole: BoolArray
+    cut: IntArray
+
+    def only(self, first: int, last: int) -> Regressed:
+        """Return those of the geounits first, ..., last - 1."""
+        rows = slice(*np.searchsorted(self.geounit, (first, last)).tolist())
+        return Regressed(*(getattr(self, name)[rows] for name in NAMES))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name, to be saved: no weight where the geounit is held whole."""
+        return {name: getattr(self, name) for name in NAMES} | {"weight": self.weight[~self.whole]}
+
+
+def from_arrays(arrays: dict[str, np.ndarray]) -> Regressed:
+    """Restore the counts that gave these arrays."""
+    short, whole = arrays["weight"], arrays["whole"]
+    weight = np.zeros((len(whole), *short.shape[1:]))
+    weight[whole], weight[~whole] = np.eye(short.shape[-1]), short
+    return Regressed(**arrays | {"weight": weight})
+
+
+def joined(parts: list[Regressed]) -> Regressed:
+    """Join ranges of geounits that follow each other."""
+    return Regressed(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
+
+
+def of_blocks(columns: Columns, given: SiblingSums, first: int, entity: IntArray) -> Regressed:
+    """Regress the pairs of block groups; given: of their blocks; entity: (blocks,) of each, -1 outside all.
+
+    first: the number of the first block group.
+    """
+    inside = np.flatnonzero(entity >= 0)
+    pairs = _paired(given, inside, entity[inside], np.ones(len(inside), bool))
+    at = inside[pairs.parts]
+    variance = given.variance[at]
+    found = _regressed(
+        columns,
+        given,
+        first,
+        pairs,
+        weighted=variance,
+        straight=np.broadcast_to(np.eye(variance.shape[-1]), variance.shape),
+        known=columns.sums(given.z[at]),
+        spread=columns.variances(variance),
+    )
+    return replace(found, cut=(~found.whole).astype(np.int64))
+
+
+def of_children(columns: Columns, given: SiblingSums, first: int, child: int, below: Regressed) -> Regressed:
+    """Regress the pairs of the level above `below`; given: of the geounits of below's level.
+
+    first, child: the numbers of the first geounit of either level.
+    """
+    pairs = _paired(given, below.geounit - child, below.entity, below.whole)
+    at, parts = pairs.child[pairs.parts], pairs.parts
+    weight = below.weight[parts]
+    weighted = weight @ given.variance[at]
+    found = _regressed(
+        columns,
+        given,
+        first,
+        pairs,
+        weighted=weighted,
+        straight=weight,
+        known=below.known[parts] + columns.sums_through(weight, given.z[at]),
+        spread=below.spread[parts] + columns.variances(weighted @ weight.swapaxes(-1, -2)),
+    )
+    return replace(found, cut=np.bincount(pairs.pair, below.cut, len(found.cut)).astype(np.int64))
+
+
+class _Pairs(NamedTuple):
+    """Pairs of children and entities, and those of their parents.
+
+    child: (children's pairs,) the child; pair: that of its parent. parent, entity, whole: (pairs,) of the parents, and
+    whether the entity holds the whole parent. parts: the children's pairs whose parent is not held whole.
+    """
+
+    child: IntArray
+    pair: IntArray
+    parent: IntArray
+    entity: IntArray
+    whole: BoolArray
+    parts: IntArray
+
+
+def _paired(given: SiblingSums, child: IntArray, entity: IntArray, whole: BoolArray) -> _Pairs:
+    """Return the pairs of the parents of these; whole: whether the entity holds the whole child."""
+    parent = given.parent[child]
+    width = int(entity.max(initial=0)) + 1
+    key, pair = np.unique(parent * width + entity, return_inverse=True)
+    above = key // width
+    all_of = np.bincount(pair, whole, len(key)) == np.bincount(given.parent, minlength=len(given.b))[above]
+    return _Pairs(child, pair, above, key % width, all_of, np.flatnonzero(~all_of[pair]))
+
+
+def _regressed(
+    columns: Columns,
+    given: SiblingSums,
+    first: int,
+    pairs: _Pairs,
+    *,
+    weighted: FloatArray,
+    straight: FloatArray,
+    known: FloatArray,
+    spread: FloatArray,
+) -> Regressed:
+    """Add up the children's pairs to those of their parents, and regress these; `cut` is left 0.
+
+    Only what an entity holds in part is worked on. weighted, straight: W V and W of every such child's pair; known,
+    spread: W z + c, and their variances.
+    """
+    cut = np.flatnonzero(~pairs.whole)
+    above, row = pairs.parent[cut], (np.cumsum(~pairs.whole) - 1)[pairs.pair[pairs.parts]]
+
+    def summed(values: FloatArray) -> FloatArray:
+        """Sum over the parts of each pair that is cut."""
+        sums = np.zeros((len(cut), *values.shape[1:]))
+        np.add.at(sums, row, values)
+        return sums
+
+    only = np.zeros(len(cut), bool)
+    only[row] = given.is_only_child[pairs.child[pairs.parts]]
+    covariance = summed(weighted)  # 0 above an only child, whose z and V are 0
+    weight = np.where(only[:, None, None, None], summed(straight), covariance @ given.below[above])
+    rest = summed(known) - columns.sums_through(covariance, given.b[above])
+    left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
+    number, width = len(pairs.whole), len(columns)
+    found = Regressed(
+        pairs.parent + first,
+        pairs.entity,
+        np.zeros((number, *given.variance.shape[1:])),
+        np.zeros((number, width)),
+        np.zeros((number, width)),
+        pairs.whole,
+        np.zeros(number, np.int64),
+    )
+    found.weight[pairs.whole] = np.eye(given.variance.shape[-1])
+    found.weight[cut], found.known[cut], found.spread[cut] = weight, rest, np.maximum(left, 0.0)
+    return found
+
+
+def entity_estimates(
+    columns: Columns, states: Blue, top: Regressed
+) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
+    """Return the entities, their (entities, K) estimates and standard errors, and how many block groups each cuts.
+
+    top: the pairs of whole states, one of them.
+    """
+    at = top.geounit - states.first
+    spread = top.spread + columns.variances(top.weight @ states.variance[at] @ top.weight.swapaxes(-1, -2))
+    return top.entity, top.known + columns.sums_through(top.weight, states.x[at]), np.sqrt(spread), top.cut

@@ -1,0 +1,114 @@
+"""The pass up the tree: the information (h, P) of geounits and of everything below them, a level at a time.
+
+No information of blocks is kept: they are measured a range of parents at a time, and combined at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from spine.geography import IntArray
+from spine.gls.information import (
+    Information,
+    combine_children,
+    combine_states,
+    information_joined,
+    own_information,
+)
+from spine.top_down import units
+from spine.top_down.histogram import UNITS
+from spine.top_down.measurements import Measure, weights
+from spine.top_down.plan import Plan
+from spine.top_down.queries import DETAILED
+from spine.workload import FloatArray
+
+
+def pass_up(plan: Plan, measure: Measure, level: int, first: int, last: int) -> tuple[Information, ...]:
+    """Return the information of the geounits first, ..., last - 1 of a level, of their children, and so on.
+
+    From `level` down to the last level above the lowest; of the lowest level itself, from its own answers.
+    """
+    lowest = len(plan.spine.levels) - 1
+    if level == lowest:
+        return (measured(plan, measure, level, first, last),)
+    if level < lowest - 1:
+        below = pass_up(plan, measure, level + 1, *plan.children_of(level, first, last))
+        return (above(plan, measure, below[0], first, last), *below)
+    parts = []
+    for batch in plan.batches(level, first, last):
+        blocks = measured(plan, measure, lowest, *plan.children_of(level, *batch))
+        parts.append(above(plan, measure, blocks, *batch))
+    return (information_joined(parts),)
+
+
+def pass_up_above(plan: Plan, measure: Measure, information: Information) -> tuple[Information, ...]:
+    """Return the information of every level down to that of `information`, which is of all its geounits.
+
+    So a state's pass goes on from its counties' (`information_joined`), and the nation's from its states' parts.
+    """
+    passed = [information]
+    while passed[0].level > 0:
+        passed.insert(0, above(plan, measure, passed[0], 0, len(plan.spine.starts[passed[0].level - 1])))
+    return tuple(passed)
+
+
+def above(plan: Plan, measure: Measure, children: Information, first: int, last: int) -> Information:
+    """Return the information of the geounits first, ..., last - 1, from all their children's and their own answers."""
+    level = children.level - 1
+    plan.check_measured(level, first, last)
+    first_child = plan.first_child[level][first : last + 1] - children.first
+    allowed = plan.invariants.allowed(children.level)[children.first : children.last]
+    if plan.product is UNITS:
+        linear, precision = combine_units(first_child, children.linear, children.precision)
+        below = Information(level, first, linear, precision)
+    elif plan.spine.levels[level] == "US":
+        below = combine_states(children, allowed, plan.invariants.state_of, plan.invariants.state_totals)
+    else:
+        below = combine_children(first, first_child, children, allowed)
+    own = measured(plan, measure, level, first, last)
+    return replace(own, linear=own.linear + below.linear, precision=own.precision + below.precision)
+
+
+def combine_units(first: IntArray, linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the children's h and P on their parents, of housing units; geounits without units are known zeros.
+
+    first: (parents + 1,) first child. linear, precision: (children,).
+    """
+    some, starts = precision > 0, first[:-1]
+    z = np.where(some, linear / np.where(some, precision, 1.0), 0.0)
+    spread = np.add.reduceat(np.where(some, 1 / np.where(some, precision, 1.0), 0.0), starts)
+    below = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
+    only = np.diff(first) == 1
+    b = np.where(only, linear[starts], below * np.add.reduceat(z, starts))
+    return b, np.where(only, precision[starts], below)
+
+
+def measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Information:
+    """Return the information in the own answers of the geounits first, ..., last - 1; 0 of those with the share 0."""
+    batches = [(begin, min(begin + plan.rows, last)) for begin in range(first, last, plan.rows)]
+    if level == len(plan.spine.levels) - 1:
+        batches = [(first, last)]  # asked a range of parents at a time
+    return information_joined([_measured(plan, measure, level, *batch) for batch in batches])
+
+
+def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Information:
+    name, spine = plan.spine.levels[level], plan.spine
+    queries, hierarchy = plan.all_queries[level]
+    shares = spine.shares[level][first:last]
+    weight = np.ascontiguousarray(weights(plan.allocation, name, queries, shares, spine.denominator))
+    given = measure(level, first, last).answers if shares.any() else {}
+    if plan.product is UNITS:
+        hu = plan.invariants.housing_units(level)[first:last]
+        precision = 2 * weight[0] * (hu > 0)  # of (hu - y0 + y1) / 2
+        target: FloatArray = units.targets(hu, given[DETAILED]) if given else np.zeros(len(hu))
+        return Information(level, first, precision * target, precision)
+    answers = np.zeros((last - first, int(hierarchy.offsets[-1])))
+    if given:
+        answers = np.concatenate([np.asarray(given[query], float) for query in queries], axis=1)
+    allowed = np.ascontiguousarray(plan.invariants.allowed(level)[first:last])
+    return own_information(plan.product, level, first, queries, hierarchy, answers, weight, allowed)
+
+
+__all__ = ["Information", "above", "measured", "pass_up", "pass_up_above"]

@@ -1,0 +1,311 @@
+"""The whole descent on small synthetic states: recovery, invariants, independence of partition, parent_problem."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from top_down_cases import (
+    LEVELS,
+    STATE,
+    State,
+    check,
+    everything,
+    measuring,
+    nation,
+    plan_of,
+    pure,
+    rich,
+    same,
+    small_state,
+    state,
+    with_shares,
+)
+
+from spine.allocations_pl94 import allocation
+from spine.gls import Information, TreeAnswers, pass_up, pass_up_above
+from spine.hierarchy import Spine
+from spine.top_down import (
+    Answers,
+    Estimates,
+    EstimationError,
+    Measure,
+    NoisyAnswers,
+    OwnAnswers,
+    Plan,
+    TrueHistograms,
+    answers,
+    estimate_below,
+    estimate_children,
+    estimate_roots,
+    invariants,
+    joined,
+    least_squares,
+    parent_problem,
+    reference,
+    summed,
+)
+from spine.top_down.histogram import PERSONS, from_entries
+from spine.top_down.least_squares import Solution
+from spine.top_down.measurements import inverse_variance
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_without_noise_the_truth_comes_back(parts: int) -> None:
+    case = small_state(parts, parts)
+    plan = plan_of(case)
+    estimates, solves = everything(plan, measuring(plan, case.persons, None))
+    check(plan, estimates, case.persons)
+    assert not any(solve.failed for solve in solves)
+    assert all(
+        np.array_equal(estimate.cell, other.cell) and np.array_equal(estimate.count, other.count)
+        for estimate, other in zip(estimates, summed(case.persons, plan.spine), strict=True)
+    )
+
+
+@pytest.mark.parametrize("known", [1, 2, 3])
+def test_levels_of_a_huge_budget_are_exact(known: int) -> None:
+    """All levels down to one without noise: these come back; the levels below do not."""
+    case = small_state(7)
+    plan = plan_of(case)
+    exact, noisy = measuring(plan, case.persons, None), measuring(plan, case.persons, 3)
+    estimates, _ = everything(plan, lambda level, *run: (exact if level <= known else noisy)(level, *run))
+    truth = summed(case.persons, plan.spine)
+    equal = [
+        np.array_equal(e.cell, t.cell) and np.array_equal(e.count, t.count)
+        for e, t in zip(estimates, truth, strict=True)
+    ]
+    assert all(equal[: known + 1])
+    assert not equal[-1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rounding", ["program", "l1"])
+def test_invariants_and_sums(seed: int, rounding: str) -> None:
+    case = small_state(seed, 1 + seed % 2)
+    plan = plan_of(case, rounding=rounding)
+    estimates, solves = everything(plan, measuring(plan, case.persons, seed))
+    check(plan, estimates, case.persons)
+    assert not any(solve.failed for solve in solves)
+    assert max(solve.violation for solve in solves) < 1e-6
+
+
+def test_the_estimate_does_not_depend_on_the_partition_of_the_work() -> None:
+    """Runs of other sizes; county by county in reverse order; a parent at a time: the same, bit by bit."""
+    case = small_state(11, 2)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 1)
+    whole, _ = everything(plan, measure)
+    assert same(whole, everything(replace(plan, rows=1), measure)[0])
+    own = OwnAnswers(plan, measure)
+    roots, _ = estimate_roots(plan, own)
+    counties, _ = estimate_children(plan, roots, own)
+    parts = [estimate_below(plan, counties.only(c), own)[0] for c in reversed(range(len(counties)))]
+    assert same(whole[2:], [joined(list(levels)) for levels in zip(*reversed(parts), strict=True)])
+
+
+def test_measure_is_asked_once_for_each_geounit_that_has_people_and_siblings() -> None:
+    case = small_state(12)
+    plan = plan_of(case, rows=20)
+    answer, asked = measuring(plan, case.persons, 2), []
+
+    def measure(level: int, first: int, last: int) -> NoisyAnswers:
+        asked.append((level, first, last))
+        return answer(level, first, last)
+
+    everything(plan, measure)
+    rows = [(level, row) for level, first, last in asked for row in range(first, last)]
+    assert len(rows) == len(set(rows))
+    assert asked == sorted(asked)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_under_a_nation_every_state_has_its_declared_total(seed: int) -> None:
+    plan, persons = nation(seed)
+    exact, _ = everything(plan, measuring(plan, persons, None))
+    np.testing.assert_array_equal(exact[1].dense(2016), persons.dense(2016))
+    estimates, solves = everything(plan, measuring(plan, persons, seed))
+    check(plan, estimates, persons)
+    totals = np.bincount(plan.invariants.state_of, estimates[1].totals())
+    np.testing.assert_array_equal(totals, plan.invariants.state_totals)
+    assert not any(solve.failed for solve in solves)
+
+
+def test_puerto_rico_has_its_root_at_the_state() -> None:
+    case = small_state(5)
+    pr = allocation("pl94-persons", "pr")
+    assert "total" not in pr.queries["State"]
+    spine = case.spine.with_shares({level: pr.levels[level] for level in LEVELS})
+    plan = plan_of(replace(case, spine=spine), pr)
+    estimates, _ = everything(plan, measuring(plan, case.persons, 5))
+    check(plan, estimates, case.persons)
+
+
+def test_pure_differential_privacy() -> None:
+    """Weights are 1 / variance of Laplace_Z: against the definition; the estimate keeps every invariant."""
+    share, alpha, epsilon = Fraction(1, 3), Fraction(1, 7), Fraction(5)
+    b = float(2 / (epsilon * share * alpha))
+    k = np.arange(-3000, 3001)
+    pmf = np.tanh(1 / (2 * b)) * np.exp(-np.abs(k) / b)
+    assert inverse_variance(pure(epsilon), share, alpha) == pytest.approx(1 / (pmf * k * k).sum(), rel=1e-9)
+    case = small_state(8)
+    plan = plan_of(case, pure(Fraction(20)))
+    estimates, solves = everything(plan, measuring(plan, case.persons, 8))
+    check(plan, estimates, case.persons)
+    assert not any(solve.failed for solve in solves)
+
+
+def line(sizes: list[int], population: list[int], seed: int = 1) -> State:
+    """A state that is a chain of only children down to `sizes[-1]` blocks (sizes: geounits a level)."""
+    blocks = sizes[-1]
+    starts = tuple(np.arange(size) if size == blocks else np.array([0]) for size in sizes)
+    spine = with_shares(Spine(LEVELS, np.arange(blocks), starts, starts, 1))
+    return state(spine, np.array(population), np.zeros(blocks, np.int64), seed)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        line([1, 1, 1, 1, 1], [37]),
+        line([1, 1, 1, 1, 1], [1]),
+        line([1, 1, 1, 1, 7], [1, 0, 0, 0, 0, 0, 0]),
+        line([1, 1, 1, 1, 300], [5] * 300),
+        line([1, 1, 1, 1, 4], [0, 0, 0, 0]),
+    ],
+    ids=["one block", "one person", "one person among seven blocks", "hundreds of children", "nobody"],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_degenerate_states(case: State, seed: int) -> None:
+    plan = plan_of(case)
+    estimates, _ = everything(plan, measuring(plan, case.persons, seed))
+    check(plan, estimates, case.persons)
+    if case.spine.blocks == 1:  # the root has no other constraint than the total, so only that is known
+        assert estimates[-1].totals().tolist() == [case.total()]
+
+
+def test_lower_bounds_bind_and_hold() -> None:
+    """Facilities with one person each, in blocks that hold nothing else: only the bounds keep them inhabited."""
+    case = line([1, 1, 1, 1, 12], [40] * 12)
+    quarters, cell = np.zeros((12, 8), np.int64), PERSONS.types.searchsorted(7) + 200
+    quarters[:, 0] = 20
+    quarters[4:, 7], quarters[6:, 0] = 3, 0
+    row = np.repeat(np.arange(12), np.where(np.arange(12) < 4, 40, 3))
+    cells = np.where(row < 4, 130, cell)
+    persons = from_entries(TrueHistograms, 4, 0, row, cells, np.ones(len(row), np.int64), 12)
+    bounded = State(case.spine, persons, quarters)
+    for seed in range(6):
+        plan = plan_of(bounded)
+        estimates, solves = everything(plan, measuring(plan, persons, seed))
+        check(plan, estimates, persons)
+        assert not any(solve.failed for solve in solves)
+
+
+def test_a_share_of_0_with_siblings_is_refused() -> None:
+    case = small_state(1)
+    shares = list(case.spine.shares)
+    shares[1] = np.where(np.arange(len(shares[1])) == 1, 0, shares[1])
+    plan = plan_of(replace(case, spine=replace(case.spine, shares=tuple(shares))))
+    with pytest.raises(ValueError, match="has siblings and the share 0"):
+        everything(plan, measuring(plan, case.persons, 1))
+
+
+def test_a_level_without_the_detailed_query_is_refused() -> None:
+    alloc = allocation("pl94-persons", "us")
+    queries = {**alloc.queries, "Tract": {"total": Fraction(1)}}
+    with pytest.raises(ValueError, match="Tract does not ask the detailed query"):
+        plan_of(small_state(1), replace(alloc, queries=queries))
+
+
+@pytest.mark.parametrize("installed", [["piqp"], ["clarabel"], []])
+def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our solver fails in every parent of 10 to 300 unknowns: the next in line takes over, and is told."""
+    case = small_state(9)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 9)
+    real = answers.least_squares
+
+    def stopping(*given: object) -> Solution:
+        solution: Solution = real(*given)  # type: ignore[arg-type]
+        return solution._replace(step=1.0) if 10 <= solution.x.size <= 300 else solution
+
+    expected, _ = everything(plan, measure)
+    monkeypatch.setattr(answers, "least_squares", stopping)
+    monkeypatch.setattr(reference, "installed", lambda: installed)
+    estimates, solves = everything(plan, measure)
+    check(plan, estimates, case.persons)
+    failed = [solve for solve in solves if solve.failed]
+    assert len(failed) == sum(10 <= solve.children * solve.cells <= 300 for solve in solves) > 10
+    assert {solve.solver for solve in failed} == {installed[0] if installed else "best iterate"}
+    np.testing.assert_array_equal(estimates[-1].totals().sum(), expected[-1].totals().sum())
+
+
+def test_a_careful_second_attempt_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = small_state(9)
+    plan = plan_of(case)
+    real = answers.least_squares
+    monkeypatch.setattr(answers, "least_squares", lambda *given: real(*given)._replace(step=0.0 if given[-2] else 1.0))
+    estimates, solves = everything(plan, measuring(plan, case.persons, 9))
+    check(plan, estimates, case.persons)
+    assert {solve.solver for solve in solves} == {"own, careful"}
+
+
+def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = small_state(9)
+    plan = plan_of(case)
+    real = answers.least_squares
+    monkeypatch.setattr(answers, "least_squares", lambda *given: (s := real(*given))._replace(step=1.0, x=s.x * 1.5))
+    monkeypatch.setattr(reference, "installed", lambda: [])
+    with pytest.raises(EstimationError, match="least squares: no solver met") as error:
+        everything(plan, measuring(plan, case.persons, 9))
+    assert not any(character.isdigit() for character in str(error.value))
+
+
+def test_estimation_takes_nothing_confidential() -> None:
+    """The arguments are a plan, estimates, information, a callable. And mypy knows the types apart."""
+    import inspect
+
+    public = {Plan, Estimates, Answers, Measure, int, int | None, Information, tuple[Information, ...]}
+    for step in (estimate_roots, estimate_children, estimate_below, OwnAnswers, TreeAnswers, pass_up, pass_up_above):
+        assert {p.annotation for p in inspect.signature(step, eval_str=True).parameters.values()} <= public
+    assert not issubclass(Estimates, TrueHistograms)
+    assert not issubclass(TrueHistograms, Estimates)
+
+
+def test_estimation_imports_nothing_that_draws_or_reads() -> None:
+    code = "import sys, spine.top_down; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {m.split(".")[0] for m in modules} & {"privacy", "tasks", "flows", "prefect", "dask", "distributed"}
+
+
+def test_a_huge_budget_by_variance_alone_is_the_truth() -> None:
+    case = small_state(4)
+    plan = plan_of(case, rich(LEVELS))
+    estimates, _ = everything(plan, measuring(plan, case.persons, 4))
+    truth = summed(case.persons, plan.spine)
+    assert [e.count.tolist() for e in estimates] == [t.count.tolist() for t in truth]
+
+
+def test_state_code_must_be_declared() -> None:
+    case = small_state(1)
+    with pytest.raises(ValueError, match="no total population is declared for state 44"):
+        invariants(case.spine, case.quarters, {45: 1}, np.full(case.spine.blocks, STATE))
+
+
+def test_parents_read_from_a_file_are_the_same_problem() -> None:
+    """Read-only arrays, as Arrow gives them, are another type to numba: no kernel is compiled again for them."""
+    case = small_state(6)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 6)
+    expected, _ = everything(plan, measure)
+    own = OwnAnswers(plan, measure)
+    roots, _ = estimate_roots(plan, own)
+    kernels = least_squares.least_squares, parent_problem.rounded
+    compiled = [len(kernel.signatures) for kernel in kernels]  # type: ignore[attr-defined]
+    for array in (roots.starts, roots.cell, roots.count):
+        array.flags.writeable = False
+    assert same(expected[1:], estimate_below(plan, roots, own)[0])
+    assert [len(kernel.signatures) for kernel in kernels] == compiled  # type: ignore[attr-defined]

@@ -1,0 +1,209 @@
+"""Rounding as a flow: against linear programming, brute force, and random networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from top_down_cases import measuring, plan_of, problems_of, small_state
+
+from spine.top_down import reference
+from spine.top_down.flow import Network, cheapest_flow
+from spine.top_down.parent_problem import ParentProblem, broken_rule, to_integers
+from spine.top_down.rounding import CELL_WEIGHT, floors
+
+
+@pytest.fixture(scope="module")
+def parents() -> list[tuple[bool, ParentProblem, np.ndarray]]:
+    """Every parent of two small states, with its least-squares solution."""
+    problems = []
+    for seed in (1, 2):
+        state = small_state(seed, parts=seed)
+        plan = plan_of(state)
+        problems += [given[:3] for given in problems_of(plan, measuring(plan, state.persons, seed))]
+    return problems
+
+
+def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: bool) -> float:
+    """The program's objective at the integers `whole`."""
+    f, fraction = floors(x, problem.allowed, problem.quarters_type)
+    b = whole - f
+    counts = np.full(len(f), 1) if problem.counts is None else problem.counts - f.sum(axis=1)
+    amount = int(counts.sum()) if problem.total is None else problem.total - int(f.sum())
+    weight = 1 + 2 * (len(problem.nested) + CELL_WEIGHT) * amount if total_first else 1
+    total = float(weight * np.abs(b.sum(axis=0) - np.rint(fraction.sum(axis=0))).sum())
+    for coordinate in problem.nested:
+        rows = np.unique(coordinate, return_inverse=True)[1]
+        sums = np.zeros((2, rows.max() + 1, b.shape[1]))
+        np.add.at(sums[0], rows, b)
+        np.add.at(sums[1], rows, fraction)
+        total += np.abs(sums[0] - np.rint(sums[1])).sum()
+    return total + CELL_WEIGHT * float(np.abs(b - (fraction > 0.5)).sum())
+
+
+def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple[float, float]:
+    """The linear program's optimum by HiGHS, and how far from integers its cells are."""
+    c, together, bounds, _ = reference.rounding_program(problem, x, total_first)
+    a, low, high = together.A.tocsr(), np.asarray(together.lb), np.asarray(together.ub)
+    equal = low == high
+    upper, lower = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
+    import scipy.sparse as sp
+
+    optimum = linprog(
+        c,
+        A_ub=sp.vstack([a[upper], -a[lower]]),
+        b_ub=np.concatenate([high[upper], -low[lower]]),
+        A_eq=a[equal] if equal.any() else None,
+        b_eq=low[equal] if equal.any() else None,
+        bounds=np.column_stack([bounds.lb, bounds.ub]),
+        method="highs-ds",
+    )
+    assert optimum.status == 0, optimum.message
+    cells = optimum.x[: x.size]
+    _, fraction = floors(x, problem.allowed, problem.quarters_type)
+    return optimum.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
+
+
+def test_the_flow_is_as_cheap_as_the_linear_program(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
+    chosen = [p for p in parents if p[1].counts is not None and p[2].size < 3000]
+    assert len(chosen) > 60
+    for total_first, problem, x in chosen:
+        whole, by = to_integers(problem, x, total_first, exact=False)
+        best, off = best_cost(problem, x, total_first)
+        assert by == "flow"
+        assert off < 1e-9
+        assert cost(problem, x, whole, total_first) == pytest.approx(best, abs=1e-5)
+        assert (np.abs(whole - x) < 1 + 1e-5).all()
+
+
+def test_roots_too(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
+    roots = [(d, x) for _, d, x in parents if d.counts is None]
+    assert len(roots) == 3
+    for problem, x in roots:
+        whole, _ = to_integers(problem, x, False, exact=False)
+        assert whole.sum() == problem.total
+        assert cost(problem, x, whole, False) == pytest.approx(best_cost(problem, x, False)[0], abs=1e-5)
+
+
+def test_l1_is_as_close_as_any_choice_and_the_program_s_is_not(
+    parents: list[tuple[bool, ParentProblem, np.ndarray]],
+) -> None:
+    """The option l1 by brute force, where there are at most 12 fractions."""
+    tried = 0
+    for total_first, problem, x in parents:
+        if problem.counts is None or total_first:
+            continue
+        f, fraction = floors(x, problem.allowed, problem.quarters_type)
+        live = np.argwhere(problem.allowed_cells & (problem.counts > f.sum(axis=1))[:, None])
+        if not 2 <= len(live) <= 12:
+            continue
+        whole, _ = to_integers(problem, x, False, exact=True)
+        best = np.inf
+        for choice in product([0, 1], repeat=len(live)):
+            b = np.zeros_like(f)
+            b[tuple(live.T)] = choice
+            if not broken_rule(problem, f + b):
+                best = min(best, distance(problem, fraction, b))
+        assert distance(problem, fraction, whole - f) <= best + len(live) / 16  # costs are multiples of 1 / 64
+        tried += 1
+    assert tried >= 5
+
+
+def distance(problem: ParentProblem, fraction: np.ndarray, b: np.ndarray) -> float:
+    """L1 distance of b to the fractions at the children's totals, the nested sums and twice the cells."""
+    away = b - fraction
+    total = np.abs(away.sum(axis=0)).sum() + CELL_WEIGHT * np.abs(away).sum()
+    for coordinate in problem.nested:
+        rows = np.unique(coordinate, return_inverse=True)[1]
+        sums = np.zeros((rows.max() + 1, b.shape[1]))
+        np.add.at(sums, rows, away)
+        total += np.abs(sums).sum()
+    return float(total)
+
+
+@given(st.integers(0, 2**32), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) -> None:
+    """Fractions whose column sums are integers, lower bounds that the fractions meet: an optimum always exists."""
+    rng = np.random.default_rng(seed)
+    children, n = int(rng.integers(2, 6)), int(rng.integers(2, 12))
+    cells = np.sort(rng.choice(2016, n, replace=False))
+    kind = np.unique(cells // 252, return_inverse=True)[1]
+    counts = rng.integers(1, 6, n)
+    x = rng.dirichlet(np.full(children, 0.7), n) * counts[:, None]
+    by_type = np.zeros((kind.max() + 1, children))
+    np.add.at(by_type, kind, x)
+    least = np.where(rng.random(by_type.shape) < 0.5, np.floor(by_type), 0).astype(np.int64)
+    nested = np.array(
+        [cells // 252, cells // 252 * 2 + cells // 63 % 2, (cells // 252 * 2 + cells // 63 % 2) * 63 + cells % 63]
+    )
+    allowed = np.ones((kind.max() + 1, children), bool)
+    problem = ParentProblem(None, cells, kind, counts, allowed, least, nested)  # type: ignore[arg-type]
+    whole, by = to_integers(problem, x, total_first, exact=False)
+    assert by == "flow"
+    best, _ = best_cost(problem, x, total_first)
+    assert cost(problem, x, whole, total_first) == pytest.approx(best, abs=1e-5)
+
+
+@given(st.integers(0, 2**32))
+@settings(deadline=None, max_examples=60)
+def test_the_cheapest_flow_of_any_network(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, arcs = int(rng.integers(3, 9)), int(rng.integers(4, 25))
+    ends = np.sort(np.array([rng.choice(nodes, 2, replace=False) for _ in range(arcs)]), axis=1)
+    capacity, price = rng.integers(0, 5, arcs), rng.integers(-6, 7, arcs)
+    amount = int(rng.integers(1, 12))
+    network = Network(
+        ends[:, 0].astype(np.int32),
+        ends[:, 1].astype(np.int32),
+        capacity.astype(np.int32),
+        price.astype(np.int64),
+        nodes,
+    )
+    flow, shipped, _ = cheapest_flow(network, amount)
+    balance = np.zeros((nodes, arcs))
+    balance[ends[:, 0], np.arange(arcs)] += 1
+    balance[ends[:, 1], np.arange(arcs)] -= 1
+    limits = np.column_stack([np.zeros(arcs), capacity])
+    most = linprog(-balance[0], A_eq=balance[1:-1], b_eq=np.zeros(nodes - 2), bounds=limits)
+    assert shipped == min(amount, round(-most.fun))
+    assert (flow >= 0).all()
+    assert (flow <= capacity).all()
+    right = np.zeros(nodes)
+    right[0], right[-1] = shipped, -shipped
+    np.testing.assert_array_equal(balance @ flow, right)
+    best = linprog(price, A_eq=balance, b_eq=right, bounds=limits)
+    assert price @ flow == pytest.approx(best.fun, abs=1e-6)
+
+
+def test_what_the_flow_cannot_do_highs_does(
+    parents: list[tuple[bool, ParentProblem, np.ndarray]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spine.top_down import parent_problem
+    from spine.top_down.rounding import Rounded
+
+    _, problem, x = next(p for p in parents if p[1].counts is not None and 50 < p[2].size < 500)
+    whole, _ = to_integers(problem, x, False, exact=False)
+    monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: Rounded(np.floor(x).astype(np.int64), 1, 0))
+    other, by = to_integers(problem, x, False, exact=False)
+    assert by == "highs"
+    assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
+    monkeypatch.setattr(reference, "rounding", lambda *_: None)
+    with pytest.raises(parent_problem.EstimationError, match="neither the flow nor HiGHS"):
+        to_integers(problem, x, False, exact=False)
+
+
+def test_a_broken_rule_is_named(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
+    total_first, problem, x = next(p for p in parents if p[1].counts is not None)
+    whole, _ = to_integers(problem, x, total_first, exact=False)
+    assert broken_rule(problem, whole) == ""
+    assert "negative" in broken_rule(problem, whole - whole.max() - 1)
+    assert "sum to their parent" in broken_rule(problem, whole + problem.allowed_cells)
+    assert "facility" in broken_rule(
+        replace(problem, lower_bound=whole.sum() + np.ones_like(problem.lower_bound)), whole
+    )
