@@ -17,7 +17,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from tasks.detailed_dhca.budget_check import planned_spend, precheck_budget, reserve_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
+from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
@@ -27,6 +27,7 @@ from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import check_public, validate
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.population_groups.coterminous_sets import save_sets
 from tasks.spine.run_branch import build_spine
 
 LEVELS_AT_ONCE = 4  # their stages; the Dask workers behind them are the limit

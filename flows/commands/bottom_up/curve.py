@@ -74,7 +74,7 @@ def curve(
         points = list(simulation.curve(epsilons, replicates))
     if plot:
         from flows.reports.bottom_up_chart import draw_curve
-        from flows.reports.charts import save
+        from tasks.pages.charts import save
 
         save(lambda: draw_curve(points, simulation.expected, unit), plot, dark=dark)
     notes = [

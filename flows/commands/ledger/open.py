@@ -24,7 +24,7 @@ def open_account(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
     from privacy.accounting.ledger import Account, Ledger, format_amount
-    from tasks.inputs.configuration import exact_number
+    from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.run_directory import state_home
 
