@@ -13,20 +13,17 @@ from privacy.bottom_up.calibration import Method
 from privacy.noise.sampler import check_law
 from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
 from tasks.bottom_up.measure import Plan
-from tasks.inputs.configuration import exact_number as parse_number
+from tasks.inputs.exact_numbers import quoted_number
 from tasks.lifecycle.errors import Refused
 
 
-def exact_number(text: str) -> str:
+def checked_number(text: str) -> str:
     """Check a number that is kept as it was written, `0.5` or `1/2`. Raises ValueError."""
-    try:
-        parse_number(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} {error}") from None
+    quoted_number(text)
     return text
 
 
-Exact = Annotated[str, AfterValidator(exact_number)]
+Exact = Annotated[str, AfterValidator(checked_number)]
 
 
 class BottomUpSettings(RunSettings):

@@ -40,7 +40,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from privacy.accounting.states import check_states, states_of
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
-from tasks.inputs.configuration import exact_number
+from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 

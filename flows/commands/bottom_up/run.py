@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.bottom_up.options import Clip, DomainArgument, Method, TableArgument, Totals
 from flows.commands.options import RunOptions, folder, with_options
-from flows.commands.runner import FlowCommand, told_lines
+from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
@@ -75,7 +75,7 @@ def run(
         err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
         return [settings]
 
-    FlowCommand(SYSTEMS["bottom-up"], _tell, lambda told: told[0], _summary).run(context, options, begin)
+    FlowCommand(SYSTEMS["bottom-up"], _details, lambda facts: facts[0], _summary).run(context, options, begin)
 
 
 def _marginals(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
@@ -84,19 +84,19 @@ def _marginals(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | Non
     return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)
 
 
-def _tell(_settings: BottomUpSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _details(_settings: BottomUpSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not manifest:
         return {}
     return {"cells": manifest["histogram"]["cells"], "groups": manifest["calibration"]["groups"]}
 
 
 def _summary(runs: list[dict[str, Any]]) -> str:
-    (told,) = runs
-    lines = told_lines("BOTTOM-UP", told)
-    if "cells" in told:
-        lines.append(f"   cells    {told['cells']:,}")
+    (facts,) = runs
+    lines = summary_lines("BOTTOM-UP", facts)
+    if "cells" in facts:
+        lines.append(f"   cells    {facts['cells']:,}")
     cases: dict[str, list[str]] = {}
-    for group in told.get("groups", ()):
+    for group in facts.get("groups", ()):
         cases.setdefault(group["case"], []).append(" ".join(value for name, value in group.items() if name != "case"))
     lines += [f"{case}: {len(groups)} groups" for case, groups in cases.items() if case != "inconsistent"]
     if dropped := cases.get("inconsistent"):
