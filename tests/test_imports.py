@@ -133,6 +133,20 @@ def test_rooms_do_not_import_in_a_circle() -> None:
         pytest.fail(" -> ".join(circle.args[1]))
 
 
+def test_a_step_of_top_down_imports_only_steps_before_it() -> None:
+    """So the program of 2020 is complete without gls, our own estimator."""
+    steps = ("input", "measure", "estimate", "release", "gls", "check", "accuracy")
+    place = {f"tasks.top_down.{step}": number for number, step in enumerate(steps)}
+    pairs = [
+        (module, other)
+        for module, other in between()
+        if module.rpartition(".")[0] in place and other.rpartition(".")[0] in place
+    ]
+    assert len(pairs) > len(steps)
+    later = [pair for pair in pairs if place[pair[0].rpartition(".")[0]] < place[pair[1].rpartition(".")[0]]]
+    assert not later
+
+
 @pytest.mark.parametrize("library", RESERVED)
 def test_a_library_is_imported_where_it_belongs(library: str) -> None:
     wrong = [

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
-from spine.settings import Definition, Jurisdiction
+from privacy.noise.laws import Definition
+from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE

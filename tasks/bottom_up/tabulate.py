@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.inputs.configuration import exact_number
+from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import exists, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, write_findings
 from tasks.inputs.records import (
@@ -51,7 +51,7 @@ class Source(RecordFile):
 
 @dataclass(frozen=True)
 class Tabulated:
-    """What later stages need to know; both digests are confidential. `synthetic` says that a mark covers the table."""
+    """The result that later stages need; both digests are confidential. synthetic: a mark covers the table."""
 
     input_digest: str
     records_digest: str
@@ -62,7 +62,7 @@ class Tabulated:
 def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) -> Tabulated:
     """Check every record of the table and count it into the histogram.
 
-    A run that has counted goes on from its own copy, if its table is what it was or is gone.
+    A run that has counted continues from its own copy, if its table is unchanged or gone.
 
     Raises
     ------
@@ -118,13 +118,13 @@ def open_source(table: str, domain: Domain) -> Source:
 
 
 def _mark_path(table: str) -> str:
-    """Where the mark of a table lies: beside it."""
+    """Return the path of a table's mark: beside the table."""
     folder, slash, _ = table.rpartition("/")
     return f"{folder}{slash}{MARK_FILE}"
 
 
 def read_table_mark(table: str) -> Mark | None:
-    """Return the mark that lies beside a table, None where there is none. Raises Refused when it is damaged."""
+    """Return the mark beside a table, None where there is none. Raises Refused when it is damaged."""
     return read_mark_file(_mark_path(table))
 
 
@@ -170,7 +170,7 @@ def _number(numbers: Mapping[str, int], level: str) -> int:
 
 
 def weight_steps(weight: Weight, text: str) -> int:
-    """A weight in steps of the grid, to the nearest, ties to even; NO_WEIGHT where it is no number from 0 to `most`."""
+    """Return a weight in steps of the grid, rounded, ties to even; NO_WEIGHT if it is no number from 0 to `most`."""
     try:
         value = exact_number(text)
     except ValueError:

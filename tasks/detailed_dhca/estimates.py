@@ -1,7 +1,7 @@
 """Estimates: the two noisy answers of each published group pooled into one, with its margin of error.
 
-Post-processing: its inputs are noisy counts that the budget check has charged, public files, and words of the run's own
-keystream that no person and no noise has a part in. A TotalOnly group has one answer: its estimate is its count.
+Post-processing of noisy counts that were paid for, public files, and words of a keystream of the run's that is used for
+nothing else. A TotalOnly group has one answer: its estimate is its count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from privacy.estimation.equality import combine, combined_margin, combined_varia
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators, variances
 from tasks.detailed_dhca.noise import estimate_words
-from tasks.detailed_dhca.published import Estimated, Published, load_published
+from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
@@ -28,7 +28,7 @@ from tasks.population_groups.domain import load_domain
 
 
 @dataclass(frozen=True)
-class Totals:
+class PooledTotals:
     """The estimated totals of some groups of a level, whether published or not.
 
     Attributes
@@ -38,7 +38,7 @@ class Totals:
     total, margin : int64 arrays
         The estimate U of each, and its margin of error.
     turn : int64 array
-        Where the order begins in which the cells of a table take their parts.
+        The cell of each table that takes its part of the change first.
     """
 
     detail: NDArray[np.uint8]
@@ -49,18 +49,18 @@ class Totals:
 
 
 def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
-    """Estimate the published groups of a level. Every level that it leans on has its tables by now."""
+    """Estimate the published groups of a level; the tables of all levels must have been measured."""
     pieces = load_domain(run, level).pieces()
     workers.map(f"estimates {level}", run, estimate_published, [(level, first, last) for first, last in pieces])
 
 
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
-    """Write the estimates of the published groups of regions first ... last - 1: the arrays of `Estimated`."""
+    """Write the estimates of the published groups of regions first ... last - 1: the arrays of `EstimatedGroups`."""
     folder = run.estimates_folder(level, first)
     unless_done(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
 
 
-def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> Totals:
+def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> PooledTotals:
     """Return the estimated totals of groups of a level, in any order, from both of their noisy answers."""
     detail = _taken(run, level, groups, run.details_folder, "detail").astype(np.uint8)
     stage_1 = _taken(run, level, groups, run.details_folder, "total")
@@ -75,7 +75,7 @@ def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> 
         uniform[drawn], turn[drawn] = _words(run, level, groups[drawn], int(WIDTHS[number]))
         total[rows] += estimator.change(*answers, uniform[rows])
         margin[rows] = estimator.margins(total[rows])
-    return Totals(detail, measured, total, margin, turn)
+    return PooledTotals(detail, measured, total, margin, turn)
 
 
 def _words(
@@ -94,7 +94,7 @@ def _taken(
     folder: Callable[[Level, int], Path],
     name: str,
 ) -> NDArray[np.int64]:
-    """One array of the level's pieces, of these groups."""
+    """Return the values of these groups in an array that is saved piece by piece."""
     domain = load_domain(run, level)
     width = len(domain.iterations)
     starts = np.array([first * width for first, _ in domain.pieces()])
@@ -107,12 +107,12 @@ def _taken(
     return taken
 
 
-def _estimated(run: DetailedRun, level: Level, first: int) -> Estimated:
-    published = load_published([run.published_folder(level, first)])
+def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
+    published = PublishedGroups.load([run.published_folder(level, first)])
     pooled = pooled_totals(run, level, published.group)
     dropped = _dropped(run, level, published.group, pooled)
     summed = _equated(run, level, published.group, pooled)
-    return Estimated(
+    return EstimatedGroups(
         group=published.group,
         detail=published.detail,
         total=summed.total,
@@ -123,8 +123,8 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> Estimated:
     )
 
 
-def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
-    """Return what is added to each cell of the tables, in the order of `Published`."""
+def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.int64]:
+    """Return what is added to each cell of the tables, in the order of `PublishedGroups`."""
     widths = published.widths
     starts = np.cumsum(widths) - widths
     added = np.zeros(len(published.cells), np.int64)
@@ -136,8 +136,8 @@ def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
     return added
 
 
-def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> Totals:
-    """Return the totals, those of iterations that are sums of Detailed ones with what these say of them.
+def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: PooledTotals) -> PooledTotals:
+    """Return the totals; those of iterations that are sums of Detailed ones are combined with these sums.
 
     All parts count, suppressed ones too: their totals before suppression are unbiased given their details.
     """
@@ -156,7 +156,7 @@ def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
     return replace(pooled, total=total, margin=margin)
 
 
-def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> NDArray[np.bool_]:
+def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: PooledTotals) -> NDArray[np.bool_]:
     """Return groups without a table whose total exceeds their state's or county's by more than noise explains."""
     dropped = np.zeros(len(groups), np.bool_)
     domain = load_domain(run, level)

@@ -53,7 +53,7 @@ def validate(
         return _validated_before(run, workers, params, data)
     parameters, findings = read_parameters(params)
     cached = cached_findings(run, parameters, data) if parameters else None
-    if cached is None:  # of a try that came to no end: the files may have been corrected since
+    if cached is None:  # left by an interrupted try: the files may have been corrected since
         _clear(run)
     if parameters is None:
         _refuse(run, findings + check_data_alone(data))
@@ -153,7 +153,7 @@ def _input_digest(persons: str, geography: str) -> str:
 
 
 def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str) -> Validated:
-    """Take up a validated run: it goes on from its own encoded copy, if its input is what it was or is gone."""
+    """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
     validated: Validated = run.validated
     file: PersonFile = run.person_file
     try:
@@ -172,7 +172,7 @@ def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str
 
 
 def check_public(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction) -> bool:
-    """Refuse faulty parameters and data files that are not there: what takes no worker to find, before there are any.
+    """Refuse faulty parameters and missing data files before workers are started.
 
     Return whether config.json asks for the jurisdiction. A validated run is past this. Raises Refused as `validate`
     does.
@@ -189,7 +189,7 @@ def check_public(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdi
 
 
 def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:
-    """Refuse a run; what is faulty in public files, or is not there at all, is named."""
+    """Refuse a run, naming faults in public files and missing files."""
     gathered = gather(findings)
     write_findings(run / "findings.json", gathered)
     named = in_public(gathered, (*PARAMETER_FILES, GRF_FILE))
@@ -197,9 +197,10 @@ def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:
 
 
 def check_data_alone(data: str) -> list[Finding]:
-    """What the data files show where faulty parameters leave nothing to check their rows against.
+    """Check the data files where faulty parameters leave nothing to check their rows against.
 
-    They are there, have the right columns, and GRF-C is a table; which of its rows count is the state filter's to say.
+    They must exist and have the right columns, and GRF-C must be a table. No row is checked: the state filter is not
+    known.
     """
     _, findings = read_region_map(data, "us", states=())
     return findings + open_person_records(data)[1]

@@ -126,26 +126,26 @@ def digest_file(path: str) -> str:
 def identity(path: str) -> dict[str, Any] | None:
     """Return what distinguishes a file from another that replaces it; None where there is no file.
 
-    It is what its file system says of it without reading it: size, inode and times of a local file, size and tag or
+    It is what the file system reports without reading it: size, inode and times of a local file, size and tag or
     time of one elsewhere. If a server reports only the size, only the size is compared.
     """
     filesystem, name = locate(path)
     filesystem.invalidate_cache()
     try:
-        told: dict[str, Any] = filesystem.info(name)
+        info: dict[str, Any] = filesystem.info(name)
     except OSError:  # the reader of the file says so
         return None
-    return {key: value for key, value in told.items() if key != "url"}  # a signed address is new each time
+    return {key: value for key, value in info.items() if key != "url"}  # a signed address is new each time
 
 
 @contextmanager
 def unchanged(paths: Iterable[str]) -> Iterator[None]:
-    """Hold files to what they are while the block reads them, several times or in parts.
+    """Require that files stay unchanged while the block reads them, several times or in parts.
 
     Raises
     ------
     Refused
-        where one is changed, replaced, added or gone when the block ends well: what was read is of no one version.
+        where one was changed, replaced, added or removed when the block ends well: two versions may have been read.
     """
     before = {path: identity(path) for path in paths}
     yield
@@ -163,15 +163,15 @@ class Lines:
 
     @cached_property
     def count(self) -> int:
-        """The number of lines, a last one without an end included."""
+        """The number of lines, including a last one without a newline."""
         return count_newlines(self.body) + (not self.body.endswith(b"\n") if self.body else 0)
 
 
 def read_lines(path: str, number: int, chunk_bytes: int) -> Lines:
     """Read the lines that begin in a chunk, to their ends: every line of a file is in one chunk.
 
-    Of a last line that goes on for more than LONGEST_LINE behind the chunk, no more is read than shows that it does.
-    Where lines begin and end is found first, so that all of them are read in one piece, and never copied.
+    A last line is read for at most LONGEST_LINE beyond the chunk, and one byte more if it is longer. The ends of the
+    lines are found first, so that all lines are read in one piece and never copied.
     """
     size = size_of(path)
     start, stop = number * chunk_bytes, min((number + 1) * chunk_bytes, size)
@@ -189,7 +189,7 @@ def read_lines(path: str, number: int, chunk_bytes: int) -> Lines:
 
 
 def size_of(path: str) -> int:
-    """Return the bytes of an input. Raises OSError, and Refused where its server does not tell."""
+    """Return the number of bytes of an input. Raises OSError, and Refused where its server does not report it."""
     filesystem, name = locate_file(path)
     size = filesystem.size(name)
     if size is None:
@@ -211,7 +211,7 @@ def _through_newline(path: str, start: int, stop: int) -> bytes:
 
 
 def count_newlines(body: bytes) -> int:
-    """The number of newlines; in pieces that a processor's cache holds, several times faster than bytes.count."""
+    """Count newlines, in pieces that fit a processor's cache: several times faster than bytes.count."""
     letters = np.frombuffer(body, np.uint8)
     pieces = range(0, len(letters), 1 << 18)
     return sum(int(np.count_nonzero(letters[start : start + pieces.step] == ord("\n"))) for start in pieces)

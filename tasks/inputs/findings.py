@@ -1,4 +1,4 @@
-"""What validation finds: one finding per rule and column, gathered over every file before the run is refused."""
+"""Findings of validation: one per file, rule and column, gathered over all files before a run is refused."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Finding:
     warning: bool = False
 
     def at(self, line_of: Callable[[int], int]) -> Finding:
-        """Return the finding with its first row or line counted otherwise."""
+        """Return the finding with `line_of(first)` as its first line."""
         return self if self.first is None else replace(self, first=line_of(self.first))
 
     def below(self, lines: int) -> Finding:
-        """Return the finding of a part of a file, which begins below so many lines, by lines of the file."""
+        """Return the finding with its line moved down by `lines`: those of the file above the part it was found in."""
         return self.at(lambda line: line + lines)
 
     def merge(self, other: Finding) -> Finding:
@@ -70,15 +70,15 @@ def gather(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def in_public(findings: Iterable[Finding], public: Collection[str]) -> str:
-    """Return what a refusal says of its findings: those in files of these names, and files that are not there."""
+    """Return the part of a refusal's message that names findings: those in public files, and missing files."""
     errors = [finding for finding in findings if not finding.warning]
     named = [finding for finding in errors if finding.file in public or finding.rule == MISSING]
-    told = "".join(f"; {finding.file} {finding.column}".rstrip() + f": {finding.rule}" for finding in named[:NAMED])
-    return told + (f"; {len(named) - NAMED} more in public files" if len(named) > NAMED else "")
+    text = "".join(f"; {finding.file} {finding.column}".rstrip() + f": {finding.rule}" for finding in named[:NAMED])
+    return text + (f"; {len(named) - NAMED} more in public files" if len(named) > NAMED else "")
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
-    """True where at least one finding is not a warning."""
+    """Return whether at least one finding is not a warning."""
     return any(not finding.warning for finding in findings)
 
 

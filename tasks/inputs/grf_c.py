@@ -161,7 +161,7 @@ def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
 
 @dataclass(frozen=True)
 class _Numbered:
-    """The distinct codes of regions, sorted, and which of them, or NOWHERE, each block has."""
+    """The sorted distinct codes of regions, and of each block the number of its region, or NOWHERE."""
 
     codes: NDArray[np.int64]
     of_block: NDArray[np.int32]

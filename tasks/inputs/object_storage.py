@@ -1,7 +1,7 @@
 """Inputs on object storage: pyarrow's own drivers for S3, Google Cloud Storage and Azure, for fsspec's URLs.
 
-No other library is needed, and what they are is locked with pyarrow. Who may read is told as the stores' own tools want
-it, by the environment (deploy/README.md#inputs-on-object-storage): never by an option, which Prefect would keep.
+No other library is needed: the drivers are locked with pyarrow. Credentials come from the environment, as the stores'
+own tools expect them (deploy/README.md#inputs-on-object-storage), never from an option, which Prefect would store.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
 
     @staticmethod
     def connect() -> Any:
-        """Return the store's file system, by what the environment says of it."""
+        """Return the store's file system, as the environment configures it."""
         raise NotImplementedError
 
     def info(self, path: str, **options: Any) -> Any:
-        """Return what the store says of an object."""
+        """Return the store's description of an object."""
         with _named(path):
             return super().info(path, **options)
 
@@ -39,7 +39,7 @@ class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
             return super()._open(path, mode, *rest, **options)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> Any:
-        """Return bytes of an object; fsspec's own asks a stream that cannot tell for its place."""
+        """Return bytes of an object; fsspec's own method needs streams that report their position."""
         return super().cat_file(path, start, end, seekable=True, **options)
 
     @classmethod
@@ -48,7 +48,7 @@ class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
 
 
 class S3(Objects):
-    """AWS S3 and what speaks its language: AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, …"""
+    """AWS S3 and compatible stores: AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, …"""
 
     protocols = ("s3://",)
 
@@ -92,7 +92,7 @@ class Azure(Objects):
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Give what a store refuses the number that every error of a file system has: pyarrow's own has none."""
+    """Give errors of a store the `errno` that every file system's errors have; pyarrow's have none."""
     try:
         yield
     except OSError as error:

@@ -16,11 +16,11 @@ NOT_PARQUET = "is not a Parquet file, or it is damaged"
 def read_row_group(
     stream: IO[bytes], number: int, name: str, columns: Sequence[str], metadata: pq.FileMetaData | None = None
 ) -> tuple[pa.Table | None, list[Finding]]:
-    """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or is no text.
+    """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or holds no text.
 
-    The decoder makes the dictionaries, from those in the file where it has them: a row never becomes a text. A row
-    group that cannot be read so, or holds other than text, is read value by value. `metadata` are the file's where they
-    are read already: those of a large file take milliseconds.
+    The decoder makes the dictionaries, from those of the file if there are any, so no row becomes a string. A row group
+    for which that fails, or that holds other types, is read value by value. `metadata` are the file's, where the caller
+    has read them: those of a large file take milliseconds.
     """
     metadata = metadata or pq.read_metadata(stream)
     table = _read_dictionaries(stream, number, columns, metadata)

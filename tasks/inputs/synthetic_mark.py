@@ -25,7 +25,7 @@ QUARTERS_FILE, TOTALS_FILE = "quarters.csv", "states.csv"
 
 @dataclass(frozen=True)
 class Mark:
-    """What SYNTHETIC.json says.
+    """The contents of a SYNTHETIC.json.
 
     generator: what made the data, e.g. `das synth nation`; `declared by its owner` for `das synth --mark`.
     version: version of the generator; its output for a seed may change with it.
@@ -48,7 +48,7 @@ class Mark:
 
 
 def parse_mark(text: str) -> Mark:
-    """The mark that a SYNTHETIC.json's text holds. Raises Refused when it is not one."""
+    """Return the mark in the text of a SYNTHETIC.json. Raises Refused when it is not one."""
     try:
         mark = Mark(**json.loads(text))
         if isinstance(mark.digests, dict):
@@ -59,7 +59,7 @@ def parse_mark(text: str) -> Mark:
 
 
 def read_mark(data: str | Path) -> Mark | None:
-    """The mark of a data directory by path or URL, None where there is none. Raises Refused when it is damaged."""
+    """Return the mark of a data directory by path or URL; None where there is none. Raises Refused."""
     return read_mark_file(f"{str(data).rstrip('/')}/{MARK_FILE}")
 
 
@@ -93,10 +93,11 @@ def save_mark(data: Path, mark: Mark) -> None:
 
 
 def data_files(data: Path) -> list[str]:
-    """Names of the data files in a directory.
+    """Return the names of the data files in a directory.
 
-    Of the TopDown Algorithm where it declares living quarters: records of persons, of units or both, and what is
-    declared of them; a geography may lie elsewhere. Else person records as text or Parquet (or both), and GRF-C.txt.
+    A directory with declared living quarters holds inputs of the TopDown Algorithm: records of persons, of units or
+    both, and the declared invariants; its geography may be elsewhere. Any other holds person records as text or
+    Parquet (or both), and GRF-C.txt.
 
     Raises Refused when records, declared invariants or the geography are missing.
     """

@@ -1,6 +1,6 @@
 """Text tables, by default pipe-delimited: UTF-8, one header row, no quoting (docs/spec/files.md#text-tables).
 
-Columns are matched by the names in the header, in any order. Every fault is a finding with the line it stands in.
+Columns are matched by the names in the header, in any order. Every fault is a finding with its line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STRAY_RETURN = "a line holds a carriage return; only a newline ends a line"
 TOO_LONG = f"a line is longer than {LONGEST_LINE:,} bytes"
 LONG_HEADER = f"the first line, the header, is longer than {HEADER_BYTES:,} bytes"
-LINE = "line"  # column of a table that `read_table` adds: the line of the file that a row stands on, from 1
+LINE = "line"  # column of a table that `read_table` adds: the line of a row in the file, from 1
 
 
 def split_header(line: bytes, delimiter: str = DELIMITER) -> list[str]:
@@ -52,8 +52,8 @@ def check_header(
     unknown = [] if more else [name for name in header if name not in columns]
     for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
-            said = f"{rule}: {shown(names)}" if show else rule
-            findings.append(Finding(file, said, first=1, values=kept(names)))
+            named = f"{rule}: {shown(names)}" if show else rule
+            findings.append(Finding(file, named, first=1, values=kept(names)))
     return findings
 
 
@@ -66,7 +66,7 @@ def parse_rows(
     dictionary: bool = False,
     delimiter: str = DELIMITER,
 ) -> tuple[pa.Table | None, list[Finding]]:
-    """Parse the rows below a header into text columns (dictionary-encoded where told).
+    """Parse the rows below a header into text columns, dictionary-encoded on request.
 
     `first` of a finding counts lines within `body`, from 1. Rows of a wrong width are findings and left out; text that
     is not UTF-8, or no text at all, leaves no table.
@@ -126,7 +126,7 @@ def _fits(text: bytes, width: int, delimiter: str = DELIMITER) -> bool:
 
 
 def _is_utf8(body: bytes) -> bool:
-    """Whether bytes are UTF-8 text, without a copy of them."""
+    """Return whether bytes are UTF-8 text, without copying them."""
     ends = np.array([0, len(body)], np.int64)
     text = pa.Array.from_buffers(pa.large_string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(body)])
     try:
@@ -219,7 +219,7 @@ def read_table(
 
 
 def _row_lines(body: bytes, width: int, rows: int, delimiter: str) -> NDArray[np.int32]:
-    """The lines of the file on which the parsed rows stand, below its header."""
+    """Return the line of the file, below its header, of each parsed row."""
     tail = body[-HEADER_BYTES:]
     after_last_row = tail[len(tail.rstrip()) :].count(b"\n")
     if count_newlines(body) - after_last_row + 1 == rows:  # no blank line in between and no row left out

@@ -83,7 +83,7 @@ class Granularity:
         ethnicity: NDArray[np.uint16],
         iteration_level: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """(combination, iteration) of one level: alone, in combination, ethnicity; the last two may repeat.
+        """Return pairs (combination, iteration) of a level: alone, in combination, ethnicity; the last two may repeat.
 
         `races` are the race codes of all combinations and `given`, in order, the combination that each belongs to.
         """
@@ -100,7 +100,7 @@ class Granularity:
         return np.concatenate(rows), np.concatenate(columns)
 
     def counts(self, iteration_level: int) -> IterationCounts:
-        """Return what the maps say of one level, for its stability."""
+        """Return the counts of one level from which its stability follows."""
         alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
         reach = max(
             (
@@ -235,7 +235,7 @@ def _check_across(tables: dict[str, pa.Table]) -> Iterator[Finding]:
 
 
 def _selections(tables: dict[str, pa.Table]) -> Iterator[tuple[str, int, bool, set[str]]]:
-    """(kind, level, granularity, its iteration codes) for the three kinds, two levels and two granularities."""
+    """Yield (kind, level, nation/state?, iteration codes) for the three kinds, two levels and two granularities."""
     rows = [
         {"kind": "alone" if row["ALONE"] == "True" else "combination", **row} for row in tables[RACE_FILE].to_pylist()
     ]

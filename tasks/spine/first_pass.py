@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def power(self) -> int:
-        """How information grows with the share: linearly under zCDP, with its square under pure DP."""
+        """Return the exponent by which information grows with the share: 1 under zCDP, 2 under pure DP."""
         return 1 if self.allocation.definition == "zcdp" else 2
 
     def parts(self, levels: tuple[str, ...]) -> dict[str, list[Part]]:

@@ -1,4 +1,4 @@
-"""The first stage of a spine: read and check the blocks, and store them by state."""
+"""The first stage of a spine: read and validate the blocks, and store them by state."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Prepared:
 
     @property
     def paths(self) -> list[Path]:
-        """The blocks of each state."""
+        """Return the path of each state's blocks."""
         return [self.partial / "scratch" / f"{state:02d}.npz" for state in self.states]
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
-        """The levels of each spine, root first."""
+        """Return the levels of each spine, root first."""
         settings = self.plan.settings
         plain = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
         return {"conventional": plain, "aian": plain, "optimized": settings.levels}
@@ -79,7 +79,18 @@ def prepare(
     county: str | None = None,
     extra: str | None = None,
 ) -> Prepared:
-    """Read and check the geography, and store its blocks by state."""
+    """Read and validate the blocks of a geography, and store them by state.
+
+    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.inputs.blocks.geography`). allocation: of the
+    privacy-loss budget; by default the production run's. states: only these FIPS codes. marginals: cells to report
+    standard errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by block
+    (`tasks.inputs.blocks.extra`).
+
+    Raises
+    ------
+    Refused
+        for bad input, and where `out` holds something.
+    """
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Refused(f"{out} exists and is not empty")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import fsspec
 
@@ -20,6 +19,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers
 from tasks.spine.optimize import on_client, optimize_spine, spine_columns_missing
+from tasks.spine.prepare import prepare
 
 PRODUCT = "pl94-persons"
 
@@ -41,7 +41,8 @@ def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states:
         return "skipped: GRF-C is not on a file system of the workers"
     try:
         each = on_client(workers.client, partial(workers.progress, "spine"))
-        summary: Any = optimize_spine(geography, folder, settings, states=[int(state) for state in states], each=each)
+        prepared = prepare(geography, folder, settings, states=[int(state) for state in states])
+        summary = optimize_spine(prepared, each)
     except Refused as refused:
         return f"skipped: {refused}"
     return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"

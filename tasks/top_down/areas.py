@@ -37,7 +37,7 @@ class Areas(NamedTuple):
 
     @property
     def geocodes(self) -> NDArray[np.uint8]:
-        """The public codes as digits, (areas, width)."""
+        """Return the public codes as digits, (areas, width)."""
         return digits(self.codes, DIGITS[self.family])
 
 

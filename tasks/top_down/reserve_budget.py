@@ -1,4 +1,4 @@
-"""The budget check: one reservation for persons and units, and with it the run's secret. It gates all noise."""
+"""Reserve the budget: one reservation for persons and units, and with it the run's secret. It gates all noise."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from tasks.top_down.run_plan import US, ProductName, law, request_digest
 
 
 def configuration_digest(run: TopDownRun) -> str:
-    """The digest that noise and reservation are bound to: what is asked, and the spines that it gave."""
-    asked = request_digest(run.design, run.validated.digests)
-    return sha256(f"{asked}\nspine {spine_digest(run)}\n".encode()).hexdigest()
+    """Return the digest that noise and reservation are bound to: of the request and of its spines."""
+    requested = request_digest(run.design, run.validated.digests)
+    return sha256(f"{requested}\nspine {spine_digest(run)}\n".encode()).hexdigest()
 
 
 def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
     """Reserve the run's whole spend and make its secret; a truth draws nothing and spends nothing.
 
-    Called again for a run that has its reservation, it changes nothing and checks everything.
+    For a run that has its reservation, check everything again and change nothing.
 
     Raises
     ------
     Refused, Failed
-        as `authorize` does; Failed where the noise of a spine would cost another sum than the one that is charged.
+        as `authorize` does; Failed where the noise of a spine would cost another sum than is charged.
     """
     if is_truth(run):
         return
     design, validated = run.design, run.validated
-    each = [(product, state) for product in design.products for state in validated.states]
-    workers.map("budget check", run, check_cost, each)
+    workers.map("budget check", run, check_cost, run.product_states)
     if validated.nation:
         for product in design.products:
             check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
-    asked = request(run, design, charging, validated.states, validated, configuration_digest(run))
-    authorize(run, charging, asked, synthetic=validated.synthetic)
+    reservation = request(run, design, charging, validated.states, validated, configuration_digest(run))
+    authorize(run, charging, reservation, synthetic=validated.synthetic)
 
 
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Compare what the noise of a state's spine costs, from its laws, with what is charged; and see that each is drawn.
+    """Compare the cost of the noise on a state's spine, from its laws, with the charge; check that it can be drawn.
 
     Raises
     ------
     Refused
-        where a law is too wide or too narrow for the sampler: a run that is charged must not stop at it.
+        where a law is too wide or too narrow for the sampler, which would stop the run after its charge.
+    Failed
+        where the costs differ.
     """
     spine, allocation = run.spine(product, state), run.design.allocations[product]
     if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):

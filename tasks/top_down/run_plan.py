@@ -1,4 +1,4 @@
-"""What a run of the TopDown Algorithm is to do, all of it public: products, spine, budgets, and what is released."""
+"""The plan of a run of the TopDown Algorithm, all of it public: products, spine, budgets, and what is released."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Estimator = Literal["topdown", "gls"]
 ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
-ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # as spine/ calls them
+ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # their names in spine/
 US = "US"  # the level above the states
 
 
@@ -32,10 +32,10 @@ US = "US"  # the level above the states
 class Design:
     """What is measured, on which spine, for how much, and what is released.
 
-    states: FIPS codes of those asked for, () for all of the geography. nation: whether the US level is measured; None
-    where it is if all 50 states and DC are there. settings, allocations: by product. estimator: the program's,
-    or generalized least squares over the whole spine (`spine.gls`). microdata: Parquet with a row a
-    block and cell, or text with a row a record as well. measurements: whether the noisy measurements are released.
+    states: FIPS codes, () for all of the geography. nation: whether the US level is measured; None: if all 50 states
+    and DC are there. settings, allocations: by product. estimator: the program's, or generalized least squares over the
+    whole spine. microdata: Parquet with a row for each block and cell, or also text with a row for each record.
+    measurements: whether the noisy measurements are released.
     """
 
     jurisdiction: Jurisdiction
@@ -51,18 +51,18 @@ class Design:
     measurements: bool = True
 
     def with_nation(self, states: tuple[str, ...]) -> bool:
-        """Whether a run over these states measures the US level."""
+        """Return whether a run over these states measures the US level."""
         if self.jurisdiction == "pr":
             return False
         return set(states) == set(STATES_US) if self.nation is None else self.nation
 
     @property
     def definition(self) -> Definition:
-        """The privacy definition, one for all products."""
+        """Return the privacy definition, one for all products."""
         return self.allocations[self.products[0]].definition
 
     def cost(self, product: ProductName, nation: bool) -> Fraction:
-        """What replacing one record within its state costs: the levels of the spine that are measured.
+        """Return the cost of replacing one record within its state: that of the measured levels.
 
         A bypass moves shares along a path and never changes its sum (paper, section 5).
         """
@@ -78,12 +78,12 @@ class Design:
         )
 
     def total(self, nation: bool) -> Fraction:
-        """What a run spends: of a person's record and of a unit's together."""
+        """Return the run's spend: for a person's record and a unit's together."""
         return sum((self.cost(product, nation) for product in self.products), Fraction(0))
 
     def digest(self) -> str:
-        """One digest of it all."""
-        told = {
+        """Return one digest of the whole design."""
+        content = {
             "region": self.jurisdiction,
             "kind": self.kind,
             "products": self.products,
@@ -96,11 +96,11 @@ class Design:
             "microdata": self.microdata,
             "measurements": self.measurements,
         }
-        return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+        return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def exact(allocation: Allocation) -> dict[str, object]:
-    """An allocation as text, its fractions exact."""
+    """Return an allocation as text with exact fractions."""
     return {
         "mechanism": AS_WRITTEN[allocation.definition],
         "budget": str(allocation.budget),
@@ -113,10 +113,10 @@ def exact(allocation: Allocation) -> dict[str, object]:
 
 
 def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:
-    """Refuse an allocation by which a product's spine cannot be estimated: after the charge it would be too late.
+    """Refuse an allocation with which a product's spine cannot be estimated, before it is charged.
 
-    Every level must ask the detailed query; of persons, those between the top and the blocks also the total, for the
-    children's totals are estimated first.
+    Every level must ask the detailed query; for persons, levels between the top and the blocks also the total, because
+    the children's totals are estimated first.
     """
     if tuple(allocation.levels) != settings.levels:
         raise Refused(f"the allocation of {product} is not for the levels {', '.join(settings.levels)}")
@@ -132,11 +132,11 @@ def check_allocation(product: ProductName, allocation: Allocation, settings: Spi
 
 
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
-    """The noise of a query group in a geounit with this share (paper, Theorem 3)."""
+    """Return the noise of a query group in a geounit with this share (paper, Theorem 3)."""
     noise_parameter = parameter(allocation, share, alpha)
     return DiscreteGaussian(noise_parameter) if allocation.definition == "zcdp" else TwoSidedGeometric(noise_parameter)
 
 
 def request_digest(design: Design, files: Mapping[str, str]) -> str:
-    """The digest of all that shapes a release besides the records: the design and the public files."""
+    """Return the digest of everything that shapes a release besides the records: design and public files."""
     return sha256(json.dumps([design.digest(), dict(files)], sort_keys=True).encode()).hexdigest()

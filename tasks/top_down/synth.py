@@ -1,4 +1,4 @@
-"""Synthetic persons and living quarters on real blocks: the input of a TopDown run, for tests, accuracy and scale.
+"""Draw synthetic persons and living quarters on real blocks: input of a TopDown run for tests, accuracy and scale.
 
 Populations are those of the block table where it has them, else drawn. Shares follow published 2020 figures of Rhode
 Island; residents of group quarters come first, then households, whose members mostly share ethnicity and race. A state
@@ -35,21 +35,21 @@ from tasks.top_down.input.invariants_input import QUARTERS
 from tasks.top_down.input.records import COLUMNS, DOMAINS
 
 Form = Literal["text", "parquet"]
-RI_BLOCKS = 25_649  # the numbers of group quarters below are those of so many blocks
+RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group quarters below are for
 
 
 @dataclass(frozen=True)
 class Facilities:
-    """Group quarters of one type: blocks of RI_BLOCKS that have them, facilities a block, residents of a facility.
+    """Group quarters of one type: how many blocks have them, facilities in each, and residents in a facility.
 
-    among: how many of the most populous blocks they are drawn from; 0 for any that can hold them.
+    among: the number of most populous blocks to draw from; 0 for all that can hold them.
     """
 
     kind: int
     blocks: int
-    each: int
-    fewest: int
-    most: int
+    per_block: int
+    min_residents: int
+    max_residents: int
     among: int = 0
 
 
@@ -76,7 +76,7 @@ VACANT, ONLY_VACANT = 0.09, 0.22
 
 @dataclass(frozen=True)
 class Made:
-    """What `das tda synth` made."""
+    """The folder that `das tda synth` made, and its numbers of records."""
 
     data: Path
     persons: int
@@ -87,8 +87,11 @@ class Made:
 
 @dataclass(frozen=True)
 class Quarters:
-    """Living quarters and residents of a state's blocks. facilities, residents: (blocks, 8), of households in column 0
-    the housing units and the persons in them; occupied: (blocks,) housing units with persons."""
+    """Living quarters and residents of a state's blocks.
+
+    facilities, residents: (blocks, 8); column 0 holds housing units and the persons in households. occupied: (blocks,)
+    housing units with persons.
+    """
 
     facilities: IntArray
     residents: IntArray
@@ -103,7 +106,7 @@ def synthesize(
     jurisdiction: Jurisdiction = "us",
     states: Sequence[int] = (),
     form: Form = "parquet",
-    told: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Made:
     """Write persons, units, geography and declared invariants to the new folder OUT, and mark it synthetic.
 
@@ -139,7 +142,7 @@ def synthesize(
                 people = draw_persons(in_state.take(rows), part, in_aian(in_state.take(rows), settings), (seed, county))
                 persons.write(in_state.geocode[rows][people[0]], _person_values(people[1]))
                 totals[state] += len(people[0])
-            told(codes.index(state) + 1, len(codes))
+            progress(codes.index(state) + 1, len(codes))
     (out / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
     names = sorted(path.name for path in out.iterdir())
     mark = Mark("das tda synth", version("das-flows"), seed, {name: file_digest(out / name) for name in names})
@@ -148,7 +151,7 @@ def synthesize(
 
 
 def populations(geography: Geography, rng: np.random.Generator) -> IntArray:
-    """Persons of each block: the table's, or tracts of about 3,820 persons in 35 to 90 % of their blocks."""
+    """Return the population of each block: the table's, else tracts of about 3,820 in 35 to 90 % of their blocks."""
     if geography.population is not None:
         return geography.population.astype(np.int64)
     tract = np.unique(geography.tract, return_inverse=True)[1]
@@ -162,22 +165,21 @@ def populations(geography: Geography, rng: np.random.Generator) -> IntArray:
 
 
 def living_quarters(population: IntArray, native: Any, rng: np.random.Generator) -> Quarters:
-    """Group quarters inside the blocks' populations, then housing units for the rest, and vacant ones."""
+    """Place group quarters inside the blocks' populations, then housing units for the rest, and vacant ones."""
     blocks = len(population)
     facilities, residents = np.zeros((blocks, TYPES), np.int64), np.zeros((blocks, TYPES), np.int64)
     left = population.copy()
     scale = blocks / RI_BLOCKS
     for facility in FACILITIES:
-        room = (left * rng.uniform(0.4, 0.97, blocks)).astype(np.int64)
-        fits = np.flatnonzero((room >= facility.fewest) & (facilities[:, facility.kind] == 0))
+        capacity = (left * rng.uniform(0.4, 0.97, blocks)).astype(np.int64)
+        fits = np.flatnonzero((capacity >= facility.min_residents) & (facilities[:, facility.kind] == 0))
         if facility.among:
             fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(facility.among * scale))]
         chosen = rng.choice(fits, min(len(fits), max(1, round(facility.blocks * scale))), replace=False)
-        sizes = np.exp(rng.uniform(np.log(facility.fewest), np.log(facility.most), (len(chosen), facility.each))).sum(
-            axis=1
-        )
-        facilities[chosen, facility.kind] = facility.each
-        residents[chosen, facility.kind] = np.maximum(facility.each, np.minimum(sizes.astype(np.int64), room[chosen]))
+        low, high = np.log((facility.min_residents, facility.max_residents)).tolist()
+        sizes = np.exp(rng.uniform(low, high, (len(chosen), facility.per_block))).sum(axis=1).astype(np.int64)
+        facilities[chosen, facility.kind] = facility.per_block
+        residents[chosen, facility.kind] = np.maximum(facility.per_block, np.minimum(sizes, capacity[chosen]))
         left -= residents[:, facility.kind]
     occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
     empty = (population == 0) & (rng.random(blocks) < ONLY_VACANT)
@@ -195,7 +197,7 @@ def _part(quarters: Quarters, rows: IntArray) -> Quarters:
 def draw_persons(
     geography: Geography, quarters: Quarters, native: Any, stream: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Block and cell of every person, by block."""
+    """Return block and cell of every person, by block."""
     rng = np.random.default_rng([*stream, 1])
     blocks = len(geography)
     slot = np.repeat(np.arange(blocks * TYPES), quarters.residents.ravel())
@@ -230,17 +232,17 @@ def draw_persons(
 
 
 def race_shares(alone: dict[int, float]) -> FloatArray:
-    """Shares of the 63 races from those of the six alone; the rest is two or more, mostly pairs."""
+    """Return the shares of the 63 races, given those of the six alone; most of the rest are pairs."""
     shares = np.zeros(63)
     races = [races for size in range(1, 7) for races in combinations(range(6), size)]
     seen = dict.fromkeys(range(1, 7), 0)
-    for number, each in enumerate(races):
-        size, k = len(each), seen[len(each)]
+    for number, members in enumerate(races):
+        size, k = len(members), seen[len(members)]
         seen[size] += 1
         if size == 1:
-            shares[number] = alone[each[0]]
+            shares[number] = alone[members[0]]
         elif size == 2:
-            shares[number] = PAIRS.get(each, 0.204 / 11)  # pairs are .954 together
+            shares[number] = PAIRS.get(members, 0.204 / 11)  # pairs are .954 together
         else:
             shares[number] = {3: 0.035 / (1 + 0.6 * k), 4: 0.010 / (1 + 0.3 * k), 5: 0.003 / 6, 6: 0.002}[size]
     more = shares[6:].sum()
@@ -249,7 +251,7 @@ def race_shares(alone: dict[int, float]) -> FloatArray:
 
 
 def _draw(rng: np.random.Generator, bounds: FloatArray, row: IntArray) -> IntArray:
-    """One category for each row of cumulative shares: rows are few, so their bounds are laid end to end."""
+    """Draw one category for each row of cumulative shares. Rows are few, so their bounds are laid end to end."""
     width = bounds.shape[1]
     line = (bounds / bounds[:, -1:] + np.arange(len(bounds))[:, None]).ravel()
     at = np.searchsorted(line, row + rng.random(len(row)), side="right")
@@ -258,7 +260,7 @@ def _draw(rng: np.random.Generator, bounds: FloatArray, row: IntArray) -> IntArr
 
 
 def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: Any) -> IntArray:
-    """A trait of each person: that of the household's first person with this chance, else the own."""
+    """Return a trait of each person: with this chance that of the household's first person, else the own."""
     head = np.full(int(household.max(initial=-1)) + 1, -1)
     head[household[::-1]] = np.arange(len(household))[::-1]
     of_household = np.asarray(own, np.int64)[head[household]]
@@ -336,7 +338,7 @@ def _declared(geography: Geography, facilities: IntArray) -> Iterator[tuple[int,
 
 
 def _write_geography(path: Path, geography: Geography) -> None:
-    """The blocks as GRF-C has them."""
+    """Write the blocks in the format of GRF-C."""
     code = digits(geography.geocode, 16)
     columns = {
         "TABBLKST": text(code[:, 0:2]),

@@ -1,4 +1,4 @@
-"""The files of a TopDown run, and the digests of those that are public."""
+"""The input files of a TopDown run, and the digests of the public ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tasks.top_down.run_plan import ProductName
 
 @dataclass(frozen=True)
 class Tables:
-    """Where the inputs lie: paths or URLs.
+    """The paths or URLs of the input.
 
     persons, units: None where the product is not released. geography: as `das spine` reads it. quarters, totals: the
-    declared invariants: living quarters by block, total population by state. mark: where SYNTHETIC.json would be.
+    declared invariants: living quarters by block, total population by state. mark: of SYNTHETIC.json, if there is one.
     """
 
     persons: str | None
@@ -25,11 +25,16 @@ class Tables:
     mark: str
 
     def records(self, product: ProductName) -> str | None:
-        """The records of a product."""
+        """Return the path of the records of a product."""
         return self.persons if product == "persons" else self.units
 
 
+def file_name(path: str) -> str:
+    """Return the name of a file or folder, of its path or URL."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
 def public_digests(tables: Tables) -> dict[str, str]:
-    """The digests of the public files, by name."""
+    """Return the digests of the public files by name."""
     digests = input_digests(tables.geography)
-    return digests | {path.rsplit("/", 1)[-1]: digest_file(path) for path in (tables.quarters, tables.totals)}
+    return digests | {file_name(path): digest_file(path) for path in (tables.quarters, tables.totals)}

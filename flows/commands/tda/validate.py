@@ -22,7 +22,7 @@ def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> 
     from flows.execution.settings import new_run_id
     from flows.reports.curator import findings_data, findings_table, load_findings
     from tasks.inputs.findings import has_errors
-    from tasks.top_down.input.validation import check_input
+    from tasks.top_down.input.validation import validate as validate_input
     from tasks.top_down.run import TopDownRun
 
     settings = inputs.settings(
@@ -33,7 +33,7 @@ def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> 
     refused: Refused | None = None
     try:
         with options.working(run, "Validating") as workers:
-            check_input(run, workers, settings.tables, settings.design())
+            validate_input(run, workers, settings.tables, settings.design(), None)
     except Refused as error:
         refused = error
     findings = load_findings(run)

@@ -21,6 +21,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.tables import group_columns
 
 NAMES = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)")
 SINGLE, MULTI = "error_report.csv", "multi_run_error_report.csv"
@@ -49,12 +50,10 @@ def _single_run(run: DetailedRun, level: Level) -> pa.Table:
         np.asarray(open_array(errors_folder(run, level), name))
         for name in ("group", "detail", "size", "absolute", "squared")
     )
-    region, position = np.divmod(group, len(domain.iterations))
+    position = group % len(domain.iterations)
     truth = pa.array(["False", "True"])
     columns = {
-        "REGION_ID": pa.array(domain.region_ids, pa.string()).take(pa.array(region)),
-        "REGION_TYPE": pa.repeat(level.region_type, len(group)),
-        "ITERATION_CODE": pa.array(domain.iteration_codes, pa.string()).take(pa.array(position)),
+        **group_columns(domain, group),
         "DETAILED_ONLY": truth.take(pa.array(domain.total_only[position].astype(np.int8))),
         "COARSE_ONLY": truth.take(pa.array(coarse[position].astype(np.int8))),
         "Population group size": sums[0],
@@ -67,7 +66,7 @@ def _single_run(run: DetailedRun, level: Level) -> pa.Table:
 
 
 def multi_run(accuracy: Accuracy) -> pd.DataFrame:
-    """The multi-run report: by level, DETAILED_ONLY and size, the proportion of each workload and its margin of error.
+    """Return the multi-run report: by level, DETAILED_ONLY and size, each workload's proportion and margin of error.
 
     A proportion is of the groups published over all runs; a margin is the 0.95 quantile, linearly interpolated, of the
     absolute errors of all measured counts. Sizes 0 and 1 are one class.
@@ -82,8 +81,10 @@ def multi_run(accuracy: Accuracy) -> pd.DataFrame:
     table = groups.index.to_frame(index=False)
     table.insert(3, INDEX[3], table.pop("size").map(interval))
     for name in NAMES:
-        table[f"Average proportion of pop groups with workload = {name}"] = proportions[name].map(told).to_numpy()
-        table[f"MOE of {name}"] = margins[name].map(told).to_numpy()
+        table[f"Average proportion of pop groups with workload = {name}"] = (
+            proportions[name].map(format_number).to_numpy()
+        )
+        table[f"MOE of {name}"] = margins[name].map(format_number).to_numpy()
     return table.assign(**{NOT_PRIVATE: True})
 
 
@@ -113,8 +114,8 @@ def quantile_95(errors: pd.DataFrame) -> float:
     return float(below + (above - below) * (position % 1))
 
 
-def told(value: float) -> str:
-    """Two decimals, in scientific form where these would hide a small value; nothing for none."""
+def format_number(value: float) -> str:
+    """Return two decimals, in scientific form where these would hide a small value; an empty text for nan."""
     if np.isnan(value):
         return ""
     return f"{value:.2E}" if 0 < value < 0.01 else f"{value:.2f}"

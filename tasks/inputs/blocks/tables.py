@@ -25,7 +25,7 @@ ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what
 class BlockFile:
     """A block table that is not read yet.
 
-    names: of all its columns, in order. format: what its format may say of a block. columns: what of this is there.
+    names: of all its columns, in order. format: the columns that its format may have. columns: those it has.
     """
 
     path: str
@@ -68,7 +68,7 @@ def recognize(path: str, columns: Columns | None = None) -> BlockFile:
 
 
 def _header(path: str) -> tuple[list[str], str]:
-    """Return the names in a file's header, and what stands between them."""
+    """Return the names in a file's header, and the delimiter between them."""
     with open_file(path, compression="infer") as file:
         line = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip("\r\n")
     delimiter = "|" if "|" in line else ","

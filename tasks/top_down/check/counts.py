@@ -1,4 +1,4 @@
-"""Every released count of a TopDown release that is told twice: by a level and the one below, by blocks and microdata.
+"""Check every count that a TopDown release shows twice: on a level and the one below, in blocks and in microdata.
 
 A geocode begins with its parent's, and a block's ends with its public code of 16 digits (`spine.geocodes`), so all sums
 are sums over parts of a geocode.
@@ -32,7 +32,7 @@ PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
 
 
 def check_counts(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
-    """Check histograms and invariants over the levels, and all that is made of the blocks of each state."""
+    """Check histograms and invariants over the levels, and everything made of the blocks of each state."""
     levels = list(manifest["products"][product]["geounits"])
     with duckdb.connect() as database:
         for kind, view in (("histograms", histogram), ("invariants", _invariants)):
@@ -54,29 +54,29 @@ def parquet(path: Path | str) -> str:
 
 
 def quoted(path: Path | str) -> str:
-    """Return a text as SQL has it."""
+    """Return a text as an SQL literal."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
 def differing(database: duckdb.DuckDBPyConnection, one: str, other: str) -> int:
-    """Return how many rows one SELECT has that the other has not, or the other way, whichever are more."""
-    both = ((one, other), (other, one))
-    found = [database.execute(f"SELECT count(*) FROM (({a}) EXCEPT ALL ({b}))").fetchall()[0][0] for a, b in both]
+    """Return the number of rows of one SELECT that the other lacks, or the other way, whichever is larger."""
+    pairs = ((one, other), (other, one))
+    found = [database.execute(f"SELECT count(*) FROM (({a}) EXCEPT ALL ({b}))").fetchall()[0][0] for a, b in pairs]
     return int(max(found))
 
 
 def _invariants(path: Path) -> str:
-    """The SELECT of a file of invariants: a row a geounit and kind of living quarters that it has."""
+    """Return the SELECT of a file of invariants: a row for each geounit and type of living quarters in it."""
     unpivoted = f"UNPIVOT {parquet(path)} ON COLUMNS(* EXCLUDE geounit) INTO NAME cell VALUE count"
     return f"SELECT geounit::VARCHAR AS geounit, cell, count::BIGINT AS count FROM ({unpivoted}) WHERE count <> 0"
 
 
-def _sums(of: str, geounit: str) -> str:
-    return f"SELECT {geounit} AS geounit, cell, sum(count)::BIGINT AS count FROM ({of}) GROUP BY ALL"
+def _sums(table: str, geounit: str) -> str:
+    return f"SELECT {geounit} AS geounit, cell, sum(count)::BIGINT AS count FROM ({table}) GROUP BY ALL"
 
 
 def _check_levels(
-    database: duckdb.DuckDBPyConnection, folder: Path, levels: list[str], states: list[str], view: Any, what: str
+    database: duckdb.DuckDBPyConnection, folder: Path, levels: list[str], states: list[str], view: Any, title: str
 ) -> Check:
     """Compare the counts of every level with the sums of those of the level below."""
     faults = []
@@ -88,13 +88,13 @@ def _check_levels(
             wrong = differing(database, f"SELECT {ROWS} FROM ({upper})", _sums(lower, f"substr(geounit, 1, {width})"))
             if wrong:
                 faults.append(f"{wrong:,} counts of level {above}, state {state}, are not sums of level {below}")
-    return Check(f"{what} over the levels", f"{len(levels)} levels", tuple(faults))
+    return Check(f"{title} over the levels", f"{len(levels)} levels", tuple(faults))
 
 
 def _check_blocks(
     database: duckdb.DuckDBPyConnection, release: Path, manifest: Mapping[str, Any], product: str, state: str
 ) -> Check:
-    """Compare what is made of a state's blocks with their histograms: microdata, tabulation geounits and entities."""
+    """Compare microdata, tabulation geounits and entities of a state with the histograms of its blocks."""
     folder, faults = release / "histograms" / product, []
     lowest = list(manifest["products"][product]["geounits"])[-1]
     blocks = _sums(histogram(folder / lowest / f"{state}.parquet"), "right(geounit, 16)")
@@ -102,20 +102,20 @@ def _check_blocks(
     if least < 1:
         faults.append(f"blocks: a count is {least}")
     mdf = release / "mdf" / f"{state}_{product}"
-    told = {"mdf": (_microdata(parquet(f"{mdf}.parquet"), product, "COUNT"), blocks)}
+    compared = {"mdf": (_microdata(parquet(f"{mdf}.parquet"), product, "COUNT"), blocks)}
     if manifest["options"]["microdata"] == "text":
         read = (
             f"read_csv({quoted(f'{mdf}.txt')}, delim = '|', header = true, all_varchar = true, quote = '', escape = '')"
         )
-        told["mdf as text"] = _microdata(read, product, "1"), blocks
+        compared["mdf as text"] = _microdata(read, product, "1"), blocks
     if product == "units":
         quarters = _invariants(release / "invariants" / product / lowest / f"{state}.parquet")
         kind = "SELECT right(geounit, 16) AS geounit, cell = 'hu' AS cell, count FROM"
         own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {parquet(f'{mdf}.parquet')}"
-        told["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
+        compared["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
     for family, level in TABULATED.items():
         path = folder / FOLDERS[family] / f"{state}.parquet"
-        told[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {DIGITS[family]})")
+        compared[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
         for family, of_block in _areas_of_blocks(release / FOLDER, product, state).items():
             path = folder / FOLDERS[family] / f"{state}.parquet"
@@ -123,16 +123,16 @@ def _check_blocks(
                 continue
             database.register(family, of_block)
             sums = f"SELECT code AS geounit, cell, count FROM ({blocks}) JOIN {family} USING (geounit)"
-            there = histogram(path) if path.exists() else f"SELECT {ROWS} FROM ({blocks}) WHERE false"
-            told[f"entities {family}"] = there, _sums(sums, "geounit")
-    for what, (there, expected) in told.items():
-        if wrong := differing(database, there, expected):
+            released = histogram(path) if path.exists() else f"SELECT {ROWS} FROM ({blocks}) WHERE false"
+            compared[f"entities {family}"] = released, _sums(sums, "geounit")
+    for what, (released, expected) in compared.items():
+        if wrong := differing(database, released, expected):
             faults.append(f"{what}: {wrong:,} counts are not those of the blocks")
-    return Check(f"what is made of the blocks of {product}, state {state}", ", ".join(told), tuple(faults))
+    return Check(f"what is made of the blocks of {product}, state {state}", ", ".join(compared), tuple(faults))
 
 
 def _microdata(table: str, product: str, count: str) -> str:
-    """The SELECT of microdata as counts of cells."""
+    """Return the SELECT of microdata as counts of cells."""
     return _sums(
         f"SELECT * FROM (SELECT {PUBLIC} AS geounit, ({CELL[product]})::INT AS cell, {count} AS count FROM {table}) "
         "WHERE cell IS NOT NULL",

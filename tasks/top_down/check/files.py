@@ -1,4 +1,4 @@
-"""Which files a TopDown release must have, and may have, by its manifest (docs/spec/files.md#topdown-release)."""
+"""Check the names of a TopDown release's files against its manifest (docs/spec/files.md#topdown-release)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tasks.top_down.run_plan import US
 
 def check_names(release: Path, manifest: Mapping[str, Any]) -> Check:
     """Compare the names of the files with those that the levels, states and options call for."""
-    there, must = set(manifest["files"]), set(required(manifest))
-    may = must | set(_optional(manifest))
-    faults = [f"{name} is missing" for name in sorted(must - there)]
-    faults += [f"{name} is no file of such a release" for name in sorted(there - may)]
-    return Check("names of all files", f"{len(must)} files", tuple(faults))
+    present, needed = set(manifest["files"]), set(required(manifest))
+    allowed = needed | set(_optional(manifest))
+    faults = [f"{name} is missing" for name in sorted(needed - present)]
+    faults += [f"{name} is no file of such a release" for name in sorted(present - allowed)]
+    return Check("names of all files", f"{len(needed)} files", tuple(faults))
 
 
 def spine_files(manifest: Mapping[str, Any], product: str) -> Iterator[tuple[str, str]]:
@@ -29,7 +29,7 @@ def spine_files(manifest: Mapping[str, Any], product: str) -> Iterator[tuple[str
 
 
 def required(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files that there must be."""
+    """Yield the required files."""
     measured = has_measurements(manifest)
     yield "report.html"
     if measured:
@@ -52,10 +52,10 @@ def has_measurements(manifest: Mapping[str, Any]) -> bool:
 
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files that there may be: of entities, which not every state has, and of margins."""
-    for product, told in manifest["products"].items():
+    """Yield the optional files: of entities, which not every state has, and of margins."""
+    for product, entry in manifest["products"].items():
         for state in manifest["states"]:
             yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in OFF_SPINE)
-            if "margins" in told:
-                folders = (*told["geounits"], *FOLDERS.values())
+            if "margins" in entry:
+                folders = (*entry["geounits"], *FOLDERS.values())
                 yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)

@@ -1,4 +1,4 @@
-"""The margins of error of a TopDown release: the counts that they stand beside, and 1.96 standard errors."""
+"""Check the margins of error of a TopDown release: the counts beside them, and 1.96 standard errors."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tasks.top_down.check.counts import histogram, parquet
 from tasks.top_down.gls.released_margins import PLACES
 from tasks.top_down.gls.saved_margins import Z, columns_of
 
-ROUNDED = 0.5 * 10**-PLACES  # of a standard error as it is written
+ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
 
 
 def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
-    """Check the margins of every level and family that the manifest tells of."""
+    """Check the margins of every level and family in the manifest."""
     columns = columns_of(product)
     cell, column = np.nonzero(columns.cells)
     counted = pa.table({"cell": cell, "name": np.array(columns.names)[column]})
     with duckdb.connect() as database:
         database.register("counted", counted)
-        for told in manifest["products"][product]["margins"]["mean_standard_error"]:
-            folder = FOLDERS.get(told["of"], told["of"])
-            yield _check(database, release, manifest["states"], f"{product}/{folder}", told)
+        for entry in manifest["products"][product]["margins"]["mean_standard_error"]:
+            folder = FOLDERS.get(entry["of"], entry["of"])
+            yield _check(database, release, manifest["states"], f"{product}/{folder}", entry)
 
 
 def _check(
-    database: duckdb.DuckDBPyConnection, release: Path, states: list[str], folder: str, told: Mapping[str, Any]
+    database: duckdb.DuckDBPyConnection, release: Path, states: list[str], folder: str, entry: Mapping[str, Any]
 ) -> Check:
-    """Compare a level's margins with its histograms, their own standard errors, and the means that are told."""
+    """Compare a level's margins with its histograms, its standard errors, and the means in the manifest."""
     faults = []
     for state in states:
         path = release / "margins" / folder / f"{state}.parquet"
@@ -53,18 +53,18 @@ def _check(
             faults.append(f"state {state}: {counts:,} counts are not those released")
         if margins:
             faults.append(f"state {state}: {margins:,} margins are not {Z} standard errors")
-    every = parquet(release / "margins" / folder / "*.parquet")
-    of = f"SELECT count, avg(standard_error), count(*), count(margin) FROM {every} GROUP BY count"
-    found = {name: row for name, *row in database.execute(of).fetchall()}
+    files = parquet(release / "margins" / folder / "*.parquet")
+    means = f"SELECT count, avg(standard_error), count(*), count(margin) FROM {files} GROUP BY count"
+    found = {name: row for name, *row in database.execute(means).fetchall()}
     geounits = max((rows for _, rows, _ in found.values()), default=0)
     with_margin = max((margins for *_, margins in found.values()), default=0)
-    if (geounits, with_margin) != (told["geounits"], told["with_margin"]):
+    if (geounits, with_margin) != (entry["geounits"], entry["with_margin"]):
         faults.append(
-            f"{geounits} geounits, {with_margin} with a margin, not {told['geounits']}, {told['with_margin']}"
+            f"{geounits} geounits, {with_margin} with a margin, not {entry['geounits']}, {entry['with_margin']}"
         )
     faults += [
         f"{name}: the mean standard error is {found[name][0]:.{PLACES}f}, not {mean}"
-        for name, mean in told["mean_standard_error"].items()
+        for name, mean in entry["mean_standard_error"].items()
         if abs(found[name][0] - mean) > 2.001 * ROUNDED
     ]
     return Check(f"margins of {folder}", f"{geounits:,} geounits", tuple(faults))

@@ -1,6 +1,6 @@
-"""Checks of a release of the TopDown Algorithm, from its files alone: budgets and laws, then files and counts.
+"""Check a release of the TopDown Algorithm from its files alone: budgets and laws, then files and counts.
 
-What no file of a release says cannot be checked: the noise itself, standard errors, and, where the measurements and
+Not checked, because no file of a release shows it: the noise itself, standard errors, and, where the measurements and
 with them the block table are not released, the sums over off-spine entities.
 """
 
@@ -23,65 +23,67 @@ from tasks.top_down.run_plan import US
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    """Check what was spent against the noise, then the files, then every count that is told twice."""
+    """Check the spend against the noise, then the files, then every count that is released twice."""
     spent = manifest["spent"]
     if spent:
         unit = spent["unit"]
-        total = sum((parse_exact(told[unit]) for told in spent["products"].values()), Fraction(0))
+        total = sum((parse_exact(entry[unit]) for entry in spent["products"].values()), Fraction(0))
         yield check_same("sum of the products' budgets", unit, str(total), spent["bounded"][unit])
-    for product, told in manifest["products"].items():
-        if "noise" in told:
-            yield _check_laws(product, told)
-            yield _check_shares(product, told, manifest["spine"]["us_level"], spent)
+    for product, entry in manifest["products"].items():
+        if "noise" in entry:
+            yield _check_laws(product, entry)
+            yield _check_shares(product, entry, manifest["spine"]["us_level"], spent)
     names = check_names(release, manifest)
     yield names
-    if names.faults:  # else the checks of counts would read what is not there
+    if names.faults:  # the checks of counts would read missing files
         return
-    for product, told in manifest["products"].items():
+    for product, entry in manifest["products"].items():
         yield from check_counts(release, manifest, product)
-        if "noise" in told:
+        if "noise" in entry:
             yield from check_measurements(release, manifest, product)
-        if "margins" in told:
+        if "margins" in entry:
             yield from check_margins(release, manifest, product)
 
 
-def _check_laws(product: str, told: Mapping[str, Any]) -> Check:
+def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:
     """Recompute every law from the budget and its shares of it (`spine.noise.parameter`)."""
     faults = []
-    for each in told["noise"]:
-        query = f"{each['query']} in level {each['level']}"
-        gaussian = "sigma_squared" in each
-        part = parse_exact(told["budget"]) * parse_exact(each["share"]) * parse_exact(each["alpha"])
+    for noise in entry["noise"]:
+        query = f"{noise['query']} in level {noise['level']}"
+        gaussian = "sigma_squared" in noise
+        part = parse_exact(entry["budget"]) * parse_exact(noise["share"]) * parse_exact(noise["alpha"])
         law: Law = DiscreteGaussian(1 / part) if gaussian else TwoSidedGeometric(2 / part)
         check_law(law)
         for key, value in noise_law(law).items():
-            if each.get(key) != value:
-                faults.append(f"{query}: {key} is {value}, not {each.get(key)}")
-    return Check(f"laws of {product}", f"{len(told['noise'])} queries", tuple(faults))
+            if noise.get(key) != value:
+                faults.append(f"{query}: {key} is {value}, not {noise.get(key)}")
+    return Check(f"laws of {product}", f"{len(entry['noise'])} queries", tuple(faults))
 
 
-def _check_shares(product: str, told: Mapping[str, Any], nation: bool, spent: Mapping[str, Any] | None) -> Check:
-    """Compare the budget with what the levels and their query groups are told to share of it.
+def _check_shares(product: str, entry: Mapping[str, Any], nation: bool, spent: Mapping[str, Any] | None) -> Check:
+    """Compare the budget with the shares of the levels and of their query groups.
 
-    A bypass moves shares along a path and keeps their sum, so a level's own share tells what the product spends.
+    A bypass moves shares along a path and keeps their sum, so the levels' own shares sum to the spend of the product.
     """
-    levels = {level: parse_exact(share) for level, share in told["shares"].items()}
+    levels = {level: parse_exact(share) for level, share in entry["shares"].items()}
     faults = []
-    if set(levels) != set(told["geounits"]) or (US in levels) != nation:
-        faults.append(f"there are shares of {', '.join(levels)}, and geounits of {', '.join(told['geounits'])}")
+    if set(levels) != set(entry["geounits"]) or (US in levels) != nation:
+        faults.append(f"there are shares of {', '.join(levels)}, and geounits of {', '.join(entry['geounits'])}")
     if nation and sum(levels.values()) != 1:
         faults.append(f"the levels' shares sum to {sum(levels.values())}, not 1")
     alphas: dict[tuple[str, str], Fraction] = {}
-    for each in told["noise"]:
-        of = each["level"], each["share"]
-        alphas[of] = alphas.get(of, Fraction(0)) + parse_exact(each["alpha"])
+    for noise in entry["noise"]:
+        key = noise["level"], noise["share"]
+        alphas[key] = alphas.get(key, Fraction(0)) + parse_exact(noise["alpha"])
     faults += [
         f"the query groups of level {level} sum to {alpha}" for (level, _), alpha in alphas.items() if alpha != 1
     ]
-    faults += [f"level {level} has noise and no share" for level in sorted({of for of, _ in alphas} - set(levels))]
+    faults += [
+        f"level {level} has noise and no share" for level in sorted({level for level, _ in alphas} - set(levels))
+    ]
     if spent:
         unit = spent["unit"]
-        expected = parse_exact(told["budget"]) * sum(levels.values(), Fraction(0))
+        expected = parse_exact(entry["budget"]) * sum(levels.values(), Fraction(0))
         if expected != parse_exact(spent["products"][product][unit]):
             faults.append(f"the levels spend {unit} {expected}, not {spent['products'][product][unit]}")
     return Check(f"shares of {product}", f"{len(levels)} levels", tuple(faults))

@@ -43,7 +43,7 @@ class GlsDescent(Descent):
 
     @cached_property
     def _top(self) -> tuple[Information, ...]:
-        """The information of the nation and all states' parts, or of a state's parts and counties."""
+        """Return the information of the nation and all states' parts, or of a state's parts and counties."""
         if self.state == US:
             return above_parts(self.run, self.product, self.plan, self.measure)
         return above_counties(self.run, self.product, self.state, self.plan, self.measure)

@@ -24,7 +24,7 @@ from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ENGINE, US, Design, Kind, ProductName
+from tasks.top_down.run_plan import ENGINE, US, Design, ProductName
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -34,10 +34,10 @@ ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
 
 @dataclass(frozen=True)
 class StateSummary:
-    """What a state's spine tells the whole run.
+    """What the whole run needs of a state's spine.
 
-    geounits, counters: by level, how many there are and the largest counter in a geocode. digest: of the spine with its
-    shares. shares, denominator: of the state's parts; quarters: (parts, 8) declared living quarters.
+    geounits, counters: by level, the number of geounits and the largest counter in a geocode. digest: of the spine with
+    its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared living quarters.
     """
 
     state: str
@@ -50,7 +50,7 @@ class StateSummary:
 
 
 def make_spine(geography: Geography, design: Design, product: ProductName) -> Spine:
-    """The spine of one state's blocks below the nation: a forest of the state's parts, with shares."""
+    """Return the spine of one state's blocks below the nation, with shares: a forest of the state's parts."""
     settings, allocation = design.settings[product], design.allocations[product]
     make = {"conventional": conventional, "aian": aian, "optimized": optimized}[design.kind]
     spine = make(geography, settings)
@@ -62,70 +62,65 @@ def make_spine(geography: Geography, design: Design, product: ProductName) -> Sp
 
 def build_spines(run: TopDownRun, workers: Workers) -> None:
     """Build the spine of every state for every product."""
-    each = [(product, state) for product in run.design.products for state in run.validated.states]
-    workers.map("spine", run, build_state, each)
+    workers.map("spine", run, build_state, run.product_states)
     for product in run.design.products:
-        save_object(offsets_path(run, product), _offsets(summaries(run, product)))
+        states = summaries(run, product)
+        counts = np.array([state.geounits for state in states])
+        before = (np.cumsum(counts, axis=0) - counts).tolist()
+        save_object(
+            _offsets_path(run, product), {state.state: tuple(row) for state, row in zip(states, before, strict=True)}
+        )
 
 
 def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Save the spine of a state, and what the run must know of it."""
-    path = summary_path(run, product, state)
-    unless_done(path, lambda: _build(run, product, state))
+    """Save the spine of a state and its summary."""
+
+    def build() -> None:
+        blocks = run.state(state)
+        spine = make_spine(blocks.geography, run.design, product)
+        save_object(run.spine_path(product, state), spine)
+        summary = StateSummary(
+            state,
+            tuple(map(len, spine.starts)),
+            largest_counters(spine),
+            digest_spine(spine, blocks.geography),
+            spine.shares[0],
+            spine.denominator,
+            np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
+        )
+        save_object(path, summary)
+
+    path = _summary_path(run, product, state)
+    unless_done(path, build)
 
 
-def _build(run: TopDownRun, product: ProductName, state: str) -> None:
-    blocks = run.state(state)
-    spine = make_spine(blocks.geography, run.design, product)
-    save_object(run.spine_path(product, state), spine)
-    summary = StateSummary(
-        state,
-        tuple(map(len, spine.starts)),
-        largest_counters(spine),
-        digest_spine(spine, blocks.geography),
-        spine.shares[0],
-        spine.denominator,
-        np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
-    )
-    save_object(summary_path(run, product, state), summary)
-
-
-def summary_path(run: TopDownRun, product: str, state: str) -> Path:
-    """Where what the run must know of a state's spine lies."""
+def _summary_path(run: TopDownRun, product: str, state: str) -> Path:
     return run / f"prepared/spine/{product}/{state}.summary"
 
 
-def offsets_path(run: TopDownRun, product: str) -> Path:
-    """Where the number of each state's first geounit of each level lies."""
+def _offsets_path(run: TopDownRun, product: str) -> Path:
     return run / f"prepared/spine/{product}/offsets"
 
 
-def _offsets(summaries: list[StateSummary]) -> dict[str, tuple[int, ...]]:
-    """For each state the number that its first geounit of each level has among those of all states."""
-    counts = np.array([summary.geounits for summary in summaries])
-    before = np.cumsum(counts, axis=0) - counts
-    return {summary.state: tuple(row) for summary, row in zip(summaries, before.tolist(), strict=True)}
-
-
 def offsets(run: TopDownRun, product: str, state: str) -> tuple[int, ...]:
-    """The numbers of a state's first geounits of each level in the whole run: the addresses of their noise."""
-    of_state: tuple[int, ...] = load_object(offsets_path(run, product))[state]
+    """Return the number of a state's first geounit among those of the run, by level: the address of its noise."""
+    of_state: tuple[int, ...] = load_object(_offsets_path(run, product))[state]
     return of_state
 
 
 def summaries(run: TopDownRun, product: str) -> list[StateSummary]:
-    """What the run knows of every state's spine."""
-    return [load_object(summary_path(run, product, state)) for state in run.validated.states]
+    """Return the summary of every state's spine."""
+    return [load_object(_summary_path(run, product, state)) for state in run.validated.states]
 
 
 def spine_digest(run: TopDownRun) -> str:
-    """One digest of the spines of all states and products: what the addresses of the noise stand for."""
-    told = {product: [summary.digest for summary in summaries(run, product)] for product in run.design.products}
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Return one digest of the spines of all states and products, which the addresses of the noise refer to."""
+    digests = {product: [state.digest for state in summaries(run, product)] for product in run.design.products}
+    return sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
 def digest_spine(spine: Spine, geography: Geography) -> str:
-    """The digest of a state's spine: its levels, geounits, shares and blocks."""
+    """Return the digest of a state's spine: its levels, geounits, shares and blocks."""
     digest = sha256(json.dumps([spine.levels, spine.denominator]).encode())
     for array in (geography.geocode[spine.order], *spine.starts, *spine.shares):
         digest.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array, "<i8").tobytes())
@@ -133,9 +128,9 @@ def digest_spine(spine: Spine, geography: Geography) -> str:
 
 
 def plan_of(run: TopDownRun, product: ProductName, state: str) -> Plan:
-    """The plan of estimating a state, or (US) the states' parts below the nation; kept from call to call.
+    """Return the plan of estimating a state, or (US) the states' parts below the nation; cached.
 
-    The first of a process decides where compiled kernels are kept: numba, which they need, is imported with it.
+    The first call in a process decides where compiled kernels are cached: it imports numba.
     """
     return _plan_of(run, product, state, (stamp(run / "prepared/validated"), stamp(run / "prepared/design")))
 
@@ -158,7 +153,7 @@ def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tup
 
 
 def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
-    """The nation over the states' parts, which stand where a spine has its blocks."""
+    """Return the nation over the states' parts, which take the place of a spine's blocks."""
     states = summaries(run, product)
     parts = np.concatenate([state.shares for state in states])
     codes = np.concatenate([np.full(len(state.shares), int(state.state)) for state in states])
@@ -171,15 +166,11 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
 
 
 def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
-    """The production programs' geocodes of a state's geounits, for each level an array of digits."""
+    """Return the production programs' geocodes of a state's geounits, an array of digits for each level."""
     design, spine = run.design, run.spine(product, state)
     settings: SpineSettings = design.settings[product]
     if design.kind == "conventional":
         settings = replace(settings, aian_split=False)
-    widest = tuple(
-        max(column) for column in zip(*(summary.counters for summary in summaries(run, product)), strict=True)
-    )
-    return list(geocodes(spine, run.state(state).geography, settings, widest))
-
-
-__all__ = ["Kind", "build_spines", "codes_of", "make_spine", "offsets", "plan_of", "spine_digest", "summaries"]
+    counters = [summary.counters for summary in summaries(run, product)]
+    largest = tuple(max(column) for column in zip(*counters, strict=True))
+    return list(geocodes(spine, run.state(state).geography, settings, largest))

@@ -1,4 +1,4 @@
-"""The declared invariants: living quarters by block, total population by state. Public, and inputs of their own.
+"""Read the declared invariants: living quarters by block, total population by state. Public.
 
 Two CSV files (docs/spec/files.md#topdown-inputs): `tabblk,hu,gq1,...,gq7`, 15 digits, housing units (occupied or
 vacant) and facilities of the major group-quarters types 1xx to 7xx-9xx; and `state,pop`, two digits and persons.
@@ -16,6 +16,7 @@ from spine.geography import IntArray
 from spine.top_down.histogram import TYPES
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
+from tasks.top_down.tables import file_name
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 QUARTERS_COLUMNS = ("tabblk", *QUARTERS)
@@ -24,7 +25,7 @@ _COUNT = re.compile("[0-9]{1,9}")
 
 
 def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
-    """The sorted block codes of 15 digits and their (blocks, 8) living quarters; void where a finding is an error."""
+    """Return sorted 15-digit block codes and (blocks, 8) living quarters; none where a finding is an error."""
     table, findings = _read(path, QUARTERS_COLUMNS, "[0-9]{15}")
     if table is None:
         return np.zeros(0, np.int64), np.zeros((0, TYPES), np.int64), findings
@@ -35,7 +36,7 @@ def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
 
 
 def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
-    """The declared population of each state by its code; void where a finding is an error."""
+    """Return the declared population by state code; none where a finding is an error."""
     table, findings = _read(path, TOTALS_COLUMNS, "[0-9]{2}")
     if table is None:
         return {}, findings
@@ -43,8 +44,8 @@ def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
 
 
 def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None, list[Finding]]:
-    """A table with a key and counts, checked; None where a finding is an error."""
-    file = path.rsplit("/", 1)[-1]
+    """Read and validate a table of a key and counts; None where a finding is an error."""
+    file = file_name(path)
     table, findings = read_table(path, file, columns, dictionary=True, delimiter=",")
     if table is None:
         return None, findings

@@ -1,4 +1,4 @@
-"""Records of persons and units as the Bureau's microdata names them, checked and counted by block and cell.
+"""Validate records of persons and units with the columns of the Bureau's microdata; count them by block and cell.
 
 Columns are those of the 2020 redistricting microdata detail file (docs/spec/files.md#topdown-inputs). A chunk is 64 MiB
 of text or a row group of Parquet. Everything here is confidential, findings included.
@@ -47,10 +47,10 @@ NO_QUARTERS = "block has neither a housing unit nor group quarters, by the decla
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a product: their file, and the blocks that they may lie in.
+    """The file of a product's records, and the blocks that they may be in.
 
-    blocks: sorted codes of 15 digits of the whole geography, None where that has faults of its own and no block is
-    looked up. row: the number of each block in the universe, -1 outside. states: that the run covers.
+    blocks: sorted 15-digit codes of the whole geography, None where the geography has faults and no block is looked up.
+    row: the number of each block in the universe, -1 outside. states: those of the run.
     """
 
     file: RecordFile
@@ -60,7 +60,7 @@ class Records:
 
 
 def records_name(product: ProductName) -> str:
-    """Where the description of the file of a product's records lies in a run directory."""
+    """Return the path in a run directory of the description of a product's file."""
     return f"prepared/{product}"
 
 
@@ -72,7 +72,7 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
 
 
 def load_records(run: TopDownRun, product: ProductName) -> Records:
-    """What the records of a product are held against."""
+    """Return the records of a product with what they are checked against."""
     file: RecordFile = load_object(run / records_name(product))
     if not (run / CODES).exists():
         return Records(file, None, np.zeros(0, np.int64), ())
@@ -81,13 +81,13 @@ def load_records(run: TopDownRun, product: ProductName) -> Records:
 
 
 def short_codes(geography: Geography) -> IntArray:
-    """The 15-digit codes of blocks, sorted as the blocks are."""
+    """Return the 15-digit codes of blocks, in the order of the blocks."""
     codes: IntArray = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
     return codes
 
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
-    """Check and count a chunk: `key`, block row * cells + cell, ascending, and `count`; and its report."""
+    """Validate and count a chunk; save `key` (block row * cells + cell, ascending), `count`, and the report."""
     unless_done(_report_path(run, product, number), lambda: _count(run, product, number))
 
 
@@ -116,7 +116,7 @@ def _count(run: TopDownRun, product: ProductName, number: int) -> None:
 
 
 def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:
-    """Check the records, and return the keys of those without a fault."""
+    """Validate the records, and return the keys of those without a fault."""
     columns = checks.columns
     for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
         checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(partial(has_digits, width)))

@@ -1,8 +1,8 @@
-"""Measure: exact answers of query groups with exact noise, on demand and the same whenever they are asked for.
+"""Measure: add exact noise to the exact answers of query groups, on demand and always with the same result.
 
-The noise of a query group is the stream `tda/PRODUCT/LEVEL/QUERY`, its row the number of the geounit among those of the
-whole run, in spine order. A row is drawn under one law, that of its geounit's share. So estimation and the release of
-the measurements draw the same numbers, and nobody stores them in between.
+The noise of a query group is the stream `tda/PRODUCT/LEVEL/QUERY`; its row is the number of the geounit in the whole
+run, in spine order. A row is drawn under one law, that of its geounit's share. So estimation and the release of the
+measurements draw the same numbers, and nothing stores them in between.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class Drawing(NamedTuple):
-    """What noise follows from: the run's secret, and what it was authorized with."""
+    """The source of the noise: the run's secret, and what it was authorized with."""
 
     secret: RunSecret
     authorization: Authorization
 
     def noise(self, plan: Plan, product: ProductName, level: str, query: str, share: int) -> QueryNoise:
-        """The noise of a query group in the geounits with this share (a numerator)."""
+        """Return the noise of a query group in the geounits with this share (a numerator)."""
         alpha = plan.allocation.queries[level][query]
         return QueryNoise(
             law(plan.allocation, Fraction(share, plan.spine.denominator), alpha),
@@ -47,9 +47,9 @@ class Drawing(NamedTuple):
 
 @dataclass(frozen=True)
 class Measuring:
-    """The measurements of a state, or (US) of the nation and the states' parts. Holds the way to exact counts.
+    """The measurements of a state, or (US) of the nation and the states' parts. Can read exact counts.
 
-    drawing: None where nothing may be drawn: a truth, whose answers are exact.
+    drawing: None for a truth, which may not draw and whose answers are exact.
     """
 
     run: TopDownRun
@@ -60,7 +60,7 @@ class Measuring:
     drawing: Drawing | None
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
-        """The noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
+        """Draw the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
         name, answers = self.plan.spine.levels[level], {}
         shares = self.plan.spine.shares[level][first:last]
         folder = self.run.counts_folder(self.product, self.state, name)
@@ -72,7 +72,7 @@ class Measuring:
         return NoisyAnswers(first, last, answers)
 
     def _add_noise(self, answer: IntArray, level: str, query: str, shares: IntArray, first: int) -> None:
-        """Add noise to answers in place; what has the share 0 is not measured, and holds nothing."""
+        """Add noise to answers in place; a geounit with the share 0 is not measured, and its answer becomes 0."""
         for share in np.unique(shares).tolist():
             at = np.flatnonzero(shares == share)
             if not share:
@@ -83,7 +83,7 @@ class Measuring:
 
 
 def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring | PublishedAnswers:
-    """The measurements of a state or of the nation. Raises Failed where the run may not draw."""
+    """Return the measurements of a state or of the nation. Raises Failed where the run may not draw."""
     if is_published(run):
         return published_answers(run, product, state)
     drawing = read_drawing(run)

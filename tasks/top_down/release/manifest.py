@@ -1,4 +1,4 @@
-"""manifest.json of a TopDown release: what it is and how it was made, with nothing exact about persons or units."""
+"""Write manifest.json of a TopDown release: what it is and how it was made; nothing exact about persons or units."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
 
 
 def spent(run: TopDownRun) -> dict[str, Any]:
-    """What the run spends, of replaced records: of each product and together, also as epsilon at DELTA."""
+    """Return the run's spend for replaced records: by product and together, also as epsilon at DELTA."""
     design, nation = run.design, run.validated.nation
     unit = "rho" if design.definition == "zcdp" else "epsilon"
 
-    def told(amount: Fraction) -> dict[str, Any]:
+    def described(amount: Fraction) -> dict[str, Any]:
         at_delta = epsilon(amount, DELTA) if unit == "rho" else float(amount)
         return {unit: str(amount), "decimal": float(amount), "epsilon_at_delta": at_delta}
 
@@ -92,25 +92,25 @@ def spent(run: TopDownRun) -> dict[str, Any]:
         "definition": design.definition,
         "unit": unit,
         "delta": DELTA,
-        "bounded": told(design.total(nation)),
-        "products": {product: told(design.cost(product, nation)) for product in design.products},
+        "bounded": described(design.total(nation)),
+        "products": {product: described(design.cost(product, nation)) for product in design.products},
     }
 
 
 def _product(run: TopDownRun, product: ProductName, margins: Any) -> dict[str, Any]:
-    """What a product was measured with, and how its parents were solved."""
+    """Describe how a product was measured, and how its parents were solved."""
     allocation = run.design.allocations[product]
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "budget": str(allocation.budget),
         "allocation": allocation.source,
         "geounits": _geounits(run, product),
     }
     if not is_truth(run):
-        told["shares"] = {level: str(allocation.levels[level]) for level in told["geounits"]}
-        told["noise"] = list(_noise(run, product))
+        entry["shares"] = {level: str(allocation.levels[level]) for level in entry["geounits"]}
+        entry["noise"] = list(_noise(run, product))
     if margins:
-        told["margins"] = margins
-    return told | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
+        entry["margins"] = margins
+    return entry | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
 
 
 def _geounits(run: TopDownRun, product: ProductName) -> dict[str, int]:
@@ -121,7 +121,7 @@ def _geounits(run: TopDownRun, product: ProductName) -> dict[str, int]:
 
 
 def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
-    """The law of every level, share and query group."""
+    """Yield the law of every level, share and query group."""
     allocation = run.design.allocations[product]
     shares: dict[str, set[Fraction]] = {}
     if run.validated.nation:
@@ -142,13 +142,14 @@ def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
 
 
 def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]]:
+    """Yield how every parent was solved, with its state (or US)."""
     for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
         for solve in load_solves(run, product, state):
             yield state, solve
 
 
 def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
-    """By level of the children: how many parents were solved, with how many iterations, and by what."""
+    """Return by level of the children how many parents were solved, in how many iterations and by which solver."""
     by_level: dict[str, list[Solve]] = {}
     for state, solve in _solves(run, product):
         by_level.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
@@ -170,7 +171,7 @@ def _spread(numbers: list[int]) -> dict[str, int]:
 
 
 def _failed(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
-    """The parents that the first attempt did not solve, by their geocodes."""
+    """Yield the parents that the first attempt did not solve, by their geocodes."""
     for state, solve in _solves(run, product):
         if solve.failed:
             levels = plan_of(run, product, state).spine.levels

@@ -1,7 +1,7 @@
-"""The noisy measurements as they are released: what others need to redo the estimate.
+"""Write the noisy measurements of a release, from which others can redo the estimate.
 
 One file per product, level and state; one row per geounit and query group (docs/spec/files.md#topdown-release).
-They are drawn again here: the same numbers that estimation draws.
+They are drawn again here: the same numbers as in estimation.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 
 from privacy.noise.laws import Law
 from spine.geography import IntArray
-from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of
 from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
 from tasks.top_down.measure.measuring import Measuring, open_measuring
 from tasks.top_down.measure.published import PublishedAnswers
+from tasks.top_down.release.tables import geounits
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law
 
@@ -46,13 +46,10 @@ def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str
     clear_staging(run, out, folder)
     if not design.measurements:
         return
-    pieces: list[tuple[ProductName, str, str, Path]] = []
-    for product in design.products:
-        levels = run.spine(product, validated.states[0]).levels
-        pieces += [(product, state, level, staged) for state in validated.states for level in levels]
-        pieces += [(product, US, US, staged)] * validated.nation
-    pieces.sort(key=lambda piece: (piece[2] != "Block", piece[0]))  # the longest first
-    workers.map("measure", run, write_level, pieces)
+    files = [(*pair, level, staged) for pair in run.product_states for level in run.spine(*pair).levels]
+    files += [(product, US, US, staged) for product in design.products] * validated.nation
+    files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
+    workers.map("measure", run, write_level, files)
     workers.map("measure", run, write_blocks, [(state, staged) for state in validated.states])
     write_description(run, staged)
 
@@ -71,48 +68,43 @@ def write_level(run: TopDownRun, product: ProductName, state: str, level: str, s
 
 
 def _table(measuring: Measuring | PublishedAnswers, level: int, first: int, last: int, codes: Any) -> pa.Table:
-    """The rows of geounits first ... last - 1, query group by query group; none for a geounit with the share 0."""
+    """Return the rows of geounits first ... last - 1 by query group; a geounit with the share 0 has none."""
     plan = measuring.plan
     shares = plan.spine.shares[level][first:last]
     measured = np.flatnonzero(shares)
-    geounits, name = text(codes), plan.spine.levels[level]
     answers = measuring(level, first, last).answers
-    tables = []
-    for query, alpha in plan.allocation.queries[name].items():
+    distinct, law_of_row = np.unique(shares[measured], return_inverse=True)
+    fractions = [Fraction(share, plan.spine.denominator) for share in distinct.tolist()]
+    geounit, tables = geounits(codes, measured), []
+    for query, alpha in plan.allocation.queries[plan.spine.levels[level]].items():
         values: IntArray = answers[query][measured].astype(np.int32)
-        offsets = np.arange(len(measured) + 1, dtype=np.int32) * values.shape[1]
-        distinct, kind = np.unique(shares[measured], return_inverse=True)
-        fractions = [Fraction(share, plan.spine.denominator) for share in distinct.tolist()]
+        ends = np.arange(len(measured) + 1, dtype=np.int32) * values.shape[1]
         laws = [law(plan.allocation, share, alpha) for share in fractions]
         exact = [_variance(each) for each in laws]
-        tables.append(
-            pa.table(
-                [
-                    pa.DictionaryArray.from_arrays(pa.array(measured.astype(np.int32)), geounits),
-                    _repeated(np.zeros(len(measured), np.int8), [query]),
-                    pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel())),
-                    _repeated(kind.astype(np.int8), [str(share) for share in fractions]),
-                    _repeated(kind.astype(np.int16), [numerator for numerator, _ in exact]),
-                    _repeated(kind.astype(np.int16), [denominator for _, denominator in exact]),
-                    pa.array(np.array([variance(each) for each in laws])[kind] if len(laws) else np.zeros(0)),
-                ],
-                schema=SCHEMA,
-            )
-        )
+        columns = [
+            geounit,
+            _dictionary(np.zeros(len(measured), np.int8), [query]),
+            pa.ListArray.from_arrays(pa.array(ends), pa.array(values.ravel())),
+            _dictionary(law_of_row.astype(np.int8), [str(share) for share in fractions]),
+            _dictionary(law_of_row.astype(np.int16), [numerator for numerator, _ in exact]),
+            _dictionary(law_of_row.astype(np.int16), [denominator for _, denominator in exact]),
+            pa.array(np.array([variance(each) for each in laws])[law_of_row] if laws else np.zeros(0)),
+        ]
+        tables.append(pa.table(columns, schema=SCHEMA))
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
-def _repeated(kind: Any, words: list[str]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(kind), pa.array(words, pa.string()))
+def _dictionary(rows: Any, words: list[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(words, pa.string()))
 
 
 def _variance(noise: Law) -> tuple[str, str]:
-    """The exact parameter as numerator and denominator: sigma^2 of a discrete Gaussian, else the scale b."""
+    """Return the exact parameter as numerator and denominator: sigma^2 of a discrete Gaussian, else the scale b."""
     exact = noise.parameter
     return str(exact.numerator), str(exact.denominator)
 
 
 @lru_cache(maxsize=512)
 def variance(noise: Law) -> float:
-    """The variance of a law, kept: a level has few."""
+    """Return the variance of a law; cached, for a level has few."""
     return noise.variance()

@@ -1,4 +1,4 @@
-"""Protected microdata from the estimated histograms of blocks, in the field order of the Bureau's 2020 files.
+"""Write protected microdata from the estimated histograms of blocks, with the fields of the Bureau's 2020 files.
 
 As Parquet one row per block and cell, with its COUNT; on request also as text with one row per record
 (docs/spec/files.md#topdown-release). Sorted by block, then cell.
@@ -36,17 +36,17 @@ _CODES = {  # of the 16-digit geocode
 
 
 def by_geocode(run: TopDownRun, product: ProductName, state: str, blocks: Estimates) -> Estimates:
-    """The estimated blocks of a state in the order of their geocodes."""
+    """Return the estimated blocks of a state in the order of their geocodes."""
     order = run.spine(product, state).order
     return from_entries(Estimates, blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
 
 
 def write_microdata(run: TopDownRun, product: ProductName, state: str, blocks: Estimates, staged: Path) -> None:
     """Write the microdata of a state, from blocks in the order of their geocodes."""
-    entries = (_person_entries if product == "persons" else _unit_entries)(run, state, blocks)
+    entries = _unit_entries(run, state, blocks) if product == "units" else (blocks.row, blocks.cell, blocks.count)
     geocode = run.state(state).geography.geocode
-    parts = range(0, max(1, len(entries[0])), ROWS_EACH)  # one, of no row, where nobody is
-    batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in parts]
+    starts = range(0, max(1, len(entries[0])), ROWS_EACH)  # an empty batch where nobody lives
+    batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in starts]
     with (
         release_file(staged, f"mdf/{state}_{product}.parquet") as draft,
         pq.ParquetWriter(draft, batches[0].schema, compression="zstd") as writer,
@@ -67,7 +67,7 @@ def _write_text(staged: Path, name: str, batches: list[pa.Table]) -> None:
 
 
 def _repeated(batch: pa.Table) -> Iterator[pa.Table]:
-    """The rows of a batch, each as often as it counts, some at a time."""
+    """Yield the rows of a batch, each repeated by its count, in tables of about ROWS_EACH."""
     count = batch["COUNT"].to_numpy()
     rows = batch.drop_columns(["COUNT"])
     ends = np.cumsum(count)
@@ -78,30 +78,26 @@ def _repeated(batch: pa.Table) -> Iterator[pa.Table]:
         first = last
 
 
-def _person_entries(_run: TopDownRun, _state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
-    return blocks.row, blocks.cell, blocks.count
-
-
 def _unit_entries(run: TopDownRun, state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
-    """Occupied, then vacant units, then the declared group quarters of each block (cell 2)."""
+    """Return block, cell and count: occupied, then vacant units, then the declared group quarters (cell 2)."""
     facilities = run.state(state).quarters[:, HOUSEHOLD + 1 :].sum(axis=1)
-    there = np.flatnonzero(facilities)
-    row = np.concatenate([blocks.row, there])
-    cell = np.concatenate([np.where(blocks.cell == OCCUPIED, 0, 1), np.full(len(there), 2)])
+    with_facilities = np.flatnonzero(facilities)
+    row = np.concatenate([blocks.row, with_facilities])
+    cell = np.concatenate([np.where(blocks.cell == OCCUPIED, 0, 1), np.full(len(with_facilities), 2)])
     order = np.lexsort((cell, row))
-    return row[order], cell[order], np.concatenate([blocks.count, facilities[there]])[order]
+    return row[order], cell[order], np.concatenate([blocks.count, facilities[with_facilities]])[order]
 
 
 def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArray, count: IntArray) -> pa.Table:
     number = len(row)
-    seen, at = np.unique(row, return_inverse=True)
-    code = digits(geocode[seen], 16)
+    block, block_of_row = np.unique(row, return_inverse=True)
+    code = digits(geocode[block], 16)
     columns: dict[str, Any] = {
         "SCHEMA_TYPE_CODE": _same(number, "MPD" if product == "persons" else "MUD"),
         "SCHEMA_BUILD_ID": _same(number, BUILD),
     }
     for name, part in _CODES.items():
-        columns[name] = text(code[:, part]).take(pa.array(at)).cast(pa.string())
+        columns[name] = text(code[:, part]).take(pa.array(block_of_row)).cast(pa.string())
     columns |= (_person_columns if product == "persons" else _unit_columns)(cell)
     return pa.table({**columns, "COUNT": count})
 

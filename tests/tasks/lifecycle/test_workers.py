@@ -168,7 +168,7 @@ def test_the_spine_gives_up_a_cluster_whose_workers_are_killed(
     monkeypatch.setattr(workers, "ASK_EACH", 0.1)
     monkeypatch.setattr(workers, "PATIENCE", 0.5)
     client, worker = mortal
-    each = on_client(client, told=lambda _done, _total: worker.kill())
+    each = on_client(client, progress=lambda _done, _total: worker.kill())
     with pytest.raises(Failed, match="spine: the connection to the workers was lost"):
         list(each(time.sleep, [(600,), (600,)]))
 

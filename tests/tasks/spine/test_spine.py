@@ -17,6 +17,8 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.spine.optimize import on_client, optimize_spine
+from tasks.spine.prepare import prepare
+from tasks.spine.summary import SpineSummary
 
 PERSONS = settings_for("pl94-persons")
 
@@ -32,6 +34,10 @@ def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.spine.write.write_report", lambda *_: None)
 
 
+def optimized_spine(*arguments: Any, each: Any = None, **options: Any) -> SpineSummary:
+    return optimize_spine(prepare(*arguments, **options), each)
+
+
 def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     blocks = pd.concat([pd.read_parquet(f) for f in sorted((out / "blocks").iterdir())], ignore_index=True)
     geounits = pd.concat([pd.read_parquet(f) for f in sorted((out / "geounits").iterdir())], ignore_index=True)
@@ -44,7 +50,7 @@ def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: str, states: tuple[int, ...]) -> None:
     settings = settings_for(product)
     out = tmp_path / "spine"
-    summary = optimize_spine(grfc, out, settings, states=states)
+    summary = optimized_spine(grfc, out, settings, states=states)
     blocks, geounits = tables(out)
     assert len(blocks) == summary.blocks == (400 if states else 800)
     assert blocks["block"].is_unique
@@ -73,8 +79,8 @@ def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: s
 
 
 def test_on_dask_as_in_one_process(grfc: Path, tmp_path: Path, client: Any) -> None:
-    alone = optimize_spine(grfc, tmp_path / "alone", PERSONS)
-    spread = optimize_spine(grfc, tmp_path / "spread", PERSONS, each=on_client(client))
+    alone = optimized_spine(grfc, tmp_path / "alone", PERSONS)
+    spread = optimized_spine(grfc, tmp_path / "spread", PERSONS, each=on_client(client))
     assert alone.classes == spread.classes
     for name in ("entities.csv", "levels.csv", "noise.csv", "classes.csv", "spine.html"):
         assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "spread" / name).read_bytes()
@@ -95,7 +101,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
     from spine.workload import WORKLOADS, marginal_parts
     from tasks.inputs.blocks.geography import read_geography
 
-    optimize_spine(grfc, tmp_path / "spine", PERSONS)
+    optimized_spine(grfc, tmp_path / "spine", PERSONS)
     table = pd.read_csv(tmp_path / "spine" / "entities.csv", dtype={"code": str})
     blocks, _ = read_geography(grfc, PERSONS)
     allocation = allocation_for(PERSONS)
@@ -121,7 +127,7 @@ def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path
     words = {"definition": "puredp", "tract_groups": "true", "fanout_cutoff": "1", "exact_bypass": "true"}
     settings = read_settings("pl94-persons", "us", variant, words)
     allocation = read_allocation(None, "8", settings)
-    summary = optimize_spine(grfc, tmp_path / "spine", settings, allocation=allocation)
+    summary = optimized_spine(grfc, tmp_path / "spine", settings, allocation=allocation)
     assert summary.cost == summary.budget == 8
     blocks, geounits = tables(tmp_path / "spine")
     assert blocks["geocode"].is_unique
@@ -136,7 +142,7 @@ def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path
 
 @pytest.mark.usefixtures("without_charts")
 def test_noise_is_given_for_every_share_that_occurs(grfc: Path, tmp_path: Path) -> None:
-    optimize_spine(grfc, tmp_path / "spine", PERSONS)
+    optimized_spine(grfc, tmp_path / "spine", PERSONS)
     blocks, geounits = tables(tmp_path / "spine")
     noise = pd.read_csv(tmp_path / "spine" / "noise.csv")
     occurring = set(zip(geounits["level"], geounits["share"], strict=True))
@@ -148,7 +154,7 @@ def test_noise_is_given_for_every_share_that_occurs(grfc: Path, tmp_path: Path) 
 
 
 def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Path) -> None:
-    optimize_spine(grfc, tmp_path / "spine", PERSONS, county="55001")
+    optimized_spine(grfc, tmp_path / "spine", PERSONS, county="55001")
     manifest = json.loads((tmp_path / "spine" / "spine.json").read_text())
     assert manifest["settings"]["fanout_cutoff"] == {
         "value": 12,
@@ -171,16 +177,16 @@ def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Pa
 def test_a_whole_directory_or_none(grfc: Path, tmp_path: Path) -> None:
     out = tmp_path / "spine"
     out.mkdir()
-    optimize_spine(grfc, out, PERSONS)  # an empty directory may be there
+    optimized_spine(grfc, out, PERSONS)  # an empty directory may be there
     with pytest.raises(Refused, match="is not empty"):
-        optimize_spine(grfc, out, PERSONS)
+        optimized_spine(grfc, out, PERSONS)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["spine"]
     for wrong in ({"county": "99999"}, {"marginals": ("income",)}, {"states": (36,)}):
         with pytest.raises(Refused):
-            optimize_spine(grfc, tmp_path / "other", PERSONS, **wrong)  # type: ignore[arg-type]
+            optimized_spine(grfc, tmp_path / "other", PERSONS, **wrong)  # type: ignore[arg-type]
         assert not (tmp_path / "other").exists()
     with pytest.raises(Refused, match="the allocation is for"):
-        optimize_spine(
+        optimized_spine(
             grfc, tmp_path / "other", settings_for("dhc-units"), allocation=read_allocation(None, None, PERSONS)
         )
 
@@ -190,14 +196,14 @@ def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path) -> None:
         raise OSError("a worker died")
 
     with pytest.raises(OSError, match="a worker died"):
-        optimize_spine(grfc, tmp_path / "spine", PERSONS, each=broken)
+        optimized_spine(grfc, tmp_path / "spine", PERSONS, each=broken)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("without_charts")
 def test_a_geography_of_one_block(tmp_path: Path) -> None:
     path = write_grfc(tmp_path / "GRF-C.txt", blocks_table(1, (55,), 40).iloc[:1])
-    summary = optimize_spine(path, tmp_path / "spine", PERSONS)
+    summary = optimized_spine(path, tmp_path / "spine", PERSONS)
     assert summary.cost == summary.budget
     blocks, geounits = tables(tmp_path / "spine")
     assert blocks["share"].tolist() == ["0"]
@@ -223,7 +229,7 @@ MEASURED = {  # docs/spine.md: by class, how many, and OSED mean and largest: co
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_states_at_hand(das_data: Path, tmp_path: Path, name: str) -> None:
     settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
-    summary = optimize_spine(das_data / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)
+    summary = optimized_spine(das_data / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)
     rows = {row["class"]: row for row in summary.classes}
     measured = {
         kind: (

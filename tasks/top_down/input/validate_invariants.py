@@ -1,0 +1,109 @@
+"""Add up the records of each state's blocks, and validate them against the declared invariants. Confidential."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray, geoid15
+from spine.top_down.histogram import (
+    HOUSEHOLD,
+    OCCUPIED,
+    PERSONS,
+    PRODUCTS,
+    TYPES,
+    VACANT,
+    TrueHistograms,
+    from_entries,
+)
+from tasks.inputs.findings import SHOWN_VALUES, Finding
+from tasks.inputs.records import RecordFile
+from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
+from tasks.top_down.input.histograms import BLOCKS
+from tasks.top_down.input.records import CELLS, FACILITY, records_name
+from tasks.top_down.run import Blocks, TopDownRun, save_histograms
+from tasks.top_down.run_plan import ENGINE, ProductName
+
+
+def findings_path(run: TopDownRun, product: ProductName, state: str) -> Path:
+    """Return the file of the findings about a state's blocks."""
+    return run / f"persons/{product}/{state}.findings"
+
+
+def validate_state(run: TopDownRun, product: ProductName, state: str) -> None:
+    """Save the histograms of a state's blocks, added up from the chunks, and the findings about them."""
+    path = findings_path(run, product, state)
+    unless_done(path, lambda: save_object(path, _validate(run, product, state)))
+
+
+def _validate(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
+    blocks = run.state(state)
+    number = len(blocks.geography)
+    row, cell, count = _entries(run, product, blocks.first, blocks.first + number)
+    file: RecordFile = load_object(run / records_name(product))
+    faults = _person_faults if product == "persons" else _unit_faults
+    findings = list(faults(file.name, blocks, state, row, cell, count))
+    inside = cell < PRODUCTS[ENGINE[product]].cells  # H1 does not count the group quarters among the units
+    histograms = from_entries(TrueHistograms, -1, 0, row[inside], cell[inside], count[inside], number)
+    save_histograms(run.counts_folder(product, state, BLOCKS), histograms)
+    return findings
+
+
+def _entries(run: TopDownRun, product: ProductName, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return block, cell and count of blocks first ... last - 1 from all chunks; a pair may occur in several."""
+    width = CELLS[product]
+    file: RecordFile = load_object(run / records_name(product))
+    keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for number in range(file.chunks):
+        folder = run.chunk_folder(product, number)
+        if folder.exists():  # a chunk without a row has none
+            key = open_array(folder, "key")
+            within = slice(*np.searchsorted(key, (first * width, last * width)).tolist())
+            keys.append(np.asarray(key[within]))
+            counts.append(np.asarray(open_array(folder, "count")[within]))
+    key = np.concatenate(keys) - first * width
+    return key // width, key % width, np.concatenate(counts)
+
+
+def _person_faults(
+    file: str, blocks: Blocks, state: str, row: IntArray, cell: IntArray, count: IntArray
+) -> Iterator[Finding]:
+    quarters, geocode = blocks.quarters, blocks.geography.geocode
+    persons = np.zeros((len(geocode), TYPES), np.int64)
+    np.add.at(persons, (row, PERSONS.types[cell]), count)
+    undeclared = (persons > 0) & (quarters == 0)
+    rule = "persons in households where no housing unit is declared"
+    yield from _by_block(file, geocode, rule, "GQTYPE_PL", undeclared[:, HOUSEHOLD])
+    for gq in range(1, TYPES):
+        rule = f"persons in group quarters of type {gq} where no facility is declared"
+        yield from _by_block(file, geocode, rule, "GQTYPE_PL", undeclared[:, gq])
+        rule = f"fewer persons in group quarters of type {gq} than facilities are declared"
+        yield from _by_block(file, geocode, rule, "GQTYPE_PL", persons[:, gq] < quarters[:, gq])
+    if int(count.sum()) != blocks.totals[int(state)]:
+        rule = f"state {state} does not have the number of persons that is declared for it"
+        yield Finding(file, rule, "TABBLKST")
+
+
+def _unit_faults(
+    file: str, blocks: Blocks, _state: str, row: IntArray, cell: IntArray, count: IntArray
+) -> Iterator[Finding]:
+    quarters, geocode = blocks.quarters, blocks.geography.geocode
+    units = np.zeros((len(geocode), 2), np.int64)
+    np.add.at(units, (row, (cell == FACILITY).astype(np.int64)), count)
+    wrong = units[:, 0] != quarters[:, HOUSEHOLD]
+    yield from _by_block(file, geocode, "a number of housing units other than declared", "TABBLK", wrong)
+    wrong = units[:, 1] != quarters[:, 1:].sum(axis=1)
+    yield from _by_block(file, geocode, "a number of group quarters other than declared", "TABBLK", wrong)
+
+
+def _by_block(file: str, geocode: IntArray, rule: str, column: str, bad: BoolArray) -> Iterator[Finding]:
+    """Yield a finding with the number of bad blocks; the curator's report names some."""
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        shown = tuple(geoid15(code) for code in geocode[rows[:SHOWN_VALUES]].tolist())
+        yield Finding(file, f"blocks with {rule}", column, len(rows), None, shown)
+
+
+assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)
