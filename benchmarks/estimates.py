@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 
 from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.repetitions import measure_accuracy
 from privacy.estimation.estimator import make_estimator
 from privacy.estimation.near_threshold import likely, size_laws
 from privacy.estimation.pooling import Answers, pool
@@ -25,7 +27,6 @@ from privacy.estimation.selection import correct
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.accuracy.measure import measure_accuracy
 from tasks.detailed_dhca.accuracy.report import make_report
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.queries import load_queries
@@ -74,15 +75,24 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
 def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> pd.DataFrame:
     """The gains of T1 over some runs: mean and standard error over them, beside the law."""
     with tempfile.TemporaryDirectory() as folder:
-        run = DetailedRun(Path(folder) / "run")
+        settings = DetailedDhcaSettings.new(
+            params=params,
+            data=data,
+            jurisdiction=jurisdiction,
+            out=f"{folder}/out",
+            state=folder,
+            ledger=f"{folder}/ledger.sqlite",
+            run_id="run",
+            estimates=True,
+            spine=False,
+        )
+        run = settings.directory
         run.create()
         told = []
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):
                 out = Path(folder) / f"out/{number}"
-                measured = measure_accuracy(
-                    run, Workers(client), params, data, jurisdiction, out, runs=1, estimates=True
-                )
+                measured = measure_accuracy(settings, Workers(client), out, 1)
                 assert measured is not None, "the jurisdiction has no block"
                 gains = make_report(measured).gains()
                 told.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))

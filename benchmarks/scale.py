@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from measure import DATA, measure
 from scipy.optimize import nnls
 
-from flows.reports.charts import BLUE, ORANGE, save
+from tasks.pages.charts import BLUE, ORANGE, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

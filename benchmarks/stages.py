@@ -6,8 +6,7 @@ PARAMS and DATA as `das synth` makes them (synthetic: nothing is charged). A bou
 least that a stage must do: to parse its text, or decode its Parquet, with pyarrow alone, to read and write its bytes,
 to make its keystream. Processor seconds are those of the workers and of this process, the scheduler's included.
 `tabulation` compares the exact counts of one partition, the one with the most persons, with the plainest correct pandas
-program. The first measurement of an installation compiles kernels, so make another. The machine's costs a million are
-what flows/execution/expected_work.py foretells a run from.
+program. The first measurement of an installation compiles kernels, so make another.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import platform
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,26 +30,17 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.runner import InProcess
 from privacy.noise.randomness import Keystream
-from spine.settings import Jurisdiction
-from tasks.detailed_dhca.budget_check import reserve_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous, save_sets
-from tasks.detailed_dhca.estimate_tables import make_estimators
-from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import COLUMNS
-from tasks.detailed_dhca.population_groups import count_partition, count_population_groups, read_persons
-from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.population_groups import count_partition, read_persons
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
-from tasks.detailed_dhca.suppression import suppress
-from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.lifecycle.digests import CHUNK_BYTES
-from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.partitions import load_partitions
@@ -124,50 +114,40 @@ def volume(folder: Path, pattern: str) -> int:
     return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
 
 
-def measure_run(
-    run: DetailedRun,
-    workers: Workers,
-    params: str,
-    data: str,
-    jurisdiction: Jurisdiction,
-    out: Path,
-    *,
-    estimates: bool,
-) -> dict:
+class Measured(InProcess[DetailedDhcaSettings]):
+    """Takes the seconds and processor seconds of each stage, all levels together."""
+
+    def __init__(self, settings: DetailedDhcaSettings, workers: Workers) -> None:
+        super().__init__(settings, workers, before="commit")
+        self.seconds: Counter[str] = Counter()
+        self.processor: Counter[str] = Counter()
+
+    def call(self, name: str, function: Callable[[], Any]) -> Any:
+        """Call a stage, and take its time."""
+        stage = name.partition(" (")[0]
+        start, used = time.perf_counter(), processor_seconds(self.workers)
+        result = function()
+        self.seconds[stage] += time.perf_counter() - start
+        self.processor[stage] += processor_seconds(self.workers) - used
+        return result
+
+
+def measure_run(settings: DetailedDhcaSettings, workers: Workers) -> dict:
     """Seconds and processor seconds of each stage, and the volumes that the bounds need."""
-    seconds, processor = {}, {}
-
-    def measure(stage: str, function: Callable[[], Any]) -> None:
-        used = processor_seconds(workers)
-        seconds[stage] = timed(function)
-        processor[stage] = processor_seconds(workers) - used
-
-    measure("validate", lambda: validate(run, workers, params, data, jurisdiction))
-    measure("population groups", lambda: count_population_groups(run, workers, jurisdiction))
-    measure("coterminous sets", lambda: save_sets(run, jurisdiction, enabled=True, listed=None))
-    levels = run.parameters.configuration.levels(jurisdiction)
-    reserve_budget(run, jurisdiction, Charging(None, run.path / "ledger.sqlite"), {})
-    totals = partial(measure_totals, estimates=estimates)
-    for name, stage in (("totals", totals), ("sex by age", measure_sex_by_age), ("suppression", suppress)):
-        measure(name, lambda stage=stage: [stage(run, workers, level) for level in levels])
-    if estimates:
-        measure("estimate tables", lambda: make_estimators(run, workers, jurisdiction))
-        measure("estimates", lambda: [estimate(run, workers, level) for level in levels])
-    equating = {"enabled": True, "listed": None, "estimates": estimates}
-    measure("coterminous", lambda: equate_coterminous(run, workers, jurisdiction, **equating))
-    options = {"estimates": True} if estimates else {}
-    measure("release", lambda: stage_release(run, workers, jurisdiction, out, options, "not asked for"))
+    run, out = settings.directory, Path(settings.out)
+    runner = Measured(settings, workers)
+    runner.run()
     reports = [json.loads(path.read_text()) for path in (run / "persons").glob("*.json")]
-    domains = [load_domain(run, level) for level in levels]
+    domains = [load_domain(run, level) for level in run.parameters.configuration.levels(settings.jurisdiction)]
     return {
-        "seconds": seconds,
-        "processor_seconds": processor,
+        "seconds": runner.seconds,
+        "processor_seconds": runner.processor,
         "persons": sum(report["rows"] for report in reports),
         "groups": sum(domain.groups for domain in domains),
         "pieces": sum(len(domain.pieces()) for domain in domains),
         "total_only_groups": sum(domain.groups for domain in domains if domain.total_only.any()),
         "bytes": {
-            "input": volume(Path(data), "*.*"),
+            "input": volume(Path(settings.data), "*.*"),
             "persons": volume(run / "persons", "*/*.npy"),
             "counts": volume(run / "counts", "*/*/*.npy"),
             "details": volume(run / "noisy", "*/totals/*/*.npy"),
@@ -252,14 +232,23 @@ def main() -> None:
     if read_parameters(chosen.params)[0] is None:
         parser.error(f"{chosen.params} has errors: das validate tells them")
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
-        run, out = DetailedRun(Path(folder) / "runs/run"), Path(folder) / "out"
+        settings = DetailedDhcaSettings.new(
+            params=chosen.params,
+            data=chosen.data,
+            jurisdiction=chosen.jurisdiction,
+            out=f"{folder}/out",
+            state=folder,
+            ledger=f"{folder}/ledger.sqlite",
+            run_id="run",
+            estimates=chosen.estimates,
+            spine=False,
+        )
+        run = settings.directory
         run.create()
         with open_cluster(ClusterSettings(workers=chosen.workers), run / "dask") as client:
             workers = Workers(client)
             workers.map("warm up", run, keystream_only, [(k, 1) for k in range(4 * chosen.workers)])
-            measured = measure_run(
-                run, workers, chosen.params, chosen.data, chosen.jurisdiction, out, estimates=chosen.estimates
-            )
+            measured = measure_run(settings, workers)
             bounds = measure_bounds(run, workers, chosen.data, measured)
         seconds = measured["seconds"]
         told = {

@@ -18,18 +18,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
+from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import TopDownSettings
 from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimators import estimate
-from tasks.top_down.input.geography import build_spines
-from tasks.top_down.input.histograms import sum_histograms
-from tasks.top_down.input.validation import validate
-from tasks.top_down.release.measurements import write_measurements
-from tasks.top_down.reserve_budget import reserve_budget
-from tasks.top_down.stage_release import stage_release
 
 
 class Here:
@@ -83,17 +76,9 @@ def once(settings: TopDownSettings) -> None:
     """One run; prints JSON."""
     here, run = Here(), settings.directory
     run.create()
-    workers = cast(Workers, here)
-    out = Path(settings.out)
-    to = (out, settings.folder, staging(run, out, settings.folder))
+    runner = InProcess(settings, cast(Workers, here), before="commit")
     start = time.process_time()
-    validate(run, workers, settings.tables, settings.design(), settings.charging)
-    build_spines(run, workers)
-    sum_histograms(run, workers)
-    reserve_budget(run, workers, settings.charging)
-    write_measurements(run, workers, *to)
-    estimate(run, workers)
-    stage_release(run, workers, *to)
+    runner.run()
     total = time.process_time() - start
     told = {
         "states": run.validated.states,
@@ -102,7 +87,7 @@ def once(settings: TopDownSettings) -> None:
         "longest_piece": here.longest,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "scratch_bytes": held(run.path),
-        "release_bytes": held(to[2]),
+        "release_bytes": held(runner.staged),
     }
     json.dump(told, sys.stdout, indent=1)
     print()

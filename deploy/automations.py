@@ -19,7 +19,9 @@ from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ChangeFlowRunState, SendNotification
 from prefect.events.schemas.automations import EventTrigger, Posture
 
-FLOWS = ("detailed-dhca", "top-down", "bottom-up", "dry-run")
+from flows.execution.systems import SYSTEMS
+
+FLOWS = (*SYSTEMS, "dry-run")
 WENT_WRONG = ("Failed", "Refused", "Crashed", "Late")
 # Every state that ends a run or sets it aside: a run in one of them sends no heartbeats and is no zombie.
 ENDED = ("Completed", "Failed", "Crashed", "Cancelled", "Refused", "Skipped", "Tried")

@@ -11,7 +11,8 @@ from typing import Any
 from prefect import flow
 
 from flows.execution.bottom_up_settings import BottomUpSettings
-from flows.execution.run import Run, carry_out, flow_options
+from flows.execution.run import carry_out, flow_options
+from flows.execution.runner import Runner
 from tasks.bottom_up.measure import PLAN, calibrate_counts, measure, precheck_budget, reserve_budget
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
@@ -20,12 +21,12 @@ from tasks.lifecycle.files import save_object
 
 @flow(name=BottomUpSettings.SYSTEM, **flow_options(1))
 def bottom_up(settings: BottomUpSettings) -> Any:
-    """Release a noisy histogram and its margins; returns the release's path.
+    """Release a noisy histogram and its marginals; returns the release's path.
 
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, stages, check)
+    return carry_out(settings)
 
 
 def check(settings: BottomUpSettings) -> bool:
@@ -34,17 +35,14 @@ def check(settings: BottomUpSettings) -> bool:
     return True
 
 
-def stages(run: Run[BottomUpSettings]) -> Path:
-    """The stages of a run, one after another: each needs all of the one before."""
-    settings, workers = run.settings, run.workers
-    plan = settings.plan()
+def stages(run: Runner[BottomUpSettings]) -> Path:
+    """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
+    settings, workers, plan = run.settings, run.workers, run.settings.plan()
     save_object(run.directory / PLAN, plan)
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
-    if not tabulated.synthetic:
-        run.await_approval(plan.mechanism.spend.definition, plan.mechanism.spend.unbounded)
-    run.submit_gate(reserve_budget, charging=settings.charging).result()
+    spend = plan.mechanism.spend
+    run.reserve(reserve_budget, given=tabulated, charge=(spend.definition, spend.unbounded)).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_release, workers=workers, staged=run.staged)
-    place: Path = run.submit_commit(charged=not tabulated.synthetic).result()
-    return place
+    return run.commit()

@@ -37,13 +37,13 @@ from flows.commands.tda.validate import validate as validate_tda
 from flows.commands.truth import truth
 from flows.commands.tune import tune
 from flows.commands.validate import validate
-from flows.execution.unforeseen import unforeseen
+from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import no_core_dumps
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
-OF_A_PATH = (  # errors that say of a path that was given that it cannot be what it is given as
+OF_A_PATH = (  # errors by which the system refuses a path that was given
     errno.EACCES,
     errno.EEXIST,
     errno.EINVAL,
@@ -104,11 +104,6 @@ _group(
 )
 
 
-@app.callback()
-def _commands() -> None:
-    """Keeps the commands subcommands, however few they are."""
-
-
 def main() -> None:
     """Run `das` and leave with 0 done, 1 refused, 2 usage, 3 failed and resumable; never with a traceback."""
     no_core_dumps()  # of persons and the run's secret
@@ -125,7 +120,7 @@ def main() -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in OF_A_PATH:
             _say("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
-        _say("stopped", unforeseen(error), 3)
+        _say("stopped", report_crash(error), 3)
 
 
 def _say(word: str, error: Exception, code: int) -> None:

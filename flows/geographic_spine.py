@@ -17,10 +17,10 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.cluster import ClusterSettings, open_cluster_if
-from flows.execution.home import state_home
 from flows.execution.settings import Location
 from spine.settings import Jurisdiction
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
+from tasks.lifecycle.run_directory import state_home
 from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
 from tasks.spine.prepare import Prepared, prepare

@@ -6,15 +6,13 @@ validate -> spine -> histograms -> budget check -> measure ---------------------
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prefect import flow
 
-from flows.execution.expected_work import expected_top_down
-from flows.execution.progress import expect
-from flows.execution.run import Run, carry_out, flow_options
+from flows.execution.run import carry_out, flow_options
+from flows.execution.runner import Runner
 from flows.execution.top_down_settings import TopDownSettings
 from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
@@ -22,7 +20,6 @@ from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.reserve_budget import reserve_budget
-from tasks.top_down.run import Validated
 from tasks.top_down.stage_release import stage_release
 
 
@@ -33,7 +30,7 @@ def top_down(settings: TopDownSettings) -> Any:
     Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
     release.
     """
-    return carry_out(settings, stages, check)
+    return carry_out(settings)
 
 
 def check(settings: TopDownSettings) -> bool:
@@ -42,30 +39,22 @@ def check(settings: TopDownSettings) -> bool:
     return True
 
 
-def stages(run: Run[TopDownSettings]) -> Path:
-    """The DAG of a run. Noisy measurements are written while estimation goes on: both draw the same noise."""
-    settings, workers = run.settings, run.workers
-    to = {"out": run.out, "folder": settings.folder, "staged": run.staged}
-    expect(partial(expected_top_down, settings.directory))
+def stages(run: Runner[TopDownSettings]) -> Path:
+    """Release one jurisdiction's histograms by the TopDown Algorithm (Abowd et al., 2022).
 
-    validated: Validated = run.do(
-        "validate",
-        validate,
-        workers=workers,
-        tables=settings.tables,
-        design=settings.design(),
-        charging=settings.charging,
-    )
+    The noisy measurements are written while parents are estimated, from the root down: both draw the same noise.
+    """
+    settings, workers, design = run.settings, run.workers, run.settings.design()
+    to = {"out": run.out, "folder": settings.folder, "staged": run.staged}
+
+    charging = settings.charging if settings.account else None
+    validated = run.do("validate", validate, workers=workers, tables=settings.tables, design=design, charging=charging)
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
-    if not validated.synthetic:
-        design = settings.directory.design
-        run.await_approval(design.definition, design.total(validated.nation))
-    run.submit_gate(reserve_budget, workers=workers, charging=settings.charging).result()
-    measured = run.submit("measure", write_measurements, workers=workers, **to)
-    estimated = run.submit("estimate", estimate, workers=workers)
-    for future in (measured, estimated):
-        future.result()
-    run.do("release", stage_release, workers=workers, **to)
-    place: Path = run.submit_commit(charged=not validated.synthetic).result()
-    return place
+    charge = (design.definition, design.total(validated.nation))
+    gate = run.reserve(reserve_budget, given=validated, charge=charge, workers=workers)
+    measured = run.submit("measure", write_measurements, gate, workers=workers, **to)
+    estimated = run.submit("estimate", estimate, gate, workers=workers)
+    run.wait()
+    staged = run.submit("release", stage_release, measured, estimated, workers=workers, **to)
+    return run.commit(staged)

@@ -13,25 +13,16 @@ from typing import Any, cast
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.runner import InProcess, Stage
+from flows.execution.truth import release_truth
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.budget_check import reserve_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous
-from tasks.detailed_dhca.estimate_tables import make_estimators
-from tasks.detailed_dhca.estimates import estimate
-from tasks.detailed_dhca.population_groups import count_population_groups
-from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
-from tasks.detailed_dhca.suppression import suppress
-from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.truth import release_truth
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.findings import Finding, read_findings
 from tasks.inputs.synthetic_mark import Mark, data_files, write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
@@ -258,24 +249,44 @@ def validate_here(
     return validated, read_findings(run / "findings.json")
 
 
+def settings_here(
+    folder: Path, params: Path, data: Path, jurisdiction: Jurisdiction = "us", name: str = "run", **options: Any
+) -> DetailedDhcaSettings:
+    """The settings of a run whose directory is FOLDER/runs/NAME-us, without a spine."""
+    known = {
+        "params": str(params),
+        "data": str(data),
+        "jurisdiction": jurisdiction,
+        "out": str(folder / name / "out"),
+        "state": str(folder),
+        "ledger": str(folder / "runs/ledger.sqlite"),
+        "run_id": f"{name}-{jurisdiction}",
+        "spine": False,
+    }
+    return DetailedDhcaSettings.model_validate(known | options)
+
+
 def truth_here(
     folder: Path, params: Path, data: Path, jurisdiction: Jurisdiction = "us", *, coterminous: bool = False
 ) -> Path:
     """Release exact counts."""
-    out = folder / "truth"
-    place = release_truth(
-        new_run(folder, f"truth-{jurisdiction}"),
-        cast(Workers, Here()),
-        str(params),
-        str(data),
-        out,
-        jurisdiction,
-        ledger=folder / "no-ledger",
-        coterminous=coterminous,
-        curator=True,
-    )
+    new_run(folder, f"truth-{jurisdiction}")
+    options = {"out": str(folder / "truth"), "ledger": str(folder / "no-ledger"), "coterminous": coterminous}
+    settings = settings_here(folder, params, data, jurisdiction, "truth", **options)
+    place = release_truth(settings, cast(Workers, Here()), curator=True)
     assert place is not None
     return place
+
+
+class SameNoise(InProcess[DetailedDhcaSettings]):
+    """The stages of a run whose noise follows from these options: with estimates or not it is the same."""
+
+    def __init__(self, options: dict[str, object], settings: DetailedDhcaSettings, **limits: Any) -> None:
+        super().__init__(settings, cast(Workers, Here()), **limits)
+        self.options = options
+
+    def reserve(self, function: Callable[..., Any], /, *after: Stage, **arguments: Any) -> Stage:
+        return super().reserve(function, *after, **arguments | {"options": self.options})
 
 
 def stage_here(
@@ -285,35 +296,18 @@ def stage_here(
     name: str = "run",
     jurisdiction: Jurisdiction = "us",
     secret: bytes = bytes(32),
-    blocks_each: int | None = None,
-    coterminous: bool = False,
     listed: Path | None = None,
-    estimates: bool = False,
+    **options: Any,
 ) -> tuple[DetailedRun, Path]:
     """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
     params, data = inputs.write(folder / name)
     write_mark(data, generator="a test", version="1", seed=None)
-    run, here, out = new_run(folder, f"{name}-{jurisdiction}"), cast(Workers, Here()), folder / name / "out"
-    assert validate(run, here, str(params), str(data), jurisdiction) is not None
+    options = {"coterminous": False, "coterminous_list": str(listed) if listed else None, **options}
+    run, settings = new_run(folder, f"{name}-{jurisdiction}"), settings_here(folder, params, data, jurisdiction, name)
     (run / "secret").write_bytes(secret)
-    count_population_groups(run, here, jurisdiction, blocks_each)
-    options = {"region": jurisdiction}
-    reserve_budget(
-        run, jurisdiction, Charging(None, run.path.parent / "ledger.sqlite"), options
-    )  # the same noise, with estimates or not
-    levels = run.parameters.configuration.levels(jurisdiction)
-    for level in levels:
-        measure_totals(run, here, level, estimates=estimates)
-        measure_sex_by_age(run, here, level)
-        suppress(run, here, level)
-    if estimates:
-        make_estimators(run, here, jurisdiction)
-        for level in levels:
-            estimate(run, here, level)
-    sets = str(listed) if listed else None
-    equate_coterminous(run, here, jurisdiction, enabled=coterminous, listed=sets, estimates=estimates)
-    stage_release(run, here, jurisdiction, out, options | {"estimates": estimates}, "no spine")
-    return run, staging(run, out, jurisdiction)
+    runner = SameNoise({"region": jurisdiction}, settings.model_copy(update=options), before="commit")
+    runner.run()
+    return run, runner.staged
 
 
 def read_release(place: Path, table: str) -> list[tuple[str, ...]]:

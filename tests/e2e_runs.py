@@ -24,20 +24,12 @@ import pytest
 from dhca_inputs import Here
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.runner import InProcess
 from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca.budget_check import reserve_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous
-from tasks.detailed_dhca.estimate_tables import make_estimators
-from tasks.detailed_dhca.estimates import estimate
-from tasks.detailed_dhca.population_groups import count_population_groups
-from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
-from tasks.detailed_dhca.suppression import suppress
-from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import validate
 from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
@@ -48,7 +40,6 @@ from tasks.population_groups import domain
 from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
 ACCOUNT = "census"
-STAGES = ("validate", "population groups", "budget check", "noise", "coterminous", "release", "commit")
 
 
 def real_data(example: Path, folder: Path) -> None:
@@ -94,58 +85,19 @@ def directory(settings: DetailedDhcaSettings) -> DetailedRun:
 
 
 def go(settings: DetailedDhcaSettings, workers: Workers, before: str | None = None) -> Path | None:
-    """Do what the flow does, in its order and without Prefect; stop before a stage of STAGES if one is given."""
+    """Do what the flow does, without Prefect; stop before a stage if one is given."""
     run, out = directory(settings), Path(settings.out)
-    jurisdiction, charging, options = settings.jurisdiction, settings.charging, settings.shaping_options
     with locked(run):
-        if place := finish_released(run, out, jurisdiction, charging, lambda: configured(settings)):
+        if place := finish_released(run, out, settings.folder, settings.charging, lambda: configured(settings)):
             return place
-        check_out(run, out, jurisdiction)
+        check_out(run, out, settings.folder)
         keep_settings(run, settings)
-        stages = _stages(settings, run, workers, out, options)
-        for name in STAGES:
-            if name == before:
-                return None
-            place = stages[name]()
-        return place
+        return InProcess(settings, workers, before=before).run()
 
 
 def configured(settings: DetailedDhcaSettings) -> str:
     """The configuration digest of the release that settings ask for."""
     return configuration_digest(digest_parameters(settings.params), settings.shaping_options)
-
-
-def _stages(
-    settings: DetailedDhcaSettings, run: DetailedRun, workers: Workers, out: Path, options: dict[str, object]
-) -> dict[str, Callable[[], Any]]:
-    jurisdiction, charging = settings.jurisdiction, settings.charging
-
-    def measure() -> None:
-        levels = run.parameters.configuration.levels(jurisdiction)
-        for level in levels:
-            measure_totals(run, workers, level, estimates=settings.estimates)
-            measure_sex_by_age(run, workers, level)
-            suppress(run, workers, level)
-        if settings.estimates:
-            make_estimators(run, workers, jurisdiction)
-            for level in levels:
-                estimate(run, workers, level)
-
-    def finish() -> Path:
-        charged = not run.validated.synthetic
-        return commit(run, out, jurisdiction, charging, charged=charged)
-
-    listed, estimates = settings.coterminous_list, settings.estimates
-    coterminous = {"enabled": settings.coterminous, "listed": listed, "estimates": estimates}
-    return {
-        "validate": lambda: validate(run, workers, settings.params, settings.data, jurisdiction),
-        "population groups": lambda: count_population_groups(run, workers, jurisdiction, settings.blocks_each),
-        "budget check": lambda: reserve_budget(run, jurisdiction, charging, options),
-        "noise": measure,
-        "coterminous": lambda: equate_coterminous(run, workers, jurisdiction, **coterminous),  # type: ignore[arg-type]
-        "release": lambda: stage_release(run, workers, jurisdiction, out, options, "not asked for"),
-        "commit": finish,
-    }
 
 
 def das(*words: object) -> int:

@@ -11,22 +11,15 @@ import pandas as pd
 import pyarrow.parquet as pq
 from dhca_inputs import Here
 
+from flows.execution.runner import InProcess
+from flows.execution.top_down_settings import TopDownSettings
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import digest_file
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
-from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimators import estimate
-from tasks.top_down.input.geography import build_spines
-from tasks.top_down.input.histograms import sum_histograms
-from tasks.top_down.input.validation import validate
-from tasks.top_down.release.measurements import write_measurements
-from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, Design, ProductName
-from tasks.top_down.stage_release import stage_release
 from tasks.top_down.synth import synthesize
 from tasks.top_down.tables import Tables
 
@@ -76,6 +69,30 @@ def design(
     return Design(jurisdiction, options.pop("kind", "optimized"), products, settings, allocations, **options)
 
 
+class Given(TopDownSettings):
+    """Settings of a run whose design is given as it is."""
+
+    made: Any
+
+    def design(self) -> Design:
+        return self.made  # type: ignore[no-any-return]
+
+
+def settings_with(folder: Path, data: Path, made: Design, name: str = "run", account: str | None = None) -> Given:
+    """The settings of a run whose directory is FOLDER/runs/NAME."""
+    return Given(
+        data=str(data),
+        out=str(folder / "out"),
+        jurisdiction=made.jurisdiction,
+        products=made.products,
+        account=account,
+        state=str(folder),
+        ledger=str(folder / "ledger.sqlite"),
+        run_id=name,
+        made=made,
+    )
+
+
 def begin(
     folder: Path,
     data: Path,
@@ -85,25 +102,22 @@ def begin(
     account: str | None = None,
 ) -> TopDownRun:
     """A run with everything done that comes before noise; its secret is given, so that runs can be compared."""
-    run = TopDownRun(folder / "runs" / "run")
+    settings = settings_with(folder, data, made, account=account)
+    run = settings.directory
     run.create()
     if account is None:  # else the budget check makes one
         (run / "secret").write_bytes(secret)
-    validate(run, workers, tables(data), made, None)
-    build_spines(run, workers)
-    sum_histograms(run, workers)
-    reserve_budget(run, workers, Charging(account, folder / "ledger.sqlite"))
+    InProcess(settings, workers, before="measure").run()
     return run
 
 
 def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
     """Draw, estimate and stage the release of a run; returns its staging folder."""
-    out = folder / "out"
-    to = (out, run.design.jurisdiction, staging(run, out, run.design.jurisdiction))
-    write_measurements(run, workers, *to)
-    estimate(run, workers)
-    stage_release(run, workers, *to)
-    return to[2]
+    settings = settings_with(folder, Path(run.tables.mark).parent, run.design)
+    done = {"validate": run.validated, "spine": None, "histograms": None, "budget check": None}
+    runner = InProcess(settings, workers, before="commit", done=done, directory=run)
+    runner.run()
+    return runner.staged
 
 
 def read(folder: Path, pattern: str) -> pd.DataFrame:

@@ -11,10 +11,9 @@ from rich import box
 from rich.console import Group
 from rich.table import Table
 
-from flows.commands.inputs import checked_parameters, show_findings_of
+from flows.commands.inputs import checked_parameters
 from flows.commands.options import Data, ExactOptions, Params, check_empty, with_options
 from flows.reports.terminal import err, show
-from tasks.lifecycle.errors import Refused
 
 
 @with_options
@@ -41,11 +40,11 @@ def accuracy(
     """
     import shutil
 
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+    from flows.execution.repetitions import measure_accuracy
     from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
-    from tasks.detailed_dhca.accuracy.measure import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
-    from tasks.detailed_dhca.run import DetailedRun
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
@@ -53,22 +52,20 @@ def accuracy(
     base, reports = new_run_id("accuracy"), {}
     about = {"Parameters": params, "Data": data}
     for jurisdiction in parameters.configuration.jurisdictions:
-        run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")
+        settings = DetailedDhcaSettings.new(
+            **options.settings(f"{base}-{jurisdiction}"),
+            params=params,
+            data=data,
+            out=str(place),
+            jurisdiction=jurisdiction,
+            coterminous=coterminous,
+            estimates=estimates,
+            spine=False,
+        )
+        run = settings.directory
         folder = run / "report"
-        try:
-            with options.working(run, f"Accuracy of {jurisdiction.upper()}") as workers:
-                measured = measure_accuracy(
-                    run,
-                    workers,
-                    params,
-                    data,
-                    jurisdiction,
-                    folder,
-                    runs=runs,
-                    ledger=options.ledger_file,
-                    coterminous=coterminous,
-                    estimates=estimates,
-                )
+        with options.leaving_nothing(run, f"Accuracy of {jurisdiction.upper()}") as workers:
+            measured = measure_accuracy(settings, workers, folder, runs)
             if measured is None:
                 err.print(f"{jurisdiction.upper()} has no block in GRF-C: skipped", style="yellow")
                 continue
@@ -79,13 +76,8 @@ def accuracy(
                 (folder / "estimates.svg").write_text(charts["gains"])
             with atomic_path(place / jurisdiction) as temporary:
                 shutil.move(folder, temporary)
-        except Refused:
-            show_findings_of(run, as_json=options.as_json)
-            raise
-        finally:
-            shutil.rmtree(run.path, ignore_errors=True)
     err.print(STATEMENT, style="bold red")
-    told = [
+    facts = [
         {
             "region": jurisdiction,
             "runs": runs,
@@ -96,23 +88,23 @@ def accuracy(
         for jurisdiction, made in reports.items()
     ]
     show(
-        {"NOT_PRIVATE": STATEMENT, "regions": told},
-        lambda: Group(*chain.from_iterable(map(_tables, told))),
+        {"NOT_PRIVATE": STATEMENT, "regions": facts},
+        lambda: Group(*chain.from_iterable(map(_tables, facts))),
         as_json=options.as_json,
     )
 
 
-def _tables(told: dict[str, Any]) -> list[Table]:
-    return [_table(told), *([_gains(told)] if "estimates" in told else [])]
+def _tables(facts: dict[str, Any]) -> list[Table]:
+    return [_table(facts), *([_gains(facts)] if "estimates" in facts else [])]
 
 
-def _gains(told: dict[str, Any]) -> Table:
+def _gains(facts: dict[str, Any]) -> Table:
     """Of every level and workload the errors of the totals, as counts and as estimates."""
     table = Table("level", "workload", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{told['region'].upper()}: totals as counts and as estimates; {told['report']}/estimates.svg"
+    table.title = f"{facts['region'].upper()}: totals as counts and as estimates; {facts['report']}/estimates.svg"
     for name in ("RMSE of counts", "of estimates", "less by", "margin ±", "of estimates ±", "within"):
         table.add_column(name, justify="right")
-    for row in told["estimates"]:
+    for row in facts["estimates"]:
         if row["COUNT_OF"] == "table":
             table.add_row(
                 f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
@@ -131,13 +123,13 @@ def _from_to(least: int, largest: int) -> str:
     return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
 
 
-def _table(told: dict[str, Any]) -> Table:
+def _table(facts: dict[str, Any]) -> Table:
     """Of every level and workload the errors of the measured counts, all sizes together."""
     table = Table("level", "workload", "noise of", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{told['region'].upper()}: {told['runs']} runs; {told['report']}/accuracy.html"
+    table.title = f"{facts['region'].upper()}: {facts['runs']} runs; {facts['report']}/accuracy.html"
     for name in ("share", "95% within ±", "stated margin ±", "coverage", "bias", "suppressed"):
         table.add_column(name, justify="right")
-    for row in told["levels"]:
+    for row in facts["levels"]:
         table.add_row(
             f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
             row["WORKLOAD"],

@@ -41,13 +41,13 @@ def check(
     except Exception as error:  # all of it comes from somebody else: whatever it is, it is no release
         said = str(error).partition("\n")[0][:200]
         raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {said}") from None
-    told = {
+    facts = {
         "release": manifest["release"],
         "digest": release_digest(release),
         "spent": manifest["spent"],
         "checks": [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done],
     }
-    show(told, lambda: _table(told, done), as_json=as_json)
+    show(facts, lambda: _table(facts, done), as_json=as_json)
     if faults := sum(bool(each.faults) for each in done):
         raise Refused(f"{release} is not what its manifest says: {faults} of {len(done)} checks found a fault")
 
@@ -66,12 +66,12 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield from system.part("release_checks")(release, manifest)
 
 
-def _table(told: Mapping[str, Any], done: list[Check]) -> RenderableType:
+def _table(facts: Mapping[str, Any], done: list[Check]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        "", "check", "over", "fault", title=f"{told['release']}\ndigest {told['digest']}", title_justify="left"
+        "", "check", "over", "fault", title=f"{facts['release']}\ndigest {facts['digest']}", title_justify="left"
     )
     for each in done:
         mark = Text("wrong", "red") if each.faults else Text("ok", "green")

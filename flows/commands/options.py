@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from flows.execution.crash_report import set_crash_folder
 from flows.execution.fork_server import start_fork_server
 from flows.execution.prefect_server import start_server
-from flows.execution.unforeseen import given_state
-from flows.reports.terminal import Json
+from flows.reports.terminal import Json, interruptible
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def folder(path: Path | None) -> Path | None:
-    """Refuse a URL where a folder is asked for, as an argument's callback: it would name a folder `s3:` here."""
+    """Typer callback: reject URLs. As a path, `s3://x` would create a folder named `s3:`."""
     if path is not None and (url := _url(path)):
         raise Refused(f"{url} is a URL; give a folder on this machine or on a file system that it mounts")
     return path
@@ -43,13 +43,13 @@ def check_empty(place: Path) -> None:
 
 
 def _url(path: Path) -> str | None:
-    """Return the URL that was typed where a path is asked for, None where a path was."""
+    """Return the URL that was typed instead of a path, None where a path was typed."""
     is_url = re.fullmatch(r"[A-Za-z][\w+.-]*:", next(iter(path.parts), ""))
     return str(path).replace(":/", "://", 1) if is_url else None
 
 
 def with_local_paths(command: Command) -> Command:
-    """Have a command refuse a URL for each of its parameters that is a path: `s3:` would be a folder here."""
+    """Make a command reject URLs for each of its parameters that is a path."""
 
     @wraps(command)
     def called(**values: Any) -> None:
@@ -63,8 +63,8 @@ def with_local_paths(command: Command) -> Command:
 
 
 def _state(path: Path | None) -> Path | None:
-    """Refuse a URL for the state folder, and have what goes wrong from now on kept there."""
-    return given_state(folder(path))
+    """Typer callback: reject URLs, and keep crash reports in this folder from now on."""
+    return set_crash_folder(folder(path))
 
 
 def regular_ledger(path: Path | None) -> Path | None:
@@ -122,21 +122,21 @@ CLUSTER = tuple(field.name for field in fields(ClusterOptions))
 
 @dataclass(frozen=True)
 class StateOptions:
-    """Where confidential run directories stand."""
+    """Where confidential run directories are."""
 
     state: StateDirectory = None
 
     @property
     def home(self) -> Path:
         """The state directory."""
-        from flows.execution.home import state_home
+        from tasks.lifecycle.run_directory import state_home
 
         return self.state or state_home()
 
 
 @dataclass(frozen=True)
 class LedgerOptions(StateOptions):
-    """Where run directories and the ledger stand."""
+    """Where run directories and the ledger are."""
 
     ledger: LedgerFile = None
 
@@ -166,10 +166,30 @@ class WorkOptions(StateOptions):
         with locked(run), open_cluster(cluster, run / "dask") as client, bars(title):
             yield Workers(client, report)
 
+    @contextmanager
+    def leaving_nothing(self, run: RunDirectory, title: str) -> Iterator[Workers]:
+        """As `working`, but remove the run directory at the end; show the findings of an input that is refused."""
+        from flows.commands.inputs import show_findings_of
+        from tasks.lifecycle.truth import end_truth
+
+        end = partial(end_truth, run)
+        try:
+            with interruptible("interrupted; nothing is left", end), self.working(run, title) as workers:
+                yield workers
+        except Refused:
+            show_findings_of(run, as_json=self.as_json)
+            raise
+        finally:
+            end()
+
 
 @dataclass(frozen=True)
 class ExactOptions(WorkOptions, LedgerOptions):
     """The options of a command that writes exact counts, or errors against them, and asks the ledger about the data."""
+
+    def settings(self, run_id: str) -> dict[str, Any]:
+        """Return the settings of a run that charges nothing, except where its release goes."""
+        return {"ledger": str(self.ledger_file), "state": str(self.home), "run_id": run_id}
 
 
 @dataclass(frozen=True)
@@ -193,7 +213,7 @@ class RunOptions(ClusterOptions, LedgerOptions):
         return ClusterSettings(**{name: getattr(self, name) for name in CLUSTER})
 
     def start_ahead(self, *stages: str) -> None:
-        """Start what a run would wait for before anything heavy is imported here: the fork server, Prefect's server.
+        """Start the fork server and Prefect's server, which a run waits for, before anything heavy is imported here.
 
         `stages` are the modules of the run's stages, which its workers import.
         """

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flows.commands.inputs import checked_parameters
 from flows.commands.options import RunOptions, folder, with_options
-from flows.commands.runner import FlowCommand, told_lines
+from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
@@ -40,7 +40,6 @@ def run(
         typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
     ] = False,
     spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
-    blocks_each: Annotated[int | None, typer.Option(min=1, help="Blocks in a partition; no effect on results.")] = None,
     *,
     options: RunOptions,
 ) -> None:
@@ -68,7 +67,6 @@ def run(
             coterminous_list=coterminous_list,
             estimates=estimates,
             spine=spine,
-            blocks_each=blocks_each,
         )
 
     command().run(context, options, begin)
@@ -76,7 +74,7 @@ def run(
 
 def command() -> FlowCommand:
     """Return what this command adds to the run of its flow."""
-    return FlowCommand(SYSTEMS["detailed-dhca"], _tell, lambda told: told, _summary)
+    return FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary)
 
 
 def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:
@@ -113,9 +111,9 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     ]
 
 
-def _tell(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"region": settings.jurisdiction}
 
 
-def _summary(told: list[dict[str, Any]]) -> RenderableType:
-    return Text.from_markup("\n".join(line for each in told for line in told_lines(each["region"].upper(), each)))
+def _summary(facts: list[dict[str, Any]]) -> RenderableType:
+    return Text.from_markup("\n".join(line for each in facts for line in summary_lines(each["region"].upper(), each)))

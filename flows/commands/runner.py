@@ -1,4 +1,4 @@
-"""What every command that runs a flow does: begin or resume its runs, report how they ended, and exit."""
+"""Run a command's flow: begin or resume its runs, report how they ended, and exit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import RenderableType
 
 from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
+from flows.execution.crash_report import report_crash
 from flows.execution.prefect_server import served
-from flows.execution.unforeseen import unforeseen
 from flows.reports.terminal import err, interruptible, out, show
 from tasks.lifecycle.errors import Failed, Refused
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class FlowCommand:
     """What a command adds to the run of its flow.
 
-    tell: what --json says of a run besides what it says of every run, from its release's manifest, empty without one.
-    document: what --json prints of the runs.
-    summary: what a person is shown of them.
+    details: what --json says of a run of this system alone, from its manifest; empty where it released nothing.
+    document: what --json prints, given the facts of all runs.
+    summary: what the terminal shows of them.
     """
 
     system: System
-    tell: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
+    details: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
     document: Callable[[list[dict[str, Any]]], Any]
     summary: Callable[[list[dict[str, Any]]], RenderableType]
 
@@ -57,8 +57,8 @@ class FlowCommand:
         else:
             return
         outcomes = self._outcomes(todo, as_json=options.as_json)
-        told = [outcome.told() | self.tell(outcome.settings, outcome.manifest()) for outcome in outcomes]
-        show(self.document(told), lambda: self.summary(told), as_json=options.as_json)
+        facts = [outcome.as_json() | self.details(outcome.settings, outcome.manifest()) for outcome in outcomes]
+        show(self.document(facts), lambda: self.summary(facts), as_json=options.as_json)
         if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
             worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
             raise worst("\n".join(dict.fromkeys(str(problem) for problem in problems)))
@@ -90,7 +90,7 @@ class FlowCommand:
         except Failed as failed:
             return Outcome(settings, problem=Failed(f"{failed}; {_go_on(settings)}"))
         except Exception as error:
-            return Outcome(settings, problem=Failed(f"{unforeseen(error)}; {_go_on(settings)}"))
+            return Outcome(settings, problem=Failed(f"{report_crash(error)}; {_go_on(settings)}"))
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,13 @@ class Outcome:
     problem: Refused | Failed | None = None
     findings: Sequence[Finding] = field(default=())
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return what --json says of every run."""
         from flows.reports.curator import findings_data, other_data, together
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         skipped = "skipped: no block, or switched off"
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "run": run_id,
             "state": "released" if self.release else "not released" if self.problem else skipped,
             "problem": str(self.problem) if self.problem else None,
@@ -116,11 +116,11 @@ class Outcome:
             "accounts_together": together(ledger, run_id),
         }
         if self.findings:
-            told["findings"] = findings_data(self.findings)
+            facts["findings"] = findings_data(self.findings)
         if self.release:
             manifest = self.manifest()
-            told |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
-        return told
+            facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+        return facts
 
     def manifest(self) -> dict[str, Any]:
         """Return the release's manifest, empty where there is no release."""
@@ -129,25 +129,25 @@ class Outcome:
         return read_manifest(Path(self.release)) if self.release else {}
 
 
-def told_lines(name: str, told: Mapping[str, Any]) -> list[str]:
+def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
     """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
     from flows.reports.curator import other_data_warning, together_warning
 
-    lines = [f"{name} {told['state']} (run {told['run']})"]
-    if spent := told.get("spent"):
-        charged = ", not charged: the data is synthetic" if told["synthetic"] else ""
+    lines = [f"{name} {facts['state']} (run {facts['run']})"]
+    if spent := facts.get("spent"):
+        charged = ", not charged: the data is synthetic" if facts["synthetic"] else ""
         amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
         lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
-        lines.append(f"   release  {told['release']}")
-    if told["accounts_together"]:
-        lines.append(together_warning(told["accounts_together"]))
-    if told["other_data"]:
-        lines.append(other_data_warning(told["run"], told["other_data"]))
+        lines.append(f"   release  {facts['release']}")
+    if facts["accounts_together"]:
+        lines.append(together_warning(facts["accounts_together"]))
+    if facts["other_data"]:
+        lines.append(other_data_warning(facts["run"], facts["other_data"]))
     return lines
 
 
 def _say_left_behind(options: RunOptions) -> None:
-    """Name the confidential directories that earlier runs left."""
+    """Warn of confidential directories that earlier runs left."""
     from flows.reports.curator import run_directories
 
     if left := run_directories(options.home):

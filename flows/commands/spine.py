@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,23 +14,10 @@ from flows.reports.terminal import Json, show
 if TYPE_CHECKING:
     from tasks.spine.summary import SpineSummary
 
+StateOption = Annotated[
+    list[int] | None, typer.Option("--only-state", help="Only this state, by FIPS code; may be repeated.")
+]
 JurisdictionOption = Annotated[Literal["us", "pr"], typer.Option(help="US or Puerto Rico.")]
-
-
-class Product(StrEnum):
-    """The production runs whose settings there are."""
-
-    pl94_persons = "pl94-persons"
-    pl94_units = "pl94-units"
-    dhc_persons = "dhc-persons"
-    dhc_units = "dhc-units"
-
-
-class Variant(StrEnum):
-    """Whose choice where paper and production program differ."""
-
-    production = "production"
-    paper = "paper"
 
 
 def spine(
@@ -42,18 +28,21 @@ def spine(
         ),
     ],
     out: Annotated[Path, typer.Argument(help="The directory to make.")],
-    settings: Annotated[Product, typer.Option(help="The production run whose levels, OSEs and budget to take.")] = (
-        Product.pl94_persons
-    ),
+    settings: Annotated[
+        Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"],
+        typer.Option(help="The production run whose levels, OSEs and budget to take."),
+    ] = "pl94-persons",
     jurisdiction: JurisdictionOption = "us",
-    variant: Annotated[Variant, typer.Option(help="Where paper and production program differ.")] = Variant.production,
+    variant: Annotated[
+        Literal["production", "paper"], typer.Option(help="Whose choice, where paper and production program differ.")
+    ] = "production",
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")
     ] = None,
     columns: Annotated[str | None, typer.Option(help="JSON file that names the table's columns.")] = None,
     allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     budget: Annotated[str | None, typer.Option(help="Another rho (pure DP: epsilon), an exact fraction.")] = None,
-    state: Annotated[list[int] | None, typer.Option(help="Only this state, by FIPS code; may be repeated.")] = None,
+    only_state: StateOption = None,
     marginal: Annotated[
         list[str] | None, typer.Option(help="Report standard errors of its cells, as `hispanic*cenrace`.")
     ] = None,
@@ -72,13 +61,13 @@ def spine(
     **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """
     from flows.execution.cluster import ClusterSettings, open_cluster_if
-    from flows.execution.home import state_home
     from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
+    from tasks.lifecycle.run_directory import state_home
     from tasks.spine.optimize import optimize_spine, over
     from tasks.spine.prepare import prepare
 
     changes = dict(_pair(text) for text in change or [])
-    chosen = read_settings(settings.value, jurisdiction, variant.value, changes)
+    chosen = read_settings(settings, jurisdiction, variant, changes)
     cluster = ClusterSettings(workers=workers) if workers else None
     with open_cluster_if(cluster, state_home() / "dask") as client:
         prepared = prepare(
@@ -87,7 +76,7 @@ def spine(
             chosen,
             allocation=read_allocation(allocation, budget, chosen),
             columns=read_columns(columns),
-            states=state or (),
+            states=only_state or (),
             marginals=marginal or (),
             county=county,
             extra=extra,

@@ -85,8 +85,8 @@ def synth(
     from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
 
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params}
-    with _progress(as_json) as told:
-        options = Options(seed, form, threads=os.cpu_count() or 1, progress=told)
+    with _progress(as_json) as facts:
+        options = Options(seed, form, threads=os.cpu_count() or 1, progress=facts)
         match words or []:
             case [] if mark is not None:
                 _only(given, "--mark DATA")

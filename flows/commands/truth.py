@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.commands.inputs import checked_parameters, show_findings_of
+from flows.commands.inputs import checked_parameters
 from flows.commands.options import Data, ExactOptions, Params, check_empty, folder, with_options
-from flows.reports.terminal import err, interruptible, labelled, show
-from tasks.lifecycle.errors import Refused
+from flows.reports.terminal import err, labelled, show
 
 
 @with_options
@@ -34,35 +32,27 @@ def truth(
 
     **Example:** `das truth params/ data/ truth/`
     """
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id
-    from tasks.detailed_dhca.run import DetailedRun
-    from tasks.detailed_dhca.truth import release_truth
-    from tasks.lifecycle.truth import end_truth
+    from flows.execution.truth import release_truth
 
     parameters = checked_parameters(params, data, as_json=options.as_json)
     check_empty(release)
     base, made = new_run_id("truth"), {}
     for jurisdiction in parameters.configuration.jurisdictions:
-        run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")
-        stopped = interruptible(f"interrupted; nothing of {jurisdiction.upper()} is left", partial(end_truth, run))
-        try:
-            with stopped, options.working(run, f"Truth of {jurisdiction.upper()}") as workers:
-                made[jurisdiction] = release_truth(
-                    run,
-                    workers,
-                    params,
-                    data,
-                    release.absolute(),
-                    jurisdiction,
-                    ledger=options.ledger_file,
-                    coterminous=coterminous,
-                    curator=curator,
-                )
-        except Refused:
-            show_findings_of(run, as_json=options.as_json)
-            raise
-        finally:  # exact counts stay nowhere but where they were asked for
-            end_truth(run)
+        settings = DetailedDhcaSettings.new(
+            **options.settings(f"{base}-{jurisdiction}"),
+            params=params,
+            data=data,
+            out=str(release),
+            jurisdiction=jurisdiction,
+            coterminous=coterminous,
+            spine=False,
+        )
+        run = settings.directory
+        title = f"Truth of {jurisdiction.upper()}"
+        with options.leaving_nothing(run, title) as workers:
+            made[jurisdiction] = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show(
         {"NOT_PRIVATE": True, "releases": made},

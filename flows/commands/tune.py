@@ -17,7 +17,9 @@ def tune(
         Path | None, typer.Argument(help="A config.json or its directory, or a release or its manifest.json.")
     ] = None,
     level: Annotated[list[str] | None, typer.Option(help="`LEVEL=BUDGET`; may be repeated.")] = None,
-    off: Annotated[list[str] | None, typer.Option(help="A level that is not measured; may be repeated.")] = None,
+    exclude_level: Annotated[
+        list[str] | None, typer.Option(help="A level that is not measured; may be repeated.")
+    ] = None,
     total: Annotated[str | None, typer.Option(help="Scale the budgets to this sum of rho or epsilon.")] = None,
     definition: Annotated[str | None, typer.Option(help="`zcdp` or `puredp`.  [default: zcdp]")] = None,
     gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None,
@@ -60,7 +62,7 @@ def tune(
         plan = replace(plan, chance=chance_of_zeros(chance))
     if race_codes is not None:
         plan = plan.of_multiplicity(race_codes)
-    plan = plan.without(off or [])
+    plan = plan.without(exclude_level or [])
     if total is not None:
         plan = plan.scaled(fraction(total, "total"))
     answered = answers(plan)

@@ -1,7 +1,7 @@
-"""What the Prefect server shows of a run as artifacts: what is reserved, how far it is, and what was released.
+"""Artifacts of a run on the Prefect server: what is reserved, how many pieces are done, and what was released.
 
 An artifact holds public things only: what the manifest says, pieces of work that are done, and what is left of
-the account. It is told beside the run: no run waits for it, and none stops at it.
+the account. Artifacts are best effort: a run neither waits for them nor fails because of them.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.utilities.urls import url_for
 
 from flows.execution.prefect_server import is_temporary
-from flows.execution.progress import WHOLE, Tally, watched
+from flows.execution.progress import Tally, watched
 from flows.execution.settings import RunSettings
-from flows.execution.states import tag, told
+from flows.execution.states import best_effort, tag
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from tasks.lifecycle.manifest import read_manifest, release_digest
 
-EACH = 5.0  # seconds between two looks at a run's progress
+POLL_SECONDS = 5.0  # between two looks at a run's progress
 NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
 
 
-@told
-def tell_reserved(settings: RunSettings) -> None:
-    """Tell what the budget check reserved and what is left of the account, and tag the run as charged or synthetic."""
+@best_effort
+def publish_reserved(settings: RunSettings) -> None:
+    """Publish what the budget check reserved and what is left of the account; tag the run as charged or synthetic."""
     rows = _account_lines(settings)
     tag("charged" if rows else "synthetic")
-    said = "charges once, however it ends and is gone on with" if rows else "charges nothing: its data is synthetic"
+    once, nothing = "once, however it ends and however often it is resumed", "nothing: its data is synthetic"
     data = json.dumps(rows or [{"charged": "nothing"}])
-    _create(settings, "budget", "table", data, f"Run {settings.run_id} {said}")
+    _create(settings, "budget", "table", data, f"Run {settings.run_id} is charged {once if rows else nothing}")
 
 
-@told
-def tell_earlier(settings: RunSettings, earlier: list[FlowRun]) -> None:
-    """Link the flow runs that a resumed run goes on from."""
+@best_effort
+def publish_earlier(settings: RunSettings, earlier: list[FlowRun]) -> None:
+    """Link the flow runs that a resumed run continues."""
     if earlier:
         runs = [f"* [{run.name}]({url_for('flow-run', run.id)}): {run.state_name}" for run in earlier]
         _create(settings, "goes-on-from", "markdown", "\n".join(runs), f"Goes on with run {settings.run_id}")
 
 
-@told
-def tell_released(settings: RunSettings, place: Path) -> None:
-    """Tell what was released and spent, on a page."""
+@best_effort
+def publish_released(settings: RunSettings, place: Path) -> None:
+    """Publish a page of what was released and spent."""
     text = page(read_manifest(place), place, release_digest(place), _account_lines(settings))
     _create(settings, "release", "markdown", text, f"Released by run {settings.run_id}")
 
@@ -79,19 +79,19 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
 
 @contextmanager
 def progress(settings: RunSettings) -> Iterator[None]:
-    """Tell how far the whole run and each of its stages are, every EACH seconds, from a thread of its own."""
+    """Record which share of each stage's pieces is done, every POLL_SECONDS, from a thread of its own."""
     if is_temporary():
         yield
         return
-    telling = _Progress(settings)
-    thread = Thread(target=telling.tell_on, name="progress", daemon=True)
-    with watched(telling.tally):
+    sender = _Progress(settings)
+    thread = Thread(target=sender.send_changes, name="progress", daemon=True)
+    with watched(sender.tally):
         thread.start()
         try:
             yield
         finally:
-            telling.over.set()
-            thread.join(EACH)
+            sender.over.set()
+            thread.join(POLL_SECONDS)
 
 
 class _Progress:
@@ -104,22 +104,20 @@ class _Progress:
         self._flow_run = UUID(str(runtime.flow_run.id))  # unknown in another thread
         self._artifacts: dict[str, tuple[UUID, float]] = {}
 
-    @told
-    def tell_on(self) -> None:
-        """Tell the server what has changed, until the run is over, and then once more."""
+    @best_effort
+    def send_changes(self) -> None:
+        """Send the server what has changed, until the run is over, and then once more."""
         with get_client(sync_client=True) as client:
             last = False
             while not last:
-                last = self.over.wait(EACH)
+                last = self.over.wait(POLL_SECONDS)
                 for name, percent in self._percents().items():
-                    self._tell(client, name, percent)
+                    self._send(client, name, percent)
 
     def _percents(self) -> dict[str, float]:
-        stages = {name: 100.0 * done / total for name, (done, total) in list(self.tally.pieces.items()) if total}
-        share = self.tally.share()
-        return ({} if share is None else {WHOLE: 100.0 * share}) | stages
+        return {name: 100.0 * done / total for name, (done, total) in list(self.tally.pieces.items()) if total}
 
-    def _tell(self, client: SyncPrefectClient, name: str, percent: float) -> None:
+    def _send(self, client: SyncPrefectClient, name: str, percent: float) -> None:
         percent = float(int(percent))
         if name not in self._artifacts:
             if percent == 100.0:

@@ -9,24 +9,21 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from flows.execution.settings import Location, RunSettings
-from privacy.estimation.calibration import Method
+from privacy.bottom_up.calibration import Method
 from privacy.noise.sampler import check_law
-from tasks.bottom_up.domain import check_margins, read_domain, read_totals
-from tasks.bottom_up.measure import Plan, Sampler
-from tasks.inputs.configuration import exact_number as parse_number
+from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
+from tasks.bottom_up.measure import Plan
+from tasks.inputs.exact_numbers import quoted_number
 from tasks.lifecycle.errors import Refused
 
 
-def exact_number(text: str) -> str:
+def checked_number(text: str) -> str:
     """Check a number that is kept as it was written, `0.5` or `1/2`. Raises ValueError."""
-    try:
-        parse_number(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} {error}") from None
+    quoted_number(text)
     return text
 
 
-Exact = Annotated[str, AfterValidator(exact_number)]
+Exact = Annotated[str, AfterValidator(checked_number)]
 
 
 class BottomUpSettings(RunSettings):
@@ -37,11 +34,10 @@ class BottomUpSettings(RunSettings):
     table: Location = Field(description="The table: text or Parquet, by path or URL.")
     domain: Location = Field(description="The declared domain, a JSON file.")
     epsilon: Exact = Field(description="Privacy-loss budget of the histogram, exact.")
-    sampler: Sampler = "exact"
     totals: Location | None = Field(default=None, description="Published totals to calibrate to.")
     calibration: Method = "additive"
     tolerance: Exact = Field(default="0", description="How far from the data a consistent total may be.")
-    margins: tuple[tuple[str, ...], ...] | None = Field(default=None, description="Margins; by default each factor.")
+    marginals: tuple[tuple[str, ...], ...] | None = Field(default=None, description="By default each factor.")
     clip: bool = Field(default=False, description="Publish no negative count.")
 
     @property
@@ -61,14 +57,13 @@ class BottomUpSettings(RunSettings):
             plan = Plan(
                 domain=domain,
                 epsilon=Fraction(self.epsilon),
-                sampler=self.sampler,
                 totals=read_totals(Path(self.totals), domain) if self.totals else None,
                 calibration=self.calibration,
                 tolerance=Fraction(self.tolerance),
-                margins=each if self.margins is None else self.margins,
+                marginals=each if self.marginals is None else self.marginals,
                 clip=self.clip,
             )
-            check_margins(domain, plan.margins)
+            check_marginals(domain, plan.marginals)
             if plan.tolerance < 0:
                 raise ValueError("the tolerance must not be negative")
             check_law(plan.mechanism.law)

@@ -80,7 +80,7 @@ class TemporaryServer:
             connection.close()
 
     def stop(self) -> None:
-        """Tell the server to end; it writes down what it was told and ends by itself."""
+        """Send SIGTERM; the server commits its database and exits."""
         os.kill(self.pid, signal.SIGTERM)
 
 
@@ -105,7 +105,7 @@ def start_server() -> None:
 
 
 def is_temporary() -> bool:
-    """Return whether flows use a temporary server, at which nobody looks."""
+    """Return whether flows use a temporary server, whose pages nobody opens."""
     return _temporary
 
 

@@ -1,24 +1,24 @@
-"""How a flow carries out a run, whatever it computes: its stages as Prefect tasks, and what surrounds them.
+"""Carry out a run in a flow, whatever it computes: its stages as Prefect tasks, and what surrounds them.
 
     lock -> release that is there already? -> settings kept -> what needs no worker is checked -> cluster
-         -> the flow's own stages -> commit
+         -> the system's stages, of which the last commits
 
-A flow gives its stages, as a function of a `Run`, and the check before them. Every stage is coarse: it maps many Dask
-calls and waits for them. A stage that is retried repeats the same noise, so retries are safe.
+Every stage is coarse: it maps many Dask calls and waits for them. A stage that is retried repeats the same noise, so
+retries are safe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from prefect import Task, allow_failure, get_run_logger, runtime, suspend_flow_run, task
+from prefect import allow_failure, get_run_logger, runtime, suspend_flow_run, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
@@ -28,6 +28,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
+from flows.execution.runner import Input, Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
@@ -35,17 +36,15 @@ from privacy.accounting.ledger import format_amount
 from privacy.noise.laws import Definition
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
-from tasks.lifecycle.commit import check_out, commit, end_run, finish_released
+from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
 APPROVAL_SECONDS = 7 * 86_400  # a run that nobody approved by then fails, charged nothing
-S = TypeVar("S", bound=RunSettings)
 
 
 class Approval(RunInput):
@@ -55,9 +54,9 @@ class Approval(RunInput):
 
 
 def flow_options(count: int) -> dict[str, Any]:
-    """Return what Prefect is told of every flow: its runs' names, so many stages at once, in threads, and its hooks.
+    """Return the options of every flow: run name, thread pool of `count` stages, hooks.
 
-    The Dask workers behind the stages are the limit of a stage.
+    What limits a stage is the number of Dask workers behind it.
     """
     return {
         "task_runner": ThreadPoolTaskRunner(max_workers=count),
@@ -74,62 +73,91 @@ async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> 
 
 
 @task(retries=2, retry_delay_seconds=1, retry_condition_fn=_worth_retrying, cache_policy=NO_CACHE, persist_result=False)
-def stage(name: str, run: RunDirectory, function: Callable[..., Any], in_vain: Callable[[], str | None]) -> Any:
-    """Run one stage of a run, unless it is in vain; the text of its errors stays in the confidential directory."""
-    if reason := in_vain():
+def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reason: Callable[[], str | None]) -> Any:
+    """Run one stage of a run, unless there is a reason to skip it.
+
+    The text of its errors stays in the confidential directory: pieces are guarded on the workers, and what a stage
+    does in this process is guarded here.
+    """
+    if reason := skip_reason():
         return states.not_run(reason)
     try:
         return guard(name, run, function)
     except Failed:
-        if reason := in_vain():  # its workers were taken away
+        if reason := skip_reason():  # its workers were taken away
             return states.not_run(reason)
         raise
 
 
-@dataclass(frozen=True)
-class Run(Generic[S]):
-    """What the stages of a flow work with."""
+class PrefectRunner(Runner[S]):
+    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other."""
 
-    settings: S
-    directory: RunDirectory
-    workers: Workers
-    over: Event  # set once the run has ended, whatever its stages do
-    begun: list[tuple[Task[..., Any], Future]]
+    def __init__(self, settings: S, workers: Workers, *, before: str | None = None) -> None:
+        super().__init__(settings, workers, before=before)
+        self.over = Event()  # set once the run has ended, whatever its stages do
+        self.begun: list[states.Stage] = []
+        self.needed: list[Future] = []
 
-    @property
-    def out(self) -> Path:
-        """The folder in which the release gets its own."""
-        return Path(self.settings.out)
+    def submit(self, name: str, function: Callable[..., Any], /, *after: Any, **arguments: Any) -> Future:
+        """Start the stage as a task; it ends as NotRun where one that it comes after failed."""
+        future = self._start(name, partial(function, **arguments), after)
+        self.needed.append(future)
+        return future
 
-    @property
-    def staged(self) -> Path:
-        """Where the release is made."""
-        return staging(self.directory, self.out, self.settings.folder)
+    def _start(self, name: str, call: Callable[..., Any], after: Sequence[Future] = ()) -> Future:
+        self.stop_before(name)
 
-    def submit(self, name: str, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
-        """Start the stage `function(directory, **arguments)` once those it comes after have ended well."""
-
-        def in_vain() -> str | None:
+        def skip_reason() -> str | None:
             failed = not all(future.state.is_completed() for future in after)
             return "the run ended in another stage" if failed or self.over.is_set() else None
 
-        call = partial(function, **arguments)
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
         task = named(name)
-        future: Future = task.submit(name, self.directory, call, in_vain, return_state=False, wait_for=wait_for)
+        future: Future = task.submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
         self.begun.append((task, future))
         return future
 
-    def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        """Run a stage and wait for its result."""
-        return self.submit(name, function, **arguments).result()
+    def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
+        """Start the stage as a task that nobody waits for until its result is asked for."""
+        return _Attempt(self._start(name, partial(function, **arguments)))
 
-    def await_approval(self, definition: Definition, amount: Fraction) -> None:
-        """Suspend the flow run until a person approves its charge, where the settings ask for it.
+    def wait(self) -> None:
+        """Wait for all stages; what failed first says why, those after it only that they were not run."""
+        for future in self.needed:
+            future.result()
 
-        Its process ends meanwhile; resumed, it comes here again, and goes on. Raises Refused where it is not approved.
+    def reserve(
+        self,
+        function: Callable[..., Any],
+        /,
+        *after: Stage,
+        given: Input,
+        charge: tuple[Definition, Fraction],
+        **arguments: Any,
+    ) -> Stage:
+        """Start the gate, after a person's approval where the settings ask for it; its artifact shows what it charged.
+
+        A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
         """
-        if not self.settings.approval or (self.directory / AUTHORIZATION).exists():  # charged: it was approved
+        if self.settings.approval and not given.synthetic:
+            self.wait()
+            self._await_approval(*charge)
+
+        def reserve(directory: RunDirectory, **arguments: Any) -> None:
+            if not (directory / AUTHORIZATION).exists():
+                check_out(directory, self.out, self.settings.folder)
+            function(directory, **arguments)
+            artifacts.publish_reserved(self.settings)
+
+        return super().reserve(reserve, *after, given=given, charge=charge, **arguments)
+
+    def _await_approval(self, definition: Definition, amount: Fraction) -> None:
+        """Suspend the flow run until a person approves its charge.
+
+        Its process ends meanwhile; when resumed, the flow comes here again and continues. Raises Refused where the
+        charge is not approved.
+        """
+        if (self.directory / AUTHORIZATION).exists():  # charged: it was approved
             return
         unit = "rho" if definition == "zcdp" else "epsilon"
         asked = f"{unit} {format_amount(amount)} will be charged to every state of account {self.settings.account}"
@@ -137,32 +165,23 @@ class Run(Generic[S]):
         if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
             raise Refused("the charge was not approved")
 
-    def submit_gate(self, function: Callable[..., Any], /, *after: Future, **arguments: Any) -> Future:
-        """Start the budget check, which reserves what the run will spend; the server is told of it.
 
-        A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
-        """
+@dataclass(frozen=True)
+class _Attempt:
+    """A stage whose failure is not the run's."""
 
-        def reserve(directory: RunDirectory) -> None:
-            if not (directory / AUTHORIZATION).exists():
-                check_out(directory, self.out, self.settings.folder)
-            function(directory, **arguments)
-            artifacts.tell_reserved(self.settings)
+    future: Future
 
-        return self.submit("budget check", reserve, *after)
-
-    def submit_commit(self, *after: Future, charged: bool) -> Future:
-        """Start the last stage: the staged release goes to its place, and the run ends."""
-        settings = self.settings
-        return self.submit(
-            "commit", commit, *after, out=self.out, folder=settings.folder, charging=settings.charging, charged=charged
-        )
+    def result(self) -> Any:
+        """Return its result, None where it failed."""
+        self.future.wait()
+        return self.future.result() if self.future.state.is_completed() else None
 
 
 def start_workers(settings: RunSettings) -> None:
     """Start workers on this machine while Prefect's server starts, for a flow within OneCluster.
 
-    What is wrong with them the flow will say.
+    Errors surface later, in the flow.
     """
     cluster = settings.cluster
     if not (cluster.scheduler or cluster.cluster_class):
@@ -170,9 +189,7 @@ def start_workers(settings: RunSettings) -> None:
             pass
 
 
-def carry_out(
-    settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool], nothing: str = ""
-) -> State[Any]:
+def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     """Begin the run that the settings name, or resume it where it stopped; return the state that it ends in.
 
     Prefect gives whoever called the flow the path of the release, or raises why there is none: the run stopped or was
@@ -180,28 +197,28 @@ def carry_out(
     Started again under the same run id, a flow takes up its own run: the same noise, one charge, one release. Call it
     in a flow.
 
-    check: refuses a new run for what needs no worker, before a cluster is started; False where nothing is to be done.
+    The system's `check` refuses a new run for what needs no worker, before a cluster is started.
     """
     stay_interruptible()
     settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
     get_run_logger().info("run %s", settings.run_id)
     try:
-        place = _carry_out(settings, stages, check)
+        place = _carry_out(settings)
     except Refused as error:
         return states.refused(error)
     except Failed as error:
         return states.failed(error, settings)
     if place is None:
         return states.skipped(nothing)
-    artifacts.tell_released(settings, place)
+    artifacts.publish_released(settings, place)
     get_run_logger().info("released: %s", place)
     return states.released(place)
 
 
-def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Callable[[S], bool]) -> Path | None:
+def _carry_out(settings: RunSettings) -> Path | None:
     run, out = settings.directory, Path(settings.out)
     with locked(run):
-        artifacts.tell_earlier(settings, states.begin(settings))
+        artifacts.publish_earlier(settings, states.begin(settings) or [])
         if is_truth(run):
             raise Refused(f"{run.id} is the directory of a das truth and can never be released: give another run id")
         if there := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):
@@ -210,8 +227,7 @@ def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Call
         keep_settings(run, settings)
         begins = not (run / "findings.json").exists()
         try:
-            any_work = named(CHECK)(CHECK, run, lambda _directory: check(settings), lambda: None)
-            place = _through(settings, stages) if any_work else None
+            place = run_stages(settings) if run_check(settings) else None
         except Refused:
             reserved = any((run / name).exists() for name in (SECRET, AUTHORIZATION))
             if begins and not reserved and not has_errors(load_findings(run)):
@@ -220,29 +236,34 @@ def _carry_out(settings: S, stages: Callable[[Run[S]], Path | None], check: Call
         if place is None:
             if (run / AUTHORIZATION).exists():
                 raise Refused(
-                    f"run {run.id} was reserved, but its inputs no longer have anything to release for its region"
+                    f"run {run.id} was reserved, but its inputs no longer have anything to release for its jurisdiction"
                 )
             end_run(run)
     return place
 
 
-def _through(settings: S, stages: Callable[[Run[S]], Path | None]) -> Path | None:
+def run_check(settings: RunSettings) -> bool:
+    """Refuse what needs no worker to be seen; returns whether the run has anything to do."""
+    check = settings.system.part("check")
+    any_work: bool = named(CHECK)(CHECK, settings.directory, lambda _directory: check(settings), lambda: None)
+    return any_work
+
+
+def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
     """Run the stages on a cluster; however they end, none is at work any more afterwards."""
-    begun: list[tuple[Task[..., Any], Future]] = []
-    over = Event()
+    begun: list[states.Stage] = []
     try:
         with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
+            runner = PrefectRunner(settings, Workers(client, report), before=before)
+            begun = runner.begun
             try:
-                place = stages(Run(settings, settings.directory, Workers(client, report), over, begun))
+                return runner.run()
             finally:
-                over.set()
-        states.settle(begun)
-        return place
-    except Exception:
-        for _, future in begun:  # what is still at work has lost its workers
+                runner.over.set()
+    finally:
+        for _, future in begun:  # those still at work have lost their workers
             future.wait()
         states.settle(begun)
-        raise
 
 
 def named(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The settings of a run, as Prefect shows and stores them: paths and public numbers, never a value of the data."""
+"""The settings of a run, which Prefect shows and stores: paths and public numbers, never a value of the data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from flows.execution.cluster import ClusterSettings
-from flows.execution.home import state_home
 from flows.execution.systems import SYSTEMS, System
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 SETTINGS_BEFORE = ("run.json", "bottom-up.json", "top-down.json")  # as version 0.1 called them
@@ -38,7 +37,7 @@ def run_directory(home: Path, run_id: str) -> RunDirectory:
 
 
 def _absolute(path: str) -> str:
-    """Make paths absolute, for workers have other working directories; leave URLs as they are."""
+    """Make paths absolute, because workers have other working directories; leave URLs as they are."""
     return path if "://" in path else str(Path(path).absolute())
 
 
@@ -54,9 +53,9 @@ Folder = Annotated[Location, AfterValidator(_folder)]
 
 
 class RunSettings(BaseModel, ABC):
-    """What every run reads, writes and may spend, whatever it computes; a system adds its own.
+    """The paths, accounts and cluster that a run of any system has; a system adds its own settings.
 
-    They are kept in the run's directory for whoever resumes it.
+    They are kept in the run's directory, so that the run can be resumed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

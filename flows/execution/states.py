@@ -1,4 +1,4 @@
-"""How a run stands, as the Prefect server shows it: its name and tags, how it ended, and no task left behind.
+"""The state of a run on the Prefect server: its name and tags, how it ended, and no task left open.
 
 A message of a state is public. It says what an operator must know: what was charged, and how the run goes on.
 """
@@ -6,7 +6,7 @@ A message of a state is public. It says what an operator must know: what was cha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -36,28 +36,25 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-GONE = "the process of the run ended while this went on"
-ENTERED = 2.0  # seconds within which the server enters what a process told it of tasks
+LOST_MESSAGE = "the run's process ended while this stage was running"
+SERVER_LAG_SECONDS = 2.0  # how long the server may lag behind in recording task states
 
 
-def told(tell: Callable[P, T]) -> Callable[P, T | None]:
-    """Let no run stop at what is only told, and tell a temporary server nothing: a decorator.
+def best_effort(call: Callable[P, T]) -> Callable[P, T | None]:
+    """Decorator for calls of the server: log errors instead of raising them; do nothing for a temporary server."""
 
-    What goes wrong in it is a line of the run's log, and None is returned.
-    """
-
-    @wraps(tell)
-    def tell_if_heard(*arguments: P.args, **named: P.kwargs) -> T | None:
+    @wraps(call)
+    def attempt(*arguments: P.args, **named: P.kwargs) -> T | None:
         if is_temporary():
             return None
         try:
-            return tell(*arguments, **named)
+            return call(*arguments, **named)
         except Exception as error:
             with suppress(MissingContextError):
-                get_run_logger().warning("the server could not be told: %s", type(error).__name__)
+                get_run_logger().warning("the server did not record it: %s", type(error).__name__)
             return None
 
-    return tell_if_heard
+    return attempt
 
 
 def run_name() -> str:
@@ -109,15 +106,15 @@ def how_to_go_on(settings: RunSettings) -> str:
 
 
 def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Close the tasks of a flow run whose process has died or was stopped, and say how it goes on; a flow's hook.
+    """Close the tasks of a flow run whose process has died or was stopped, and say how to continue; a flow's hook.
 
-    Prefect's worker calls it where the process could not, in the worker's own process, which is to be quick about it:
-    a Retry before the worker is done with the crash would be taken for what crashed.
+    Where the process itself cannot, Prefect's worker calls it, and must be quick: a Retry before the worker has
+    recorded the crash would be taken for the crashed try.
     """
     system = SYSTEMS.get(flow.name)
     with get_client(sync_client=True) as client:
         if runtime.flow_run.id == str(flow_run.id):
-            time.sleep(ENTERED)
+            time.sleep(SERVER_LAG_SECONDS)
         close_tasks(client, flow_run.id)
         if system and state.is_crashed():
             settings = system.settings.model_validate(flow_run.parameters["settings"])
@@ -126,35 +123,44 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
 
 
 def close_tasks(client: SyncPrefectClient, flow_run: UUID) -> None:
-    """Close every task of a flow run that the server believes to go on."""
+    """Close every task of a flow run that the server believes to be open."""
+    for task, state in _task_states(client, flow_run).items():
+        if state is None or not state.is_final():
+            ran = state is not None and state.is_running()
+            client.set_task_run_state(task, Crashed(message=LOST_MESSAGE) if ran else not_run(LOST_MESSAGE), force=True)
+
+
+def _task_states(client: SyncPrefectClient, flow_run: UUID) -> dict[UUID, State[Any] | None]:
     of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
-    for task in client.read_task_runs(flow_run_filter=of_the_run):
-        if task.state is None or not task.state.is_final():
-            ran = task.state is not None and task.state.is_running()
-            client.set_task_run_state(task.id, Crashed(message=GONE) if ran else not_run(GONE), force=True)
+    return {task.id: task.state for task in client.read_task_runs(flow_run_filter=of_the_run)}
 
 
-@told
+@best_effort
 def settle(stages: Sequence[Stage]) -> None:
-    """Enter how stages ended where the server does not hear of it: it was away.
+    """Record how stages ended where the server did not hear of it because it was away.
 
-    It hears of stages by a queue of events, so it is given ENTERED seconds. A state that overtakes the queue is later
-    than what that still holds, the stage's name and times, and keeps it out.
+    It hears of them by a queue of events, so it is given SERVER_LAG_SECONDS. A state that overtakes the queue keeps
+    out what is still queued: the stage's name and times.
     """
     with get_client(sync_client=True) as client:
         flow_run = UUID(str(runtime.flow_run.id))
-        until = time.monotonic() + ENTERED
-        while (behind := list(_behind(client, flow_run, stages))) and time.monotonic() < until:
+        until = time.monotonic() + SERVER_LAG_SECONDS
+        while True:
+            states = _task_states(client, flow_run)
+            recorded = {task for task, state in states.items() if state is not None and state.is_final()}
+            missed = [stage for stage in stages if stage[1].state.is_final() and stage[1].task_run_id not in recorded]
+            if not missed or time.monotonic() > until:
+                break
             time.sleep(0.1)
-        for task, future, known in behind:  # each by itself: the queue may get there at this very moment
-            _enter(client, flow_run, task, future, known)
+        for task, future in missed:  # each by itself: the queue may get there at this very moment
+            _record(client, flow_run, task, future, known=future.task_run_id in states)
 
 
-@told
-def _enter(
-    client: SyncPrefectClient, flow_run: UUID, task: Task[..., Any], stage: PrefectFuture[Any], known: bool
+@best_effort
+def _record(
+    client: SyncPrefectClient, flow_run: UUID, task: Task[..., Any], stage: PrefectFuture[Any], *, known: bool
 ) -> None:
-    """Tell the server how a stage ended; known: whether it knows of the stage."""
+    """Record how a stage ended; known: whether the server knows of the stage."""
     own, name, ended = stage.task_run_id, str(task.task_run_name), stage.state
     state: State[Any] = State(type=ended.type, name=ended.name, message=ended.message)
     if known:
@@ -164,27 +170,13 @@ def _enter(
         client.create_task_run(task, flow_run, dynamic_key=str(own), id=own, name=name, state=state)
 
 
-def _behind(client: SyncPrefectClient, flow_run: UUID, stages: Sequence[Stage]) -> Iterator[tuple[*Stage, bool]]:
-    """The stages that have ended and of which the server believes otherwise, and whether it knows them at all."""
-    of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
-    states = {task.id: task.state for task in client.read_task_runs(flow_run_filter=of_the_run)}
-    for task, future in stages:
-        known = states.get(future.task_run_id)
-        if future.state.is_final() and (known is None or not known.is_final()):
-            yield task, future, future.task_run_id in states
-
-
+@best_effort
 def begin(settings: RunSettings) -> list[FlowRun]:
-    """Tag the flow run with its run, under the run's lock; return the flow runs that it goes on from, the latest first.
+    """Tag the flow run with its run, under the run's lock; return the flow runs that it resumes, the latest first.
 
-    No other process holds the run, so a flow run of it that the server believes to go on is dead, and is closed.
+    No other process holds the run, so a flow run of it that the server believes to be running is dead, and is closed.
     """
-    earlier = _begin(f"run:{settings.run_id}") or []
-    return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
-
-
-@told
-def _begin(tag: str) -> list[FlowRun]:
+    tag = f"run:{settings.run_id}"
     with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         filters = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
@@ -199,10 +191,10 @@ def _begin(tag: str) -> list[FlowRun]:
             close_tasks(client, own)
         resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
-        return earlier
+        return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
 
 
-@told
+@best_effort
 def tag(name: str) -> None:
     """Add a tag to the flow run."""
     with get_client(sync_client=True) as client:

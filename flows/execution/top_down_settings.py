@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
+from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
@@ -41,7 +42,7 @@ class TopDownSettings(RunSettings):
     jurisdiction: Jurisdiction = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
     spine: Kind = Field(default="optimized", description="conventional, aian or optimized.")
     products: tuple[ProductName, ...] = Field(default=("persons", "units"), min_length=1)
-    mechanism: Literal["zcdp", "pure"] = "zcdp"
+    definition: Definition = "zcdp"
     changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
     persons_allocation: Location | None = Field(default=None, description="A JSON file; production's by default.")
     units_allocation: Location | None = Field(default=None, description="A JSON file; production's by default.")
@@ -84,7 +85,7 @@ class TopDownSettings(RunSettings):
 
     def design(self) -> Design:
         """Return what the run is to do. Raises Refused for what cannot be."""
-        changes = self.changes | {"mechanism": self.mechanism}
+        changes = self.changes | {"mechanism": "pure" if self.definition == "puredp" else "zcdp"}
         products = tuple(dict.fromkeys(self.products))
         settings = {name: read_settings(ENGINE[name], self.jurisdiction, "production", changes) for name in products}
         own = {

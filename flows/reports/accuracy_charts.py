@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from flows.reports.charts import BLUE, INK, ORANGE, svg
 from tasks.detailed_dhca.accuracy.errors import COUNT, TOTAL
 from tasks.detailed_dhca.accuracy.report import ALL, COUNT_OF, OF, WORKLOADS, Report
 from tasks.detailed_dhca.details import TOTAL_ONLY
 from tasks.inputs.configuration import NATION_STATE
+from tasks.pages.charts import BLUE, INK, ORANGE, picture
 from tasks.population_groups.level_budgets import ITERATIONS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def draw_charts(report: Report) -> dict[str, str]:
         totals = report.errors[report.errors["COUNT_OF"] == COUNT_OF[TOTAL]]
         drawn["gains"] = partial(_draw_gains, gains[gains["COUNT_OF"] == COUNT_OF[TOTAL]])
         drawn["totals"] = partial(_by_size, totals, "root mean square error\n(persons)", _draw_totals)
-    return {name: svg(draw) for name, draw in drawn.items()}
+    return {name: picture(chart)() for name, chart in drawn.items()}
 
 
 def _draw_gains(gains: pd.DataFrame) -> Figure:
@@ -74,7 +74,6 @@ def _draw_gains(gains: pd.DataFrame) -> Figure:
     axis.set_xticks([], minor=True)
     axis.set_xlabel("root mean square error of a published total (persons, log scale)")
     figure.legend(loc="outside upper center", ncols=2)
-    plt.close(figure)
     return figure
 
 
@@ -110,7 +109,7 @@ def _draw_totals(axis: Axes, table: pd.DataFrame) -> None:
     axis.yaxis.set_minor_formatter("")
 
 
-def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:
+def _by_size(table: pd.DataFrame, label: str, panel: Callable[[Axes, pd.DataFrame], None]) -> Figure:
     """Draw one panel a level: a row for each iteration level, a column for each summary level."""
     from matplotlib import pyplot as plt
 
@@ -128,7 +127,7 @@ def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame
             if of_level.empty:
                 axis.text(0.5, 0.5, "not tabulated", ha="center", transform=axis.transAxes)
             else:
-                draw(axis, of_level)
+                panel(axis, of_level)
             axis.set_axisbelow(True)
             axis.set_title(f"{name}, level {kind}", fontsize=10)
             axis.set_xticks(range(len(sizes)), [_short(_largest(size)) for size in sizes], rotation=90)
@@ -140,7 +139,6 @@ def _by_size(table: pd.DataFrame, label: str, draw: Callable[[Axes, pd.DataFrame
         name: handle for axis in axes.flat for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles) if len(handles) <= 6 else 4)
-    plt.close(figure)
     return figure
 
 

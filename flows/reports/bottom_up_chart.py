@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.reports.charts import BLUE, ORANGE
 from privacy.analyses.accuracy_curve import Errors, Point
+from tasks.pages.charts import BLUE, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

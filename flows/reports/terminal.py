@@ -92,10 +92,10 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
 
 
 def stay_interruptible() -> None:
-    """Give a plain kill back to the command that runs a flow, if one does; called in the flow.
+    """Reinstall our SIGTERM handler, which Prefect replaces when a flow starts; call it in the flow.
 
-    Prefect takes it when a flow begins: the process would then wait for every stage that is at work in it, and a run
-    whose commit was at work would end as released and say that it was interrupted.
+    With Prefect's, the process would wait for every running stage, and a run that is being committed would end as
+    released and be reported as interrupted.
     """
     if _leave and threading.current_thread() is threading.main_thread():  # only the main thread hears of signals
         signal.signal(signal.SIGTERM, _leave[-1])

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from privacy.analyses.geometric_moments import moments
 from privacy.analyses.slides_sampler import two_tailed
-from privacy.estimation.calibration import Method, calibrate
+from privacy.bottom_up.calibration import Method, calibrate
 from privacy.noise.laws import Law, TwoSidedGeometric
 from privacy.noise.sampler import Sampler, Words
 
@@ -90,7 +90,7 @@ class Simulation:
     sensitivity : int
         The most steps by which a record changes its cell.
     group, totals : int64[cells] and {group: total}, or None
-        Calibration to these totals (`privacy.estimation.calibration`); groups that would not be reported are left out
+        Calibration to these totals (`privacy.bottom_up.calibration`); groups that would not be reported are left out
         beforehand (`calibrated`).
     method, clip, sampler
         How to calibrate; whether negative counts become 0; the exact sampler or the slides' two-tailed inverse CDF.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privacy.analyses.attribute_loss_s_dhc import Table
-from tasks.inputs.configuration import exact_number
+from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 

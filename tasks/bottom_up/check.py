@@ -1,4 +1,4 @@
-"""Checks of a bottom-up release, from its files alone: its law, its margins of error, and the sums of its margins."""
+"""Checks of a bottom-up release, from its files alone: its law, its margins of error, and the sums of its marginals."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         margins = {count: margin_of_error(law, count) for count in sorted(set(both["CELLS"].tolist()))}
         expected = [float(margins[count] * step) for count in both["CELLS"]]
         if not np.allclose(both["MOE"], expected, rtol=1e-12, atol=0):
-            faults.append("margins are not those of the law")
+            faults.append("margins of error are not those of the law")
         faults += _faults_of_counts(both["COUNT"].to_numpy(), both["SUM"].to_numpy(), step, manifest["clipped"])
-        yield Check(f"margins and sums of {path.stem}", f"{len(table):,} rows", tuple(faults))
+        yield Check(f"margins of error and sums of {path.stem}", f"{len(table):,} rows", tuple(faults))
 
 
 def _check_names(release: Path) -> Check:

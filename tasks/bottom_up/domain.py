@@ -37,16 +37,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from privacy.accounting.bottom_up import BottomUp
 from privacy.accounting.states import check_states, states_of
-from privacy.estimation.histogram import Factor, Histogram
-from tasks.inputs.configuration import exact_number
+from privacy.bottom_up.histogram import Factor, Histogram
+from privacy.bottom_up.mechanism import BottomUp
+from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
 NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
 TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases
-LONGEST_MARGIN = 200  # characters of its names: they name a file
+LONGEST_MARGINAL = 200  # characters of its names: they name a file
 MOST_STEPS = 1 << 31  # of a record: counts of 2^32 such records fit int64
 LARGEST_TOTAL = 1 << 53  # steps
 
@@ -116,7 +116,7 @@ class Domain(BaseModel):
 
         Raises ValueError for any other name.
 
-        `histogram` is that of the domain, or one of its margins with all the factors needed.
+        `histogram` is that of the domain, or one of its marginals with all the factors needed.
         """
         histogram = histogram or self.histogram
         levels, numbers = [], []
@@ -129,16 +129,16 @@ class Domain(BaseModel):
             numbers.append((factor.name, np.array([known[text] for text in texts], np.int64)))
         return Grouping(tuple(names), tuple(levels), tuple(numbers), histogram)
 
-    def margin(self, counts: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
+    def marginal(self, counts: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
         """Sums of all cells' counts by factors or coarser factors, in the order of `grouping(names)`."""
         factors = {self.factor_of(name) for name in names}
-        margin = self.histogram.margin(counts, factors)
+        marginal = self.histogram.marginal(counts, factors)
         if not factors:
-            return margin
+            return marginal
         within = Histogram(tuple(factor for factor in self.histogram.factors if factor.name in factors))
         grouping = self.grouping(names, within)
         sums = np.zeros(grouping.groups, np.int64)
-        np.add.at(sums, grouping.of(np.arange(within.cells)), margin)
+        np.add.at(sums, grouping.of(np.arange(within.cells)), marginal)
         return sums
 
 
@@ -226,20 +226,20 @@ def _check_writable(domain: Domain) -> None:
                 raise ValueError(f'{name}: the level {level[:40]!a} has characters that no release can hold, as | or "')
 
 
-def check_margins(domain: Domain, margins: Sequence[Sequence[str]]) -> None:
-    """Refuse margins that the domain does not have, that stand twice, or whose file would have too long a name.
+def check_marginals(domain: Domain, marginals: Sequence[Sequence[str]]) -> None:
+    """Refuse marginals that the domain does not have, that stand twice, or whose file would have too long a name.
 
     Raises
     ------
     ValueError
-        with what is to be said of the margin.
+        with what is to be said of the marginal.
     """
-    for margin in margins:
-        domain.grouping(margin)
-        if len(set(margin)) < len(margin) or margins.count(margin) > 1:
-            raise ValueError(f"margin {','.join(margin)} appears twice, or a name in it")
-        if len(",".join(margin)) > LONGEST_MARGIN:
-            raise ValueError(f"margin {','.join(margin)[:40]}… is longer than {LONGEST_MARGIN} characters")
+    for marginal in marginals:
+        domain.grouping(marginal)
+        if len(set(marginal)) < len(marginal) or marginals.count(marginal) > 1:
+            raise ValueError(f"marginal {','.join(marginal)} appears twice, or a name in it")
+        if len(",".join(marginal)) > LONGEST_MARGINAL:
+            raise ValueError(f"marginal {','.join(marginal)[:40]}… is longer than {LONGEST_MARGINAL} characters")
 
 
 def _check_covered(domain: Domain) -> None:

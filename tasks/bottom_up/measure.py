@@ -8,21 +8,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.accounting.bottom_up import BottomUp
 from privacy.accounting.ledger import Request
-from privacy.analyses.slides_sampler import two_tailed
-from privacy.estimation.calibration import Method, agree, calibrate
+from privacy.bottom_up.calibration import Method, agree, calibrate
+from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import NOISE_SCHEME_VERSION, Keystream, query_key
+from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.bottom_up.domain import Domain, Totals
 from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
 from tasks.lifecycle.authorization import read_secret
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, unless_done
 from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.lifecycle.run_directory import RunDirectory
@@ -34,8 +31,6 @@ FINAL = "noisy/final"
 CELLS_EACH = 1 << 20  # cells that one piece of a noise stage holds
 QUERY = "bottom-up/histogram"
 
-Sampler = Literal["exact", "slides"]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -43,11 +38,10 @@ class Plan:
 
     domain: Domain
     epsilon: Fraction
-    sampler: Sampler = "exact"
     totals: Totals | None = None
     calibration: Method = "additive"
     tolerance: Fraction = Fraction(0)
-    margins: tuple[tuple[str, ...], ...] = ()
+    marginals: tuple[tuple[str, ...], ...] = ()
     clip: bool = False
 
     @cached_property
@@ -65,11 +59,11 @@ class Plan:
         options = {
             "domain": self.domain.digest(),
             "epsilon": str(self.epsilon),
-            "sampler": self.sampler,
+            "sampler": "exact",
             "totals": self.totals and [self.totals.grouping.names, sorted(self.totals.published.items())],
             "calibration": self.calibration,
             "tolerance": str(self.tolerance),
-            "margins": self.margins,
+            "margins": self.marginals,
             "clip": self.clip,
         }
         return sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
@@ -80,13 +74,11 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
 
     Raises
     ------
-    Refused
-        as the budget check does; and where the slides' sampler is asked for on data that is not synthetic.
+    Refused, Failed
+        as `authorize` does.
     """
     plan: Plan = load_object(run / PLAN)
     tabulated: Tabulated = load_object(run / TABULATED)
-    if plan.sampler == "slides" and not tabulated.synthetic:
-        raise Refused("the slides' sampler is not epsilon-DP (its tail is cut): it is for synthetic data only")
     request = _request(run, plan, charging, tabulated)
     authorize(run, charging, request, synthetic=tabulated.synthetic)
 
@@ -163,12 +155,14 @@ def _partitions(run: RunDirectory, partitions: int) -> Iterator[tuple[NDArray[np
 
 def _noise(run: RunDirectory, plan: Plan, start: int, stop: int) -> NDArray[np.int64]:
     secret, given = read_secret(run)
-    law, data, configuration = plan.mechanism.law, given.input_digest, given.configuration_digest
-    if plan.sampler == "exact":
-        noise = QueryNoise(law, secret, input_digest=data, configuration_digest=configuration, query=QUERY)
-        return noise.draw_run(start, stop)
-    key = query_key(secret, input_digest=data, configuration_digest=configuration, query=f"{QUERY}/slides")
-    return two_tailed(Keystream(key).words(start, stop - start), float(1 / law.scale))
+    noise = QueryNoise(
+        plan.mechanism.law,
+        secret,
+        input_digest=given.input_digest,
+        configuration_digest=given.configuration_digest,
+        query=QUERY,
+    )
+    return noise.draw_run(start, stop)
 
 
 def calibrate_counts(run: RunDirectory, workers: Workers) -> None:

@@ -1,4 +1,4 @@
-"""Release: the bottom-up histogram, its margins by addition, and the manifest.
+"""Release: the bottom-up histogram, its marginals by addition, and the manifest.
 
 Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows stand in the order of the declared
 levels. Geographies that calibration dropped are in no table and no sum.
@@ -17,12 +17,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from privacy.estimation.calibration import FALSE_ALARM
+from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
-from tasks.lifecycle.manifest import GUARANTEE, SYNTHETIC, made_by, write_manifest
+from tasks.lifecycle.manifest import GUARANTEE, SYNTHETIC, made_by, noise_law, write_manifest
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES
 from tasks.lifecycle.workers import Workers
@@ -33,14 +33,13 @@ STATEMENTS_BOTTOM_UP = {
     "margins": "A margin of error is the smallest m with P(|noise| > m) <= 0.05 for the noise that was added to the "
     "count, or to the cells that it sums, before calibration and clipping.",
     "clipping": "Where negative counts are clipped each published count is, after all sums: the clipped counts are "
-    "biased upwards, and margins may differ from the sums of their clipped cells.",
+    "biased upwards, and marginals may differ from the sums of their clipped cells.",
     "calibration": "Counts of a calibrated group sum to its published total. Groups whose published total does not "
-    "agree with the data are not reported, and are in no margin.",
+    "agree with the data are not reported, and are in no marginal.",
     "noisy_test": "Whether a published total agrees was judged on the noisy counts alone, by the margin of their sum's "
     "noise and the tolerance, so it is post-processing. Were all totals those of the data, any would be dropped with "
     f"probability {FALSE_ALARM} at most.",
     "exact_test": "Whether a published total agrees was tested against the synthetic data itself.",
-    "slides": "The noise came from the slides' floating-point sampler, which is not epsilon-DP: its tail is cut.",
 }
 
 
@@ -63,7 +62,7 @@ def _write_all(run: RunDirectory, out: Path) -> None:
     plan: Plan = load_object(run / PLAN)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": plan.domain.histogram.names}
-    names |= {"total" if not margin else "by-" + "-".join(margin).lower(): margin for margin in plan.margins}
+    names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in plan.marginals}
     for table, columns in names.items():
         _write(out, table, plan, columns, count, reported)
     write_manifest(out, _manifest(run, plan))
@@ -75,19 +74,19 @@ def _write(
     """One table by the factors or groups named; the histogram is the one by all of them."""
     whole = tuple(names) == plan.domain.histogram.names
     cells = reported.astype(np.int64)
-    sums = count if whole else plan.domain.margin(np.where(reported, count, 0), names)
-    summed = cells if whole else plan.domain.margin(cells, names)
+    sums = count if whole else plan.domain.marginal(np.where(reported, count, 0), names)
+    summed = cells if whole else plan.domain.marginal(cells, names)
     rows = np.flatnonzero(summed)
-    margin = _margins(plan, summed)
+    margins = _margins(plan, summed)
     text, columns = out / f"{table}.csv", out / "parquet" / f"{table}.parquet"
     columns.parent.mkdir(parents=True, exist_ok=True)
-    first = _table(plan, names, rows[:0], sums, margin)
+    first = _table(plan, names, rows[:0], sums, margins)
     with (
         pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=PIPES) as as_text,
         pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
     ):
         for start in range(0, len(rows), ROWS_AT_ONCE):
-            batch = _table(plan, names, rows[start : start + ROWS_AT_ONCE], sums, margin)
+            batch = _table(plan, names, rows[start : start + ROWS_AT_ONCE], sums, margins)
             as_text.write_table(batch.drop_columns(["MOE"]))
             as_parquet.write_table(batch)
 
@@ -100,7 +99,7 @@ def _margins(plan: Plan, summed: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _table(
-    plan: Plan, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margin: NDArray[np.int64]
+    plan: Plan, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
 ) -> pa.Table:
     grouping = plan.domain.grouping(names)
     shape = tuple(map(len, grouping.levels)) or (1,)
@@ -110,7 +109,7 @@ def _table(
             "string"
         )
     counts = sums[rows].clip(min=0) if plan.clip else sums[rows]
-    return pa.table({**columns, "COUNT": _in_units(plan, counts), "MOE": _in_units(plan, margin[rows])})
+    return pa.table({**columns, "COUNT": _in_units(plan, counts), "MOE": _in_units(plan, margins[rows])})
 
 
 def _in_units(plan: Plan, steps: NDArray[np.int64]) -> NDArray[Any]:
@@ -126,7 +125,6 @@ def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
     said = ["guarantee", "margins"] + ["clipping"] * plan.clip
     if plan.totals is not None:
         said += ["calibration", "exact_test" if tabulated.synthetic else "noisy_test"]
-    said += ["slides"] * (plan.sampler == "slides")
     return {
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",
         "run": run.id,
@@ -139,12 +137,10 @@ def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
         },
         "states": domain.states,
         "noise": {
-            "law": "two-sided geometric",
-            "scale": str(mechanism.law.scale),
-            "variance": mechanism.law.variance(),
+            **noise_law(mechanism.law),
             "sensitivity": mechanism.sensitivity,
             "step": str(domain.grid),
-            "sampler": plan.sampler,
+            "sampler": "exact",
         },
         "histogram": {
             "cells": domain.histogram.cells,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.inputs.configuration import exact_number
+from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import exists, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, write_findings
 from tasks.inputs.records import (

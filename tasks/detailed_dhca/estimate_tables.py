@@ -37,7 +37,7 @@ ANCESTORS = {
 
 
 @dataclass(frozen=True)
-class Detail:
+class EstimatorInput:
     """What an estimator is made for: the laws of both answers, and the thresholds of T."""
 
     answers: Answers
@@ -45,7 +45,7 @@ class Detail:
     high: int | None
 
 
-def details_of(run: DetailedRun, level: Level) -> dict[int, Detail]:
+def details_of(run: DetailedRun, level: Level) -> dict[int, EstimatorInput]:
     """Return the details that step 1 can choose in a level."""
     queries = load_queries(run, level)
     thresholds = run.parameters.configuration.thresholds[level]
@@ -56,7 +56,7 @@ def details_of(run: DetailedRun, level: Level) -> dict[int, Detail]:
         never = detail > TOTAL and low is None
         if not never and (low is None or high is None or low < high):
             answers = Answers(queries.law("stage_1"), queries.law("stage_2"), int(WIDTHS[detail]))
-            details[detail] = Detail(answers, low, high)
+            details[detail] = EstimatorInput(answers, low, high)
     return details
 
 
@@ -82,7 +82,7 @@ def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
     }
 
 
-def _distinct(run: DetailedRun, jurisdiction: Jurisdiction) -> list[Detail]:
+def _distinct(run: DetailedRun, jurisdiction: Jurisdiction) -> list[EstimatorInput]:
     """Return what estimators are made for, one number each."""
     levels = run.parameters.configuration.levels(jurisdiction)
     return list(dict.fromkeys(made_for for level in levels for made_for in details_of(run, level).values()))

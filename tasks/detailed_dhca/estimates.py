@@ -18,7 +18,7 @@ from privacy.estimation.equality import combine, combined_margin, combined_varia
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators, variances
 from tasks.detailed_dhca.noise import estimate_words
-from tasks.detailed_dhca.published import Estimated, Published, load_published
+from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
@@ -28,7 +28,7 @@ from tasks.population_groups.domain import load_domain
 
 
 @dataclass(frozen=True)
-class Totals:
+class PooledTotals:
     """The estimated totals of some groups of a level, whether published or not.
 
     Attributes
@@ -55,12 +55,12 @@ def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
 
 
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
-    """Write the estimates of the published groups of regions first ... last - 1: the arrays of `Estimated`."""
+    """Write the estimates of the published groups of regions first ... last - 1: the arrays of `EstimatedGroups`."""
     folder = run.estimates_folder(level, first)
     unless_done(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
 
 
-def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> Totals:
+def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> PooledTotals:
     """Return the estimated totals of groups of a level, in any order, from both of their noisy answers."""
     detail = _taken(run, level, groups, run.details_folder, "detail").astype(np.uint8)
     stage_1 = _taken(run, level, groups, run.details_folder, "total")
@@ -75,7 +75,7 @@ def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> 
         uniform[drawn], turn[drawn] = _words(run, level, groups[drawn], int(WIDTHS[number]))
         total[rows] += estimator.change(*answers, uniform[rows])
         margin[rows] = estimator.margins(total[rows])
-    return Totals(detail, measured, total, margin, turn)
+    return PooledTotals(detail, measured, total, margin, turn)
 
 
 def _words(
@@ -107,12 +107,12 @@ def _taken(
     return taken
 
 
-def _estimated(run: DetailedRun, level: Level, first: int) -> Estimated:
-    published = load_published([run.published_folder(level, first)])
+def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
+    published = PublishedGroups.load([run.published_folder(level, first)])
     pooled = pooled_totals(run, level, published.group)
     dropped = _dropped(run, level, published.group, pooled)
     summed = _equated(run, level, published.group, pooled)
-    return Estimated(
+    return EstimatedGroups(
         group=published.group,
         detail=published.detail,
         total=summed.total,
@@ -123,8 +123,8 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> Estimated:
     )
 
 
-def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
-    """Return what is added to each cell of the tables, in the order of `Published`."""
+def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.int64]:
+    """Return what is added to each cell of the tables, in the order of `PublishedGroups`."""
     widths = published.widths
     starts = np.cumsum(widths) - widths
     added = np.zeros(len(published.cells), np.int64)
@@ -136,7 +136,7 @@ def _spread(published: Published, estimates: Totals) -> NDArray[np.int64]:
     return added
 
 
-def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> Totals:
+def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: PooledTotals) -> PooledTotals:
     """Return the totals, those of iterations that are sums of Detailed ones with what these say of them.
 
     All parts count, suppressed ones too: their totals before suppression are unbiased given their details.
@@ -156,7 +156,7 @@ def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
     return replace(pooled, total=total, margin=margin)
 
 
-def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: Totals) -> NDArray[np.bool_]:
+def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: PooledTotals) -> NDArray[np.bool_]:
     """Return groups without a table whose total exceeds their state's or county's by more than noise explains."""
     dropped = np.zeros(len(groups), np.bool_)
     domain = load_domain(run, level)

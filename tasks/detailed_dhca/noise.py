@@ -17,14 +17,14 @@ from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import Authorization, read_drawing, read_secret
 
 
-class Noise(Protocol):
-    """Noise of a level's queries, row by row of the level's domain. `query` is stage_1, stage_2 or total_only."""
+class LevelNoise(Protocol):
+    """The noise of a level's queries, by group of its domain. `query` is stage_1, stage_2 or total_only."""
 
     def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Noise of the totals of the groups from `start` on; 0, and nothing is drawn, where one does not answer."""
+        """Return the noise of the totals of groups from `start` on; 0, and none is drawn, where one is not asked."""
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Noise of the tables of these groups at a detail: len(groups) x width."""
+        """Return the noise of the tables of these groups at a detail: len(groups) x width."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class RunNoise:
     directory: DetailedRun
 
     def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Noise of the totals of the groups from `start` on; 0, and nothing is drawn, where one does not answer."""
+        """Return the noise of the totals of groups from `start` on; 0, and none is drawn, where one is not asked."""
         if not asked.any():
             return np.zeros(len(asked), np.int64)
         return self._stream(query, "total").draw_run(start, start + len(asked), asked)
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Noise of the tables of these groups at a detail: len(groups) x width."""
+        """Return the noise of the tables of these groups at a detail: len(groups) x width."""
         return self._stream("stage_2", DETAILS[detail]).draw(groups, width)
 
     def _stream(self, query: str, detail: str) -> QueryNoise:
@@ -60,22 +60,22 @@ class NoNoise:
     """The zero noise of `das truth`: exact counts, not private."""
 
     def totals(self, query: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Zeros."""
+        """Return zeros."""
         return np.zeros(len(asked), np.int64)
 
     def rows(self, detail: int, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Zeros."""
+        """Return zeros."""
         return np.zeros((len(groups), width), np.int64)
 
 
-def open_noise(run: DetailedRun, level: Level) -> Noise:
+def open_noise(run: DetailedRun, level: Level) -> LevelNoise:
     """Return the noise of a level of a run. Raises Failed as `read_drawing` does."""
     drawing = read_drawing(run)
     return NoNoise() if drawing is None else RunNoise(level, *drawing, run)
 
 
 def estimate_words(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Two uniform words for the estimate of each of these groups: a stream that no noise is drawn from.
+    """Return two uniform words for the estimate of each of these groups, from a stream that no noise is drawn from.
 
     Raises Failed as `read_secret` does.
     """

@@ -13,21 +13,20 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.coterminous import load_final, load_final_estimates
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.manifest import describe_release
-from tasks.detailed_dhca.published import Published
+from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import PIPES, SEE_SPINE, SPINE, clear_staging, drafts, release_file, staging
+from tasks.lifecycle.staging import SEE_SPINE, SPINE, clear_staging, drafts, staging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.tables import write_table
 from tasks.population_groups.tabulated import write_tabulated
 
 TABLES = {"t1": t1_tables, "t2": t2_tables}
@@ -48,7 +47,7 @@ def stage_release(
         for folder in (staged, drafts(staged)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     each = [(level, table, staged) for level in levels for table in TABLES]
-    workers.map("release", run, write_table, each)
+    workers.map("release", run, write_counts, each)
     published = workers.map("release", run, published_details, [(level,) for level in levels])
     write_tabulated(run, jurisdiction, staged)
     estimated = None
@@ -59,18 +58,20 @@ def stage_release(
     describe_release(run, jurisdiction, staged, dict(zip(levels, published, strict=True)), options, spine, estimated)
 
 
-def write_table(run: DetailedRun, level: Level, table: str, out: Path) -> None:
+def write_counts(run: DetailedRun, level: Level, table: str, out: Path) -> None:
     """Write t1 or t2 of a level, as text and Parquet, into OUT."""
-    _write(out, table, level, _batches(run, level, table, load_final(run, level), of="COUNT"))
+    write_table(out, table, level, _batches(run, level, table, load_final(run, level), of="COUNT"))
 
 
 def write_estimates(run: DetailedRun, level: Level, table: str, out: Path) -> None:
     """Write t1 or t2 of a level's estimates, as text and Parquet, into OUT."""
     kept = (piece.take(np.flatnonzero(~piece.dropped)) for piece in load_final_estimates(run, level))
-    _write(out, f"estimates/{table}", level, _batches(run, level, table, kept, of="ESTIMATE"))
+    write_table(out, f"estimates/{table}", level, _batches(run, level, table, kept, of="ESTIMATE"))
 
 
-def _batches(run: DetailedRun, level: Level, table: str, pieces: Iterator[Published], *, of: str) -> Iterator[pa.Table]:
+def _batches(
+    run: DetailedRun, level: Level, table: str, pieces: Iterator[PublishedGroups], *, of: str
+) -> Iterator[pa.Table]:
     clip = not run.parameters.configuration.allow_negative_counts
     return TABLES[table](load_domain(run, level), pieces, load_margins(run, level), clip=clip, of=of)
 
@@ -86,20 +87,3 @@ def published_details(run: DetailedRun, level: Level) -> dict[str, int]:
 def dropped_estimates(run: DetailedRun, level: Level) -> int:
     """Return how many estimates of a level the ancestor test left out."""
     return sum(int(piece.dropped.sum()) for piece in load_final_estimates(run, level))
-
-
-def _write(out: Path, table: str, level: Level, batches: Iterator[pa.Table]) -> None:
-    first = next(batches)
-    in_text = [name for name in first.column_names if name != "MOE" or "ESTIMATE" in first.column_names]
-    with (
-        release_file(out, f"{table}/{level.slug}.csv") as text,
-        release_file(out, f"parquet/{table}/{level.slug}.parquet") as columns,
-        pa.csv.CSVWriter(text, first.select(in_text).schema, write_options=PIPES) as as_text,
-        pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
-    ):
-        while True:
-            as_text.write_table(first.select(in_text))
-            as_parquet.write_table(first)
-            if (following := next(batches, None)) is None:
-                break
-            first = following

@@ -21,7 +21,7 @@ from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WI
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.pages import end_of_axis, environment, style
+from tasks.pages import end_of_axis, render
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
@@ -45,12 +45,12 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
         | {"estimates": manifest.get("estimates", {}).get(str(level))}
         for level in levels
     ]
-    page = environment("tasks.detailed_dhca", ".").get_template(REPORT)
     (out / REPORT).write_text(
-        page.render(
+        render(
+            "tasks.detailed_dhca",
+            REPORT,
             manifest=manifest,
             rows=rows,
-            style=style(),
             shapes=SHAPE_WORDS,
             noise=None if truth else noise_chart(rows),
             sizes=None if truth else size_chart(rows),

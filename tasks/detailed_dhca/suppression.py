@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, TOTAL, WIDTHS
-from tasks.detailed_dhca.published import Published, cell_widths
+from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
@@ -37,19 +35,19 @@ def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
 
 
 def keep_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
-    """Write the published groups of regions first ... last - 1: the arrays of `Published`."""
+    """Write the published groups of regions first ... last - 1: the arrays of `PublishedGroups`."""
     folder = run.published_folder(level, first)
     unless_done(folder, lambda: save_arrays(folder, _published(run, level, first).arrays()))
 
 
-def _published(run: DetailedRun, level: Level, first: int) -> Published:
+def _published(run: DetailedRun, level: Level, first: int) -> PublishedGroups:
     detail = np.asarray(open_array(run.details_folder(level, first), "detail"))
     tables = run.tables_folder(level, first)
     total = np.asarray(open_array(tables, "total"))
     threshold = suppression_threshold(run, level)
     kept = np.ones(len(total), bool) if threshold is None else (detail != TOTAL) | (total > threshold)
     group = np.flatnonzero(kept)
-    widths = cell_widths(detail[group])
+    widths = PublishedGroups.CELLS[detail[group]]
     ends = np.cumsum(widths)
     cells = np.empty(int(ends[-1]) if len(ends) else 0, np.int64)
     for table in (AGE4, AGE9, AGE23):
@@ -57,15 +55,10 @@ def _published(run: DetailedRun, level: Level, first: int) -> Published:
         starts = (ends - widths)[detail[group] == table]
         cells[starts[:, None] + np.arange(width)] = open_array(tables, DETAILS[table])
     levels = run.parameters.configuration.levels(level.jurisdiction)
-    return Published(
+    return PublishedGroups(
         group=first * len(load_domain(run, level).iterations) + group,
         detail=detail[group],
         total=total[group].astype(np.int64),
         cells=cells,
         noise_of=np.full(len(group), levels.index(level), np.uint8),
     )
-
-
-def published_folders(run: DetailedRun, level: Level) -> list[Path]:
-    """Return the folders of all pieces of a level, in the order of their groups."""
-    return [run.published_folder(level, first) for first, _ in load_domain(run, level).pieces()]

@@ -15,47 +15,47 @@ from numpy.typing import NDArray
 
 from privacy.estimation.allocation import sex_margin
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE, WIDTHS
-from tasks.detailed_dhca.published import Estimated, Published, load_published
+from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.population_groups.domain import Domain
+from tasks.population_groups.tables import batches, group_columns
 
-GROUPS_AT_ONCE = 100_000
 SEXES = ("1", "2")
 
 
 @dataclass(frozen=True)
-class Margins:
+class CountMargins:
     """95% margins of error by [level whose noise it is, detail]: of a table's total, a sex's sum, a single cell."""
 
     total: NDArray[np.int64]
     sex: NDArray[np.int64]
     cell: NDArray[np.int64]
 
-    def of_totals(self, part: Published) -> NDArray[np.int64]:
+    def of_totals(self, part: PublishedGroups) -> NDArray[np.int64]:
         """Return the margin of each group's total."""
-        if isinstance(part, Estimated):
+        if isinstance(part, EstimatedGroups):
             return part.margin
         return self.total[part.noise_of, part.detail]
 
-    def of_sexes(self, part: Published) -> NDArray[np.int64]:
+    def of_sexes(self, part: PublishedGroups) -> NDArray[np.int64]:
         """Return the margin of each group's sum over one sex."""
-        if isinstance(part, Estimated):
+        if isinstance(part, EstimatedGroups):
             return sex_margin(part.margin, self.total[part.noise_of, part.detail])
         return self.sex[part.noise_of, part.detail]
 
-    def of_cells(self, part: Published) -> NDArray[np.int64]:
+    def of_cells(self, part: PublishedGroups) -> NDArray[np.int64]:
         """Return the margin of each of a group's cells: for an estimate the count's, which covers it too."""
         return self.cell[part.noise_of, part.detail]
 
 
-def load_margins(run: DetailedRun, level: Level) -> Margins:
+def load_margins(run: DetailedRun, level: Level) -> CountMargins:
     """Return the margins that counts of a level can have: its own, or a coterminous donor's. Zero without noise."""
     levels = run.parameters.configuration.levels(level.jurisdiction)
     shape = (len(levels), len(WIDTHS))
-    margins = Margins(*(np.zeros(shape, np.int64) for _ in range(3)))
+    margins = CountMargins(*(np.zeros(shape, np.int64) for _ in range(3)))
     if is_truth(run):
         return margins
     for place, other in enumerate(levels):
@@ -72,20 +72,20 @@ def load_margins(run: DetailedRun, level: Level) -> Margins:
 
 
 def t1_tables(
-    domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool, of: str = "COUNT"
+    domain: Domain, published: Iterable[PublishedGroups], margins: CountMargins, *, clip: bool, of: str = "COUNT"
 ) -> Iterator[pa.Table]:
-    """T1 in batches: every published group's total with its margin. published: pieces of the level, in order."""
-    for part in _batches(published):
+    """Yield T1 in batches: every published group's total with its margin. published: pieces of the level, in order."""
+    for part in batches(published, PublishedGroups):
         count = np.maximum(part.total, 0) if clip else part.total
-        columns = _group_columns(domain, part.group)
+        columns = group_columns(domain, part.group)
         yield pa.table({**columns, of: count, "MOE": margins.of_totals(part)})
 
 
 def t2_tables(
-    domain: Domain, published: Iterable[Published], margins: Margins, *, clip: bool, of: str = "COUNT"
+    domain: Domain, published: Iterable[PublishedGroups], margins: CountMargins, *, clip: bool, of: str = "COUNT"
 ) -> Iterator[pa.Table]:
-    """T2 in batches: of every sex-by-age group the sums of each sex (AGESTART = AGEEND = *), then its cells by age."""
-    for part in _batches(piece.take(np.flatnonzero(piece.widths)) for piece in published):
+    """Yield T2 in batches: of every sex-by-age group the sum of each sex (AGESTART = AGEEND = *), then cells by age."""
+    for part in batches((piece.take(np.flatnonzero(piece.widths)) for piece in published), PublishedGroups):
         widths = part.widths
         rows = widths + 2
         ends = np.cumsum(rows)
@@ -105,7 +105,7 @@ def t2_tables(
             margin[place[:, 2:]] = of_cells[chosen][:, None]
             age[place] = _age_labels(detail)
             sex[place] = np.arange(width + 2) % 2
-        columns = _group_columns(domain, np.repeat(part.group, rows))
+        columns = group_columns(domain, np.repeat(part.group, rows))
         start, end = (pa.array(labels).take(pa.array(age)) for labels in zip(*_AGE_RANGES, strict=True))
         columns |= {"AGESTART": start, "AGEEND": end, "SEX": pa.array(SEXES).take(pa.array(sex))}
         yield pa.table({**columns, of: np.maximum(count, 0) if clip else count, "MOE": margin})
@@ -124,28 +124,3 @@ def _age_labels(detail: int) -> NDArray[np.int32]:
     """Return the age range of each row of a T2 table: twice `*`, then every bin twice."""
     bins = np.repeat(np.arange(len(AGES[detail])), 2) + _FIRST_RANGE[detail]
     return np.concatenate([[0, 0], bins]).astype(np.int32)
-
-
-def _group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Array]:
-    region, position = np.divmod(group, len(domain.iteration_codes))
-    region_type = pa.array([domain.level.region_type]).take(pa.array(np.zeros(len(group), np.int32)))
-    return {
-        "REGION_ID": pa.array(domain.region_ids, pa.string()).take(pa.array(region)),
-        "REGION_TYPE": region_type,
-        "ITERATION_CODE": pa.array(domain.iteration_codes, pa.string()).take(pa.array(position)),
-    }
-
-
-def _batches(pieces: Iterable[Published]) -> Iterator[Published]:
-    """Parts of GROUPS_AT_ONCE groups, wherever the pieces are cut, and the rest; an empty one of no group at all."""
-    held, given = None, False
-    for piece in pieces:
-        held = piece if held is None else type(piece).join([held, piece])
-        whole = len(held.group) // GROUPS_AT_ONCE * GROUPS_AT_ONCE
-        for start in range(0, whole, GROUPS_AT_ONCE):
-            yield held.take(np.arange(start, start + GROUPS_AT_ONCE))
-            given = True
-        held = held.take(np.arange(whole, len(held.group)))
-    held = load_published([]) if held is None else held
-    if len(held.group) or not given:  # an empty table still has a header
-        yield held

@@ -25,8 +25,8 @@ def measure_totals(run: DetailedRun, workers: Workers, level: Level, *, estimate
 def choose_details(run: DetailedRun, level: Level, first: int, last: int, estimates: bool = False) -> None:
     """Write the detail of the groups in regions first ... last - 1: array `detail`, uint8, one per group.
 
-    Stage-1 totals are compared with the thresholds and never released. They are forgotten, or, in a run that makes
-    estimates, kept as array `total`; there a TotalOnly group has 0, for no such answer is paid for, so none is drawn.
+    Stage-1 totals are compared with the thresholds and never released. Only a run that makes estimates keeps them, as
+    array `total`. TotalOnly groups hold 0: their stage-1 query is not paid for and not drawn.
     """
     folder = run.details_folder(level, first)
     unless_done(folder, lambda: _choose(run, level, first, last, folder, estimates=estimates))
@@ -36,8 +36,8 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
     domain = load_domain(run, level)
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()
-    answering = ~np.tile(domain.total_only, last - first)  # a TotalOnly group answers one query, in sex by age
-    noisy_total = open_noise(run, level).totals("stage_1", first * width, answering)  # 0 where nothing is answered
+    answering = ~np.tile(domain.total_only, last - first)  # a TotalOnly group has one query, in sex by age
+    noisy_total = open_noise(run, level).totals("stage_1", first * width, answering)  # 0 where nothing is asked
     np.add(noisy_total, exact_total, out=noisy_total, where=answering)
     thresholds = run.parameters.configuration.thresholds[level]
     detail = np.zeros(len(noisy_total), np.uint8)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, 
 from privacy.accounting.states import STATES_PR, STATES_US
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
+from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.findings import Finding
 
 REGION_TYPES: dict[Jurisdiction, tuple[str, ...]] = {
@@ -55,7 +56,6 @@ ALL_LEVELS = tuple(
 )
 Infinite = Literal["Infinity"]
 Budget = Fraction | Infinite
-LONGEST_NUMBER, LARGEST_EXPONENT = 100, 100  # of a number's text: what is exact takes memory and time
 NEVER = 2**62  # an infinite threshold: no noisy total reaches it
 
 
@@ -189,22 +189,6 @@ def _number(value: Any) -> Budget:
     if value in ("NaN", "-Infinity"):
         raise ValueError(f"must not be {value}")
     return exact_number(value)
-
-
-def exact_number(text: str) -> Fraction:
-    """Return the exact value of a number as written: `4.944`, `1e-3`, `618/125`.
-
-    Raises
-    ------
-    ValueError
-        with the reason, as the end of a sentence about the text.
-    """
-    try:
-        if len(text) <= LONGEST_NUMBER and abs(int(text.lower().partition("e")[2] or 0)) <= LARGEST_EXPONENT:
-            return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError("is not a number") from None
-    raise ValueError(f"must have at most {LONGEST_NUMBER} digits and an exponent to {LARGEST_EXPONENT}")
 
 
 def _three(name: str, numbers: Any) -> tuple[int, ...]:

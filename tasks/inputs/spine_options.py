@@ -15,7 +15,7 @@ from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.configuration import exact_number
+from tasks.inputs.exact_numbers import exact_number, quoted_number
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
@@ -95,17 +95,17 @@ def read_allocation(
         measure = "rho" if settings.mechanism == "zcdp" else "epsilon"
         if amount is None and measure not in given:
             raise Refused(f"{source}: {settings.mechanism} needs '{measure}'")
-        levels = {level: _share(share) for level, share in given["geolevel"].items()}
+        levels = {level: quoted_number(str(share)) for level, share in given["geolevel"].items()}
         queries = {
             level: {
-                query: _share(shares[level])
+                query: quoted_number(str(shares[level]))
                 for query, shares in given["query_within_geolevel"].items()
                 if shares.get(level) not in (None, "NaN")
             }
             for level in levels
         }
         common_denominator(list(levels.values()))
-        return Allocation(settings.mechanism, amount or _share(given[measure]), levels, queries, source)
+        return Allocation(settings.mechanism, amount or quoted_number(str(given[measure])), levels, queries, source)
     except OSError as error:
         raise Refused(f"{source} cannot be read: {why(error)}") from error
     except KeyError as error:
@@ -114,11 +114,3 @@ def read_allocation(
         raise Refused(f"{source or f'{option} {budget}'}: {error}") from error
     except (TypeError, AttributeError):
         raise Refused(f"{source} is not an allocation: an object of exact fractions as text, by level") from None
-
-
-def _share(text: Any) -> Fraction:
-    """Return the exact value of a number as a file has it, as text or as JSON's number. Raises ValueError."""
-    try:
-        return exact_number(str(text))
-    except ValueError as error:
-        raise ValueError(f"{str(text)[:100]!r} {error}") from None

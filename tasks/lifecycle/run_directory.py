@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,11 @@ from tasks.lifecycle.process import code_digest, versions
 SETTINGS = "settings.json"
 STAGES = ("prepared", "persons", "counts", "noisy")  # what stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def state_home() -> Path:
+    """Return `$XDG_STATE_HOME/das-flows`, where runs and the ledger are kept unless a command names another folder."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "das-flows"
 
 
 @dataclass(frozen=True)

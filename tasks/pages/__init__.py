@@ -1,7 +1,6 @@
 """What every page that das makes has in common: its style, its pictures (SVG) and how numbers are written.
 
-A page gets the style by `style()`, the pictures by importing `pictures.html` in its template. Templates keep to what
-Jinja and Nunjucks have in common where a browser renders them too (`das show --export`).
+A page that is one file extends `one_file.html`, which holds the style; `pictures.html` has the pictures as macros.
 """
 
 from __future__ import annotations
@@ -9,45 +8,54 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 from math import floor
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
 
 @cache  # templates that it holds are compiled once
 def environment(package: str, folder: str) -> Environment:
-    """The templates of a package's folder, beside the pictures."""
+    """Return the templates of a package's folder, beside those of all pages."""
     own, shared = PackageLoader(package, folder), PackageLoader("tasks.pages", ".")
-    made = Environment(loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True)
+    made = Environment(
+        loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True
+    )
+    made.globals["style"] = style
     made.filters["number"] = number
     made.filters["percent"] = percent
     made.filters["decimal"] = decimal
     return made
 
 
+def render(package: str, template: str, **values: Any) -> str:
+    """Return a page of a package's own template."""
+    return environment(package, ".").get_template(template).render(**values)
+
+
 def style() -> str:
-    """The style sheet."""
+    """Return the style sheet."""
     return (files("tasks.pages") / "style.css").read_text()
 
 
 def number(value: float) -> str:
-    """A number with commas, with decimals where it has them, and with a minus that is as wide as a plus."""
+    """Return a number with commas, with decimals where it has them, and with a minus that is as wide as a plus."""
     text = f"{round(value):,}" if value == round(value) else f"{value:,.12g}"
     return text.replace("-", "−")
 
 
 def decimal(value: float) -> str:
-    """A number at three digits."""
+    """Return a number at three digits."""
     text = f"{floor(value + 0.5):,}" if abs(value) >= 99.95 else f"{value:.3g}"  # halves upward, as in a browser
     return text.replace("-", "−")
 
 
 def percent(value: float) -> str:
-    """A share in percent, at one decimal below ten."""
+    """Return a share in percent, at one decimal below ten."""
     return f"{100 * value:.1f}%" if value < 0.0995 else f"{round(100 * value):,}%"
 
 
 def end_of_axis(most: int) -> int:
-    """The least of 1, 2, 4, 6, 8, 10, 20, … that is no less: where an axis of counts ends."""
+    """Return the least of 1, 2, 4, 6, 8, 10, 20, … that is no less: where an axis of counts ends."""
     step = 1
     while True:
         for times in (1, 2, 4, 6, 8):

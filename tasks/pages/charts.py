@@ -1,10 +1,13 @@
-"""Pictures of a release as SVG that takes its ink from the page, so that it reads on light and dark ground."""
+"""Charts as SVG that can be read on a light and on a dark page: one ink for all that is not data."""
 
 from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
 
 import matplotlib
 
@@ -12,31 +15,65 @@ matplotlib.use("svg")  # no display, in a worker or on a server
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from tasks.lifecycle.errors import Refused
+
+P = ParamSpec("P")
 INK = "#010203"  # stands for the page's text colour
+LIGHT, DARK = ("#1a1a1a", "#ffffff"), ("#e8e8e8", "#16181c")  # ink, paper
+BLUE, ORANGE = "#3b82c4", "#d9722e"  # 3:1 against both papers, and apart for colour-blind readers
+FORMATS = (".svg", ".png", ".pdf")
+INKED: Any = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
 STYLE: Any = {
+    **dict.fromkeys(INKED, INK),
     "svg.fonttype": "none",
     "svg.hashsalt": "das-flows",
     "font.family": "sans-serif",
     "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.facecolor": "none",
     "axes.grid": True,
     "grid.color": "#8b93a1",
     "grid.alpha": 0.3,
     "legend.frameon": False,
+    "figure.constrained_layout.use": True,
 }
+_ADAPTS = f"<style>svg{{color:{LIGHT[0]}}}@media(prefers-color-scheme:dark){{svg{{color:{DARK[0]}}}}}</style>"
 
 
-def svg(figure: Figure) -> str:
-    """Close a figure, and return it as SVG of a page."""
-    text = io.StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    plt.close(figure)
-    drawn = text.getvalue()
-    drawn = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
-    return re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", drawn, count=1)
+def picture(chart: Callable[P, Figure]) -> Callable[P, str]:
+    """Return a function that draws a chart as SVG of a page, in the page's text colour: a decorator."""
+
+    @wraps(chart)
+    def drawn(*arguments: P.args, **options: P.kwargs) -> str:
+        text = io.StringIO()
+        with plt.rc_context(STYLE):
+            figure = chart(*arguments, **options)
+            figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        plt.close(figure)
+        svg = text.getvalue()
+        svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+        return re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", svg, count=1)
+
+    return drawn
+
+
+def save(chart: Callable[[], Figure], path: Path, *, dark: bool = False) -> None:
+    """Draw a chart into a file: .svg takes the colours of its reader, .png and .pdf are light or dark.
+
+    Raises Refused for another ending, or where the file cannot be written.
+    """
+    if path.suffix not in FORMATS:
+        raise Refused(f"a chart is written as {', '.join(FORMATS)}, not as {path.name}")
+    try:
+        if path.suffix == ".svg":
+            head, start, body = picture(chart)().partition("<defs>")
+            path.write_text(head + _ADAPTS + start + body)
+            return
+        ink, paper = DARK if dark else LIGHT
+        with plt.rc_context({**STYLE, **dict.fromkeys(INKED, ink)}):
+            figure = chart()
+            figure.savefig(path, facecolor=paper, dpi=160)
+        plt.close(figure)
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from None

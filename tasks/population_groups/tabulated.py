@@ -1,4 +1,4 @@
-"""What a run tabulates, in the release: its regions and its iterations, so that a group without a row explains itself.
+"""What a run tabulates, in the release, so that a reader can tell why a group has no row: its regions and iterations.
 
 Both come from public files alone. A group of a tabulated region and iteration that has no row was suppressed.
 """

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from spine.hierarchy import Spine, changes
-from tasks.pages.charts import INK, STYLE, svg
+from tasks.pages.charts import INK, picture
 from tasks.spine.first_pass import SPINES
 from tasks.spine.summary import CLASSES, LEVEL_ORDER, LEVELS, NAMES
 
@@ -23,66 +23,64 @@ COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
 
 
-def distances(entities: pd.DataFrame, classes: Sequence[str]) -> str:
+@picture
+def distances(entities: pd.DataFrame, classes: Sequence[str]) -> Figure:
     """Return the share of each class's entities within a given OSED, by spine."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, len(classes), figsize=(3.2 * len(classes), 3), sharey=True, squeeze=False)
-        for axis, name in zip(axes[0], classes, strict=True):
-            of_class = entities[(entities["class"] == name) & ~entities["outside"]]
-            for width, which in zip((5, 3, 1.6), SPINES, strict=True):  # where two coincide, both show
-                values = np.sort(of_class[f"osed_{which}"])
-                share = np.arange(1, len(values) + 1) / len(values)
-                axis.step(np.append(1, values), np.append(0, share), where="post", color=COLOURS[which], lw=width)
-            axis.set(
-                xscale="log", xlim=(0.9, None), ylim=(0, 1.02), title=f"{CLASSES.get(name, name)} ({len(of_class):,})"
-            )
-            axis.set_xlabel("OSED at most")
-            _plain_log(axis)
-        axes[0, 0].set_ylabel("share of the class")
-        return svg(_legend(figure))
-
-
-def errors(classes: pd.DataFrame, marginal: str) -> str:
-    """Return the mean standard error of a cell in each class, by spine."""
-    with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(8, 0.42 * len(classes) + 1.3))
-        rows = np.arange(len(classes))[::-1]
-        columns = [classes[f"se_mean_{marginal}_{which}"].to_numpy() for which in SPINES]
-        axis.hlines(rows, np.min(columns, axis=0), np.max(columns, axis=0), color="#8b93a1", alpha=0.5)
-        for size, which, values in zip((11, 7, 6), SPINES, columns, strict=True):
-            axis.plot(values, rows, MARKERS[which], color=COLOURS[which], ms=size)
-        axis.set_yticks(rows, [CLASSES.get(name, name) for name in classes["class"]])
-        axis.set(xscale="log", xlabel=f"mean standard error of {marginal}", ylim=(-0.6, len(classes) - 0.4))
+    figure, axes = plt.subplots(1, len(classes), figsize=(3.2 * len(classes), 3), sharey=True, squeeze=False)
+    for axis, name in zip(axes[0], classes, strict=True):
+        of_class = entities[(entities["class"] == name) & ~entities["outside"]]
+        for width, which in zip((5, 3, 1.6), SPINES, strict=True):  # where two coincide, both show
+            values = np.sort(of_class[f"osed_{which}"])
+            share = np.arange(1, len(values) + 1) / len(values)
+            axis.step(np.append(1, values), np.append(0, share), where="post", color=COLOURS[which], lw=width)
+        axis.set(xscale="log", xlim=(0.9, None), ylim=(0, 1.02), title=f"{CLASSES.get(name, name)} ({len(of_class):,})")
+        axis.set_xlabel("OSED at most")
         _plain_log(axis)
-        return svg(_legend(figure))
+    axes[0, 0].set_ylabel("share of the class")
+    return _legend(figure)
 
 
-def fanouts(levels: pd.DataFrame) -> str:
+@picture
+def errors(classes: pd.DataFrame, marginal: str) -> Figure:
+    """Return the mean standard error of a cell in each class, by spine."""
+    figure, axis = plt.subplots(figsize=(8, 0.42 * len(classes) + 1.3))
+    rows = np.arange(len(classes))[::-1]
+    columns = [classes[f"se_mean_{marginal}_{which}"].to_numpy() for which in SPINES]
+    axis.hlines(rows, np.min(columns, axis=0), np.max(columns, axis=0), color="#8b93a1", alpha=0.5)
+    for size, which, values in zip((11, 7, 6), SPINES, columns, strict=True):
+        axis.plot(values, rows, MARKERS[which], color=COLOURS[which], ms=size)
+    axis.set_yticks(rows, [CLASSES.get(name, name) for name in classes["class"]])
+    axis.set(xscale="log", xlabel=f"mean standard error of {marginal}", ylim=(-0.6, len(classes) - 0.4))
+    _plain_log(axis)
+    return _legend(figure)
+
+
+@picture
+def fanouts(levels: pd.DataFrame) -> Figure:
     """Return fan-outs of every level.
 
     Largest (marker), 5th to 95th percentile (line), quartiles (bar), median (gap).
     """
-    with plt.rc_context(STYLE):
-        rows = levels[levels["fanout_max"].notna()].reset_index(drop=True)
-        figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.6))
-        y = _row_positions(rows)
-        for place, row in zip(y, rows.to_dict("records"), strict=True):
-            which, spread = str(row["spine"]), {name: float(row[f"fanout_{name}"]) for name in _SPREAD}
-            axis.plot([spread["p5"], spread["p95"]], [place, place], color=COLOURS[which], lw=1.5)
-            axis.plot([spread["p25"], spread["p75"]], [place, place], color=COLOURS[which], lw=7, solid_capstyle="butt")
-            axis.plot(spread["p50"], place, "|", color=INK, ms=11, mew=2)
-            axis.plot(spread["max"], place, MARKERS[which], color=COLOURS[which], ms=5, mfc="none")
-        axis.set_yticks(
-            y,
-            [
-                _level(str(level)) if which == "conventional" or level not in _SHARED else ""
-                for which, level in zip(rows["spine"], rows["level"], strict=True)
-            ],
-        )
-        axis.tick_params(axis="y", length=0)
-        axis.set(xscale="log", xlabel="children of a geounit")
-        _plain_log(axis)
-        return svg(_legend(figure))
+    rows = levels[levels["fanout_max"].notna()].reset_index(drop=True)
+    figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.6))
+    y = _row_positions(rows)
+    for place, row in zip(y, rows.to_dict("records"), strict=True):
+        which, spread = str(row["spine"]), {name: float(row[f"fanout_{name}"]) for name in _SPREAD}
+        axis.plot([spread["p5"], spread["p95"]], [place, place], color=COLOURS[which], lw=1.5)
+        axis.plot([spread["p25"], spread["p75"]], [place, place], color=COLOURS[which], lw=7, solid_capstyle="butt")
+        axis.plot(spread["p50"], place, "|", color=INK, ms=11, mew=2)
+        axis.plot(spread["max"], place, MARKERS[which], color=COLOURS[which], ms=5, mfc="none")
+    axis.set_yticks(
+        y,
+        [
+            _level(str(level)) if which == "conventional" or level not in _SHARED else ""
+            for which, level in zip(rows["spine"], rows["level"], strict=True)
+        ],
+    )
+    axis.tick_params(axis="y", length=0)
+    axis.set(xscale="log", xlabel="children of a geounit")
+    _plain_log(axis)
+    return _legend(figure)
 
 
 _SPREAD = ("p5", "p25", "p50", "p75", "p95", "max")
@@ -127,19 +125,19 @@ def hierarchy_of(spine: Spine, inside: Any, entity: Any, aian: Any) -> Hierarchy
     return Hierarchy(entity[rows], aian[rows], tuple(levels))
 
 
-def hierarchies(spines: Mapping[str, Hierarchy]) -> str:
+@picture
+def hierarchies(spines: Mapping[str, Hierarchy]) -> Figure:
     """Return a county's geounits, level under level, over its blocks.
 
     Coloured where one entity holds all of a geounit.
     """
     rows = max(len(h.levels) for h in spines.values()) + 1
-    with plt.rc_context({**STYLE, "axes.grid": False}):
-        figure, axes = plt.subplots(len(spines), 1, figsize=(10, 0.62 * rows * len(spines) + 0.8), squeeze=False)
-        for axis, (which, drawn) in zip(axes[:, 0], spines.items(), strict=True):
-            _draw(axis, drawn)
-            axis.set_title(f"{NAMES[which].capitalize() if which != 'aian' else 'AIAN'} spine", loc="left")
-        figure.tight_layout()
-        return svg(figure)
+    figure, axes = plt.subplots(len(spines), 1, figsize=(10, 0.62 * rows * len(spines) + 0.8), squeeze=False)
+    for axis, (which, drawn) in zip(axes[:, 0], spines.items(), strict=True):
+        _draw(axis, drawn)
+        axis.grid(False)
+        axis.set_title(f"{NAMES[which].capitalize() if which != 'aian' else 'AIAN'} spine", loc="left")
+    return figure
 
 
 def _draw(axis: Axes, drawn: Hierarchy) -> None:
@@ -179,8 +177,7 @@ def _legend(figure: Figure) -> Figure:
     handles = [
         Line2D([], [], color=COLOURS[which], marker=MARKERS[which], lw=2, label=NAMES[which]) for which in SPINES
     ]
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.35 / figure.get_figheight()))
-    figure.legend(handles=handles, loc="upper center", ncols=len(SPINES))
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(SPINES))
     return figure
 
 

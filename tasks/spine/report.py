@@ -7,14 +7,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 import pandas as pd
 
 from spine.entities import entities as entities_of
 from spine.entities import in_aian
 from spine.settings import SpineSettings
-from tasks.pages import style
+from tasks.pages import render
 from tasks.spine.first_pass import SPINES, Plan, build, load_geography
 from tasks.spine.summary import CLASSES, LEVELS, NAMES
 
@@ -36,11 +35,11 @@ def write_report(
 
     present = [name for name in DRAWN if name in set(classes["class"])]
     state = next(p for p in state_paths if int(p.stem) == county // 1000)
-    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    page.filters["number"] = _number
-    html = page.from_string(Path(__file__).with_name("report.html").read_text()).render(
+    html = render(
+        "tasks.spine",
+        "report.html",
+        figure=_figure,
         summary=summary,
-        style=style(),
         marginals=plan.marginals,
         spines=SPINES,
         names=NAMES,
@@ -82,7 +81,7 @@ def _words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _number(value: Any) -> str:
+def _figure(value: Any) -> str:
     """Return counts with commas and other figures to three digits; an empty text for no value."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return ""

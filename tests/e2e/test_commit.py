@@ -352,7 +352,7 @@ def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
 def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None], says: str
 ) -> None:
-    home.go(before="noise")
+    home.go(before="totals")
     change(home, monkeypatch)
     secret, rows = read_secret_digest(home.run), home.ledger.rows(ACCOUNT)
     with pytest.raises(Refused, match=says):
@@ -364,7 +364,7 @@ def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
 
 @pytest.mark.parametrize("name", ["account", "coterminous", "out", "params"])
 def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
-    home.go(before="noise")
+    home.go(before="totals")
     other = False if name == "coterminous" else str(home.folder / "other")
     with pytest.raises(Refused, match=f"began with another {name}"):
         home.go(settings=home.settings.model_copy(update={name: other}))
@@ -539,7 +539,7 @@ def worked_on(home: Home) -> Iterator[None]:
 
 @pytest.mark.parametrize("gone", [("params",), ("data",), ("params", "data")], ids=" and ".join)
 def test_a_run_goes_on_from_its_own_copy_when_its_inputs_are_gone(home: Home, gone: tuple[str, ...]) -> None:
-    home.go(before="noise")
+    home.go(before="totals")
     for name in gone:
         shutil.rmtree(home.folder / name)
     assert detailed_check(home.settings), "what is checked before a cluster is started"
@@ -576,7 +576,7 @@ def test_runs_at_once_into_one_place_give_one_release_and_none_is_lost(home: Hom
 
 
 def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
-    home.go(before="noise")
+    home.go(before="totals")
     with worked_on(home):
         with pytest.raises(Refused, match="in use by another process"):
             home.go()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dhca_inputs import Here, read_release
+from dhca_inputs import Here, read_release, settings_here
 from distributed import Client
 from e2e_runs import (
     ACCOUNT,
@@ -28,8 +28,8 @@ from e2e_runs import (
 from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.truth import release_truth
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.truth import release_truth
 from tasks.inputs import records
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Failed
@@ -190,7 +190,7 @@ def test_a_prepared_secret_is_never_used_on_real_data(example: Path, tmp_path: P
     ledger, settings = open_account(tmp_path), settings_for(tmp_path)
     directory(settings).create()
     (directory(settings) / SECRET).write_bytes(KEY)
-    go(settings, HERE, before="noise")
+    go(settings, HERE, before="totals")
     assert (directory(settings) / SECRET).read_bytes() != KEY
     assert len(ledger.rows(ACCOUNT)) == 1
 
@@ -205,12 +205,9 @@ def test_text_in_chunks_of_any_size(
     def truth(name: str) -> str:
         run = DetailedRun(tmp_path / name / "runs/truth-us")
         run.create()
-        inputs, out, ledger = (
-            (str(tmp_path / "params"), str(tmp_path / "data")),
-            tmp_path / name / "out",
-            tmp_path / "none",
-        )
-        place = release_truth(run, HERE, *inputs, out, "us", ledger=ledger, curator=True)
+        options = {"out": str(tmp_path / name / "out"), "ledger": str(tmp_path / "none"), "coterminous": False}
+        settings = settings_here(tmp_path / name, tmp_path / "params", tmp_path / "data", name="truth", **options)
+        place = release_truth(settings, HERE, curator=True)
         assert place is not None
         return digest(place)
 

@@ -111,7 +111,7 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
         if done == 0 and named.startswith(stage) and several:
             two.run(arm, "os", "replace", moment, died)
 
-    go(settings, Workers(two, watch), before="noise")
+    go(settings, Workers(two, watch), before="totals")
     secret = (run / SECRET).read_bytes()
     (reserved,) = ledger.rows(ACCOUNT)
     shutil.copy(ledger.path, tmp_path / "before")

@@ -15,6 +15,7 @@ from e2e_runs import digest, prepared
 
 from benchmarks import two_hosts
 from benchmarks.two_hosts import LOOPBACK, Cluster, Host, NoNamespacesError, namespaces, tls_cluster
+from flows.execution.settings import keep_settings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 PIECE_LOG = Path(two_hosts.__file__).with_name("piece_log.py")
@@ -44,8 +45,9 @@ def test_a_run_gives_the_bytes_of_its_secret(
     example: Path, tmp_path: Path, hosts: tuple[Host, Host], cluster: Cluster
 ) -> None:
     settings, expected = prepared(example, tmp_path, "run-pr")
-    words = [settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "run"]
-    das = [*hosts[0].enter, str(Path(sys.executable).with_name("das")), "run", *words, "--no-spine", "--blocks-each=1"]
+    keep_settings(settings.directory, settings.model_copy(update={"blocks_each": 1}))
+    words = ["--resume", str(settings.run_id), "--state", settings.state]
+    das = [*hosts[0].enter, str(Path(sys.executable).with_name("das")), "run", *words]
     environment = os.environ | {
         "PREFECT_HOME": str(tmp_path.parent / "prefect")
     }  # with a server of its own, on its host

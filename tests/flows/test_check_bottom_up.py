@@ -42,7 +42,7 @@ def bottom_up_released(request: pytest.FixtureRequest, tmp_path_factory: pytest.
     run = RunDirectory(folder / "runs/r1")
     run.create()
     domain = read_domain(folder / "domain.json")
-    save_object(run / PLAN, Plan(domain, Fraction(1, 2), margins=((), ("SEX",)), clip=request.param))
+    save_object(run / PLAN, Plan(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=request.param))
     tabulate(run, HERE, str(folder / "table.csv"), domain)
     reserve_budget(run, Charging("long-form", ledger))
     measure(run, HERE)
@@ -81,7 +81,7 @@ def test_a_changed_a_missing_and_a_foreign_file_are_named(das: Das, release: Pat
         (lambda told: told["noise"].update(scale="1"), "it is 2, not 1"),
         (lambda told: told["noise"].update(variance=1.0), "not 1.0"),
         (lambda told: told["noise"].update(sensitivity=2), "it is 4, not 2"),
-        (lambda told: told["noise"].update(step="1/2"), "margins are not those of the law"),
+        (lambda told: told["noise"].update(step="1/2"), "margins of error are not those of the law"),
     ],
 )
 def test_what_a_forged_manifest_says_is_computed_again(

@@ -66,7 +66,7 @@ GOOD = {
     "synth": "EX/blocks.csv EX/params OUT",
     "spine": "EX/data/GRF-C.txt OUT --county 99999",
     "compare": "EX/params/config.json",
-    "tune": "--level usa-1=1 --off usa-1",
+    "tune": "--level usa-1=1 --exclude-level usa-1",
     "tda validate": "EX/tda --workers 1",
     "tda run": "EX/tda OUT",
     "tda truth": "EX/tda OUT --workers 1",

@@ -495,7 +495,6 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
     [
         (["--account", "other", "--no-coterminous"], ["--account", "--coterminous"]),
         (["--no-spine"], ["--spine"]),
-        (["--blocks-each", "7"], ["--blocks-each"]),
         (["--ledger", "other.sqlite"], ["--ledger"]),
         (["params", "data", "elsewhere"], ["PARAMS", "DATA", "OUT"]),
     ],
@@ -661,15 +660,15 @@ PrefectHTTPStatusError = type("PrefectHTTPStatusError", (httpx.HTTPStatusError,)
     ids=["unreachable", "refuses", "busy"],
 )
 def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
-    from flows.execution.unforeseen import unforeseen
+    from flows.execution.crash_report import report_crash
 
-    told = str(unforeseen(error))
+    told = str(report_crash(error))
     assert told == "the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up"
 
 
 def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:
     """das-flows was upgraded while a run went on: in the command itself, and in a stage on a worker."""
-    from flows.execution.unforeseen import unforeseen
+    from flows.execution.crash_report import report_crash
     from tasks.lifecycle.confidential import guard
     from tasks.lifecycle.errors import Failed
     from tasks.lifecycle.run_directory import RunDirectory
@@ -680,6 +679,6 @@ def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:
     said = "nowhere_at_all cannot be imported: das-flows or a library was changed while this ran"
     with pytest.raises(ImportError) as gone:
         imports(RunDirectory(tmp_path))
-    assert str(unforeseen(gone.value)).startswith(said)
+    assert str(report_crash(gone.value)).startswith(said)
     with pytest.raises(Failed, match=f"^release: {said}"):
         guard("release", RunDirectory(tmp_path), imports)

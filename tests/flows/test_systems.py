@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import json
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flows.commands.show import open_release
 from flows.execution.settings import keep_settings, load_settings
 from flows.execution.systems import SYSTEMS, released_by
-from tasks.lifecycle.errors import Refused
+from flows.execution.truth import release_truth
+from privacy.accounting.ledger import Account, Ledger
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import SETTINGS
+from tasks.lifecycle.workers import Workers
 from tests.flows.conftest import Das
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,3 +59,51 @@ def test_a_run_that_began_under_the_version_before_is_refused_in_a_line(
     (run / SETTINGS).rename(run / "run.json")
     assert das("runs", "discard", "old", "--state", state_home)[0] == 0
     assert not run.path.exists()
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
+def test_a_toy_system_needs_nothing_but_its_record(
+    das: Das, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Any
+) -> None:
+    """It is run by Prefect on Dask, stopped, listed, resumed, charged once, checked, shown, and run without noise."""
+    import toy_system
+
+    monkeypatch.setitem(SYSTEMS, "toy", toy_system.TOY)
+    data, out = tmp_path / "lines.txt", tmp_path / "out"
+    data.write_text("a line\n" * 40)
+    ledger = Ledger(state_home / "ledger.sqlite")
+    common = {"data": str(data), "account": "toy"}
+    settings = toy_system.ToySettings.new(**common, out=str(out), run_id="first")
+    with pytest.raises(Refused, match="das ledger open"):
+        toy_system.toy(settings)
+    ledger.open_account(Account("toy", "zcdp", Fraction(3)))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(toy_system, "stage_release", full)
+        with pytest.raises(Failed, match="release: the disk is full"):
+            toy_system.toy(settings)
+    (listed,) = json.loads(das("runs", "list", "--json")[1])
+    assert (listed["kind"], listed["state"], listed["stage"]) == ("toy", "stopped", "noise")
+    assert listed["go_on"].startswith("das toy run --resume first")
+    noisy = load_object(settings.directory / "noisy/lines")
+    resumed = load_settings(settings.directory)
+    assert resumed == settings
+    place = Path(toy_system.toy(resumed))
+    assert json.loads((place / "lines.json").read_text()) == {"lines": noisy}
+    (row,) = ledger.rows("toy")
+    assert (row.status, row.amount, row.states) == ("released", 1, ("44",))
+    assert not settings.directory.path.exists()
+    code, checked, _ = das("check", place, "--json")
+    assert code == 0
+    assert {"lines", "spent, bounded"} <= {each["check"] for each in json.loads(checked)["checks"]}
+    assert open_release(place) == f"{toy_system.TITLE}: {noisy}"
+    exact = toy_system.ToySettings.new(**common, out=str(tmp_path / "truth"), run_id="exact")
+    exact.directory.create()
+    truth = release_truth(exact, Workers(client), curator=True)
+    assert truth is not None
+    assert json.loads((truth / "lines.json").read_text()) == {"lines": 40}
+    assert len(ledger.rows("toy")) == 1

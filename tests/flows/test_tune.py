@@ -77,7 +77,9 @@ def test_tables_agree_with_json(das):
 
 def test_own_levels_multiplicity_total_and_switches(das):
     levels = ("--level", "Nation, Detailed=2", "--level", "County, Detailed=1/2", "--level", "usa-1=1")
-    data = told(das, *levels, "--race-codes", 3, "--off", "usa-1", "--total", 5, "--gamma", ".2", "--chance", ".99")
+    data = told(
+        das, *levels, "--race-codes", 3, "--exclude-level", "usa-1", "--total", 5, "--gamma", ".2", "--chance", ".99"
+    )
     assert [row["budget"] for row in data["levels"]] == ["4", "1", "2"]
     assert [row["on"] for row in data["levels"]] == [True, True, False]
     assert {row["stability"] for row in data["levels"]} == {4}
@@ -152,9 +154,9 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("--level", "usa-1=1", "--level", "pr-state-1=1"), "separate runs"),
         (("--level", "usa-1=1e-20"), "the budget of usa-1 is from 1e-09 to 1e+09"),
         (("--level", "usa-1=1e-9", "--definition", "puredp"), "the noise is too wide"),
-        (("--off", "Village"), "unknown population group level"),
-        (("--off", "pr-state-1"), "a level to switch off has no budget"),
-        (("--level", "usa-1=1", "--off", "usa-1"), "all levels are off"),
+        (("--exclude-level", "Village"), "unknown population group level"),
+        (("--exclude-level", "pr-state-1"), "a level to switch off has no budget"),
+        (("--level", "usa-1=1", "--exclude-level", "usa-1"), "all levels are off"),
         (("--total", "-1"), "total is a positive number"),
         (("--definition", "rdp"), "unknown definition 'rdp'"),
         (("--gamma", "1"), "gamma is a number strictly between 0 and 1"),

@@ -1,1 +1,1 @@
-"""`das bottom-up`: the two-tailed geometric mechanism on a histogram of all factors; margins by addition."""
+"""`das bottom-up`: the two-tailed geometric mechanism on a histogram of all factors; marginals by addition."""

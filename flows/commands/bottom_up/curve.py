@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +14,6 @@ from flows.commands.bottom_up.options import (
     DomainArgument,
     Epsilons,
     Method,
-    SamplerOption,
     TableArgument,
     Totals,
     budgets,
@@ -39,7 +38,9 @@ def curve(
     calibrate: Totals = None,
     method: Method = "additive",
     clip: Clip = False,
-    sampler: SamplerOption = "exact",
+    sampler: Annotated[
+        Literal["exact", "slides"], typer.Option(help="`exact`, or `slides`: their float inverse CDF, not private.")
+    ] = "exact",
     plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Draw .png and .pdf for a dark page.")] = False,
     curator: Annotated[
@@ -73,7 +74,7 @@ def curve(
         points = list(simulation.curve(epsilons, replicates))
     if plot:
         from flows.reports.bottom_up_chart import draw_curve
-        from flows.reports.charts import save
+        from tasks.pages.charts import save
 
         save(lambda: draw_curve(points, simulation.expected, unit), plot, dark=dark)
     notes = [
@@ -100,12 +101,12 @@ def _curve_table(points: Sequence[Point], notes: list[str]) -> TextTable:
     for point in points:
         row = [short(point.epsilon)]
         for name in names:
-            told = _errors(point, name)
+            facts = _errors(point, name)
             form = "{:.5g}" if name.startswith("l") else "{:.5f}"
-            spread = f"{told['se']:.2g}"
+            spread = f"{facts['se']:.2g}"
             row += [
-                f"{form.format(told['mean'])} ± {spread}",
-                "" if told["expected"] is None else form.format(told["expected"]),
+                f"{form.format(facts['mean'])} ± {spread}",
+                "" if facts["expected"] is None else form.format(facts["expected"]),
             ]
         rows.append(row)
     return TextTable("Accuracy curve of the bottom-up mechanism", head, rows, notes)

@@ -1,4 +1,4 @@
-"""`das bottom-up noise`: the errors of cells and margins in closed form."""
+"""`das bottom-up noise`: the errors of cells and marginals in closed form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flows.reports.terminal import Json, refusing
 def noise(
     epsilon: Epsilons = None,
     cells: Annotated[
-        list[int] | None, typer.Option(min=1, max=10**12, help="Cells of a margin; may be repeated.")
+        list[int] | None, typer.Option(min=1, max=10**12, help="Cells of a marginal; may be repeated.")
     ] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Also show epsilon by secrecy of the sample; no run is charged less for it.")
@@ -22,17 +22,17 @@ def noise(
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """The noise of one cell and of margins at several epsilons, in closed form; the margins of error are exact.
+    """The noise of one cell and of marginals at several epsilons, in closed form; the margins of error are exact.
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.accounting.bottom_up import BottomUp
     from privacy.accounting.conversions import secrecy_of_the_sample
     from privacy.analyses.geometric_moments import absolute_sum, moments
+    from privacy.bottom_up.mechanism import BottomUp
     from privacy.noise.margins import margin_of_error
 
     sizes = cells or [1, 2, 4, 10, 100]
-    told: list[dict[str, Any]] = []
+    facts: list[dict[str, Any]] = []
     for value in budgets(epsilon):
         mechanism = BottomUp(value)
         law = moments(float(value))
@@ -41,24 +41,24 @@ def noise(
                 {"cells": m, "absolute": absolute_sum(float(value), m), "margin": margin_of_error(mechanism.law, m)}
                 for m in sizes
             ]
-        told.append({"epsilon": value, **vars(law), "margins": of_sums})
+        facts.append({"epsilon": value, **vars(law), "margins": of_sums})
         if sampling_rate is not None:
             with refusing():
-                told[-1]["sampled"] = secrecy_of_the_sample(float(value), sampling_rate)
+                facts[-1]["sampled"] = secrecy_of_the_sample(float(value), sampling_rate)
     head = ["epsilon", "p", "P(0)", "E|N|", "Var N", "E N^4", *(f"95% margin, {m} cells" for m in sizes)]
     rows = [
         [short(row["epsilon"]), *(f"{row[name]:.6g}" for name in ("p", "zero", "absolute", "variance", "fourth"))]
         + [str(each["margin"]) for each in row["margins"]]
-        for row in told
+        for row in facts
     ]
-    sums = [[short(row["epsilon"]), *(f"{each['absolute']:.5f}" for each in row["margins"])] for row in told]
+    sums = [[short(row["epsilon"]), *(f"{each['absolute']:.5f}" for each in row["margins"])] for row in facts]
     tables = [
         TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows),
-        TextTable("Expected absolute error of a margin", ["epsilon", *(f"{m} cells" for m in sizes)], sums),
+        TextTable("Expected absolute error of a marginal", ["epsilon", *(f"{m} cells" for m in sizes)], sums),
     ]
     if sampling_rate is not None:
-        sampled = [[short(row["epsilon"]), f"{row['sampled']:.6g}"] for row in told]
+        sampled = [[short(row["epsilon"]), f"{row['sampled']:.6g}"] for row in facts]
         tables.append(
             TextTable(f"Secrecy of a sample of rate {sampling_rate:g}", ["epsilon", "for the population"], sampled)
         )
-    report(told, tables, form, as_json=as_json)
+    report(facts, tables, form, as_json=as_json)

@@ -11,10 +11,6 @@ import typer
 
 TableArgument = Annotated[str | None, typer.Argument(help="The table: text or Parquet (path or URL).")]
 DomainArgument = Annotated[Path | None, typer.Argument(help="The declared domain (JSON): factors, levels, states.")]
-SamplerOption = Annotated[
-    Literal["exact", "slides"],
-    typer.Option(help="`exact`, or `slides`: their float inverse CDF, for synthetic data only."),
-]
 Totals = Annotated[Path | None, typer.Option("--calibrate", help="Published totals to calibrate to (CSV).")]
 Method = Annotated[Literal["additive", "ratio", "nonnegative"], typer.Option(help="How to calibrate.")]
 Clip = Annotated[bool, typer.Option("--clip", help="Publish no negative count (biases counts upwards).")]

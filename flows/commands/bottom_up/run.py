@@ -1,4 +1,4 @@
-"""`das bottom-up run`: a histogram of all factors with noise in every cell, and its margins."""
+"""`das bottom-up run`: a histogram of all factors with noise in every cell, and its marginals."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.bottom_up.options import Clip, DomainArgument, Method, SamplerOption, TableArgument, Totals
+from flows.commands.bottom_up.options import Clip, DomainArgument, Method, TableArgument, Totals
 from flows.commands.options import RunOptions, folder, with_options
-from flows.commands.runner import FlowCommand, told_lines
+from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
@@ -33,18 +33,17 @@ def run(
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
     ] = None,
-    margin: Annotated[
-        list[str] | None, typer.Option(help="A margin, `A,B,...`; may be repeated. Default: the total, each factor.")
+    marginal: Annotated[
+        list[str] | None, typer.Option(help="A marginal, `A,B,...`; may be repeated. Default: the total, each factor.")
     ] = None,
     calibrate: Totals = None,
     method: Method = "additive",
     tolerance: Tolerance = "0",
     clip: Clip = False,
-    sampler: SamplerOption = "exact",
     *,
     options: RunOptions,
 ) -> None:
-    """Release a noisy histogram and its margins. One epsilon pays for all cells; margins are their sums.
+    """Release a noisy histogram and its marginals. One epsilon pays for all cells; marginals are their sums.
 
     If a run stops, --resume ID continues it without spending again; its id is printed at the start. With --resume, only
     these options are allowed: --state, --ledger, --json, and, to continue on another cluster, --workers,
@@ -67,38 +66,37 @@ def run(
             domain=str(domain),
             out=str(release),
             epsilon=epsilon,
-            sampler=sampler,
             totals=str(calibrate) if calibrate else None,
             calibration=method,
             tolerance=tolerance,
-            margins=_margins(margin),
+            marginals=_marginals(marginal),
             clip=clip,
         )
         err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
         return [settings]
 
-    FlowCommand(SYSTEMS["bottom-up"], _tell, lambda told: told[0], _summary).run(context, options, begin)
+    FlowCommand(SYSTEMS["bottom-up"], _details, lambda facts: facts[0], _summary).run(context, options, begin)
 
 
-def _margins(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
+def _marginals(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
     if texts is None:
         return None
     return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)
 
 
-def _tell(_settings: BottomUpSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _details(_settings: BottomUpSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not manifest:
         return {}
     return {"cells": manifest["histogram"]["cells"], "groups": manifest["calibration"]["groups"]}
 
 
 def _summary(runs: list[dict[str, Any]]) -> str:
-    (told,) = runs
-    lines = told_lines("BOTTOM-UP", told)
-    if "cells" in told:
-        lines.append(f"   cells    {told['cells']:,}")
+    (facts,) = runs
+    lines = summary_lines("BOTTOM-UP", facts)
+    if "cells" in facts:
+        lines.append(f"   cells    {facts['cells']:,}")
     cases: dict[str, list[str]] = {}
-    for group in told.get("groups", ()):
+    for group in facts.get("groups", ()):
         cases.setdefault(group["case"], []).append(" ".join(value for name, value in group.items() if name != "case"))
     lines += [f"{case}: {len(groups)} groups" for case, groups in cases.items() if case != "inconsistent"]
     if dropped := cases.get("inconsistent"):

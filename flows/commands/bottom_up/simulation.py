@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from flows.commands.inputs import show_findings_of
 from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.home import state_home
 from flows.execution.progress import report
 from flows.execution.settings import new_run_id
 from privacy.analyses.accuracy_curve import Simulation
@@ -20,7 +19,7 @@ from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import register_if_synthetic
-from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 from tasks.lifecycle.workers import Workers
 
 LARGEST_COUNT = 10**15  # whole as a float, and noise on it as a 64-bit integer

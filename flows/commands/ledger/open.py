@@ -23,10 +23,10 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from flows.execution.home import state_home
     from privacy.accounting.ledger import Account, Ledger, format_amount
-    from tasks.inputs.configuration import exact_number
+    from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.run_directory import state_home
 
     try:
         amount = exact_number(total)
@@ -38,5 +38,5 @@ def open_account(
     with refusing():
         Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
     unit = "rho" if definition == "zcdp" else "epsilon"
-    told = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
-    show(told, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)
+    facts = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
+    show(facts, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)

@@ -23,13 +23,13 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
 
     **Example:** `das ledger show`
     """
-    from flows.execution.home import state_home
     from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.run_directory import state_home
 
     path = ledger or state_home() / "ledger.sqlite"
     with refusing():
         book = Ledger(path)
-        told = [
+        facts = [
             {
                 "account": account.name,
                 "definition": account.definition,
@@ -41,8 +41,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
             for account in book.accounts()
         ]
         if synthetic := [{"run": run, "at": entered} for run, entered in book.synthetic_runs()]:
-            told.append({"account": None, "runs": synthetic})
-    show(told, lambda: _tables(told), as_json=as_json)
+            facts.append({"account": None, "runs": synthetic})
+    show(facts, lambda: _tables(facts), as_json=as_json)
 
 
 def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -66,14 +66,14 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def _tables(told: list[dict[str, Any]]) -> RenderableType:
+def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
     from flows.reports.curator import together_warning
     from privacy.accounting.ledger import format_amount
 
     tables: list[RenderableType] = []
-    for account in told:
+    for account in facts:
         if account["account"] is None:
             table = Table("run", "entered")
             for run in account["runs"]:

@@ -30,17 +30,17 @@ def discard(
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
     from flows.commands.runs.standing import standings
-    from flows.execution.home import state_home
     from flows.execution.settings import run_directory
+    from tasks.lifecycle.run_directory import state_home
 
     home = state or state_home()
     if (run_id is None) != refused:
         raise typer.BadParameter("give a run's ID, or --refused")
     refusals = standings(home, ledger or home / "ledger.sqlite") if refused else []
     runs = [each.run for each in refusals if each.state == "refused"] if run_id is None else [run_id]
-    told = [{"run": run, "charged": _discard(home, run_directory(home, run), ledger)} for run in runs]
-    lines = [f"run {each['run']} is discarded{'; its charge stays' if each['charged'] else ''}" for each in told]
-    show(told if refused else told[0], lambda: "\n".join(lines) or "no run was refused", as_json=as_json)
+    facts = [{"run": run, "charged": _discard(home, run_directory(home, run), ledger)} for run in runs]
+    lines = [f"run {each['run']} is discarded{'; its charge stays' if each['charged'] else ''}" for each in facts]
+    show(facts if refused else facts[0], lambda: "\n".join(lines) or "no run was refused", as_json=as_json)
 
 
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:

@@ -22,21 +22,21 @@ def list_runs(
     **Example:** `das runs list --all`
     """
     from flows.commands.runs.standing import standings
-    from flows.execution.home import state_home
+    from tasks.lifecycle.run_directory import state_home
 
     home = state or state_home()
     runs = standings(home, ledger or home / "ledger.sqlite")
-    told = [each.told() for each in runs if charged or each.directory]
-    show(told, lambda: _table(told), as_json=as_json)
+    facts = [each.as_json() for each in runs if charged or each.directory]
+    show(facts, lambda: _table(facts), as_json=as_json)
 
 
-def _table(told: list[dict[str, Any]]) -> RenderableType:
+def _table(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
 
-    if not told:
+    if not facts:
         return "no run has left a confidential directory"
     columns = ("run", "kind", "began", "state", "stage", "charge")
     table = Table(*columns, "resumes into", title="Runs (das runs show ID)", title_justify="left")
-    for row in told:
+    for row in facts:
         table.add_row(*(row[name] or "" for name in columns), row["out"] or "")
     return table

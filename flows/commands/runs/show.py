@@ -30,30 +30,30 @@ def show_run(
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
     from flows.commands.runs.standing import standing
-    from flows.execution.home import state_home
     from flows.execution.settings import run_directory
     from flows.reports.curator import findings_data
+    from tasks.lifecycle.run_directory import state_home
 
     home = state or state_home()
     run = standing(run_directory(home, run_id), ledger or home / "ledger.sqlite")
     if run.directory is None and run.row is None:
         raise Refused(f"run {run_id} has no confidential directory in {home / 'runs'} and no row in the ledger")
-    told = run.told() | {"findings": findings_data(run.findings)}
+    facts = run.as_json() | {"findings": findings_data(run.findings)}
     if values:
-        for each, finding in zip(told["findings"], run.findings, strict=True):
+        for each, finding in zip(facts["findings"], run.findings, strict=True):
             each["values"] = list(finding.values)
-    show(told, lambda: _table(told, run.findings, values), as_json=as_json)
+    show(facts, lambda: _table(facts, run.findings, values), as_json=as_json)
 
 
-def _table(told: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
+def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
     from rich.table import Table
 
     from flows.reports.curator import findings_table
 
-    table = Table(show_header=False, title=f"Run {told['run']}", title_justify="left")
+    table = Table(show_header=False, title=f"Run {facts['run']}", title_justify="left")
     for name in ("kind", "began", "state", "stage", "charge", "out", "path", "go_on"):
-        if told[name]:
-            table.add_row(name.replace("_", " "), str(told[name]))
+        if facts[name]:
+            table.add_row(name.replace("_", " "), str(facts[name]))
     parts: list[RenderableType] = [table]
     if findings:
         parts.append(findings_table(findings))

@@ -95,7 +95,7 @@ class Standing:
             return ""
         return f"{self.settings.resume}, or {discard}" if self.settings else discard
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return what --json says of the run, without its findings."""
         names = ("run", "kind", "began", "state", "stage", "charge", "go_on")
         place = {"out": self.settings.out if self.settings else None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +9,9 @@ import typer
 from rich import box
 from rich.table import Table
 
-from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
-from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind
+from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding
 from flows.reports.terminal import err, labelled, show
-from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,7 +28,9 @@ def accuracy(
         list[Estimator] | None, typer.Option(help="Only this estimator; may be repeated.", show_default="both")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent runs on each spine.")] = 3,
-    l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
+    rounding: Annotated[
+        Rounding, typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
+    ] = "program",
     *,
     inputs: InputOptions,
     options: ExactOptions,
@@ -45,12 +44,12 @@ def accuracy(
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
+    from flows.execution.repetitions import count_synthetic
     from flows.execution.settings import new_run_id
     from tasks.top_down.accuracy.averages import averaged, covered
     from tasks.top_down.accuracy.compare import LEVELS
-    from tasks.top_down.accuracy.errors import measure_accuracy
+    from tasks.top_down.accuracy.errors import measure_errors
     from tasks.top_down.accuracy.report import write_report
-    from tasks.top_down.run import TopDownRun
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)
@@ -62,20 +61,14 @@ def accuracy(
         settings = inputs.settings(
             data,
             str(place),
+            **options.settings(f"{base}-{kind}"),
             spine=kind,
-            rounding="l1" if l1 else "program",
+            rounding=rounding,
         )
-        run = TopDownRun(options.home / "runs" / f"{base}-{kind}")
-        try:
-            with options.working(run, f"{kind} spine") as workers:
-                by_spine[kind] = measure_accuracy(
-                    run, workers, settings.tables, settings.design(), range(seeds), options.ledger_file, estimators
-                )
-        except Refused:
-            show_findings_of(run, as_json=options.as_json)
-            raise
-        finally:
-            shutil.rmtree(run.path, ignore_errors=True)
+        run = settings.directory
+        with options.leaving_nothing(run, f"{kind} spine") as workers:
+            count_synthetic(settings, workers)
+            by_spine[kind] = measure_errors(run, workers, range(seeds), estimators)
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,13 +86,13 @@ def accuracy(
             table.add_row(f"{product}: {quantity}", LEVELS[level], f"{whole.loc[(*row, *columns[0]), 'n']:,}", *figures)
         return table
 
-    told = {
+    facts = {
         "NOT_PRIVATE": True,
         "report": place / "error.html",
         "errors": _records(errors),
         "coverage": _records(coverage),
     }
-    show(told, render, as_json=options.as_json)
+    show(facts, render, as_json=options.as_json)
 
 
 def _records(table: DataFrame) -> list[dict[Any, Any]]:

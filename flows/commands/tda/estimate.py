@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import WorkOptions, check_empty, folder, with_options
-from flows.commands.tda.options import Estimator
+from flows.commands.tda.options import Estimator, Rounding, TextOption
 from flows.reports.terminal import interruptible, show
 
 
@@ -27,11 +27,13 @@ def estimate(
             help="The 2020 program's, or least squares with all measurements.", show_default="that of the release"
         ),
     ] = None,
-    l1: Annotated[
-        bool | None,
-        typer.Option("--l1/--no-l1", help="Round to the least L1 distance.", show_default="as the release"),
+    rounding: Annotated[
+        Rounding | None,
+        typer.Option(
+            "--round", help="As the 2020 program, or to the least L1 distance.", show_default="that of the release"
+        ),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="Microdata also as text, a row a record.")] = False,
+    mdf_text: TextOption = False,
     *,
     options: WorkOptions,
 ) -> None:
@@ -49,8 +51,8 @@ def estimate(
     check_empty(release)
     changes = {
         **({} if estimator is None else {"estimator": estimator.value}),
-        **({} if l1 is None else {"rounding": "l1" if l1 else "program"}),
-        **({"microdata": "text"} if text else {}),
+        **({} if rounding is None else {"rounding": rounding}),
+        **({"microdata": "text"} if mdf_text else {}),
     }
     run, out = TopDownRun(options.home / "runs" / new_run_id("tda-estimate")), release.resolve()
     end = partial(end_estimate, run, out)

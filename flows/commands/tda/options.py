@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.spine import JurisdictionOption
+from flows.commands.spine import JurisdictionOption, StateOption
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
 
 
+Rounding = Literal["program", "l1"]
+
+
 class Kind(StrEnum):
-    """The spines there are."""
+    """The spines there are; enumerations, because an option that is repeated takes no literal."""
 
     conventional = "conventional"
     aian = "aian"
     optimized = "optimized"
-
-
-class Mechanism(StrEnum):
-    """The privacy definitions, by the noise that meets them."""
-
-    zcdp = "zcdp"
-    pure = "pure"
 
 
 class Estimator(StrEnum):
@@ -36,7 +32,7 @@ class Estimator(StrEnum):
     gls = "gls"
 
 
-class ProductOption(StrEnum):
+class Product(StrEnum):
     """The products of the redistricting data."""
 
     persons = "persons"
@@ -54,11 +50,10 @@ QuartersOption = Annotated[
     str | None, typer.Option(help="Declared living quarters by block.", show_default="DATA/quarters.csv")
 ]
 TotalsOption = Annotated[str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")]
-StateOption = Annotated[
-    list[int] | None, typer.Option("--only", help="Only this state, by FIPS code; may be repeated.")
-]
+TextOption = Annotated[bool, typer.Option("--mdf-text", help="Write microdata as text as well, one row a record.")]
 ProductsOption = Annotated[
-    list[ProductOption] | None, typer.Option("--product", help="Only this product.", show_default="persons and units")
+    list[Product] | None,
+    typer.Option("--product", help="Only this product.", show_default="persons and units"),
 ]
 
 
@@ -70,7 +65,7 @@ class InputOptions:
     quarters: QuartersOption = None
     totals: TotalsOption = None
     jurisdiction: JurisdictionOption = "us"
-    only: StateOption = None
+    only_state: StateOption = None
     product: ProductsOption = None
 
     def settings(self, data: str | None, out: str, **values: Any) -> TopDownSettings:
@@ -84,7 +79,7 @@ class InputOptions:
             "quarters": self.quarters,
             "totals": self.totals,
             "jurisdiction": self.jurisdiction,
-            "states": tuple(self.only or ()),
+            "states": tuple(self.only_state or ()),
             "products": tuple(product.value for product in self.product) if self.product else None,
         }
         return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from flows.commands.options import RunOptions, folder, with_options
-from flows.commands.runner import FlowCommand, told_lines
-from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Mechanism
+from flows.commands.runner import FlowCommand, summary_lines
+from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding, TextOption
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
@@ -32,11 +32,11 @@ def run(
     us_level: Annotated[
         bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
     ] = None,
-    mechanism: Annotated[Mechanism, typer.Option(help="Discrete Gaussian or two-sided geometric noise.")] = (
-        Mechanism.zcdp
-    ),
-    persons_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
-    units_budget: Annotated[str | None, typer.Option(help="Another rho (pure: epsilon), an exact fraction.")] = None,
+    definition: Annotated[
+        Literal["zcdp", "puredp"], typer.Option(help="Discrete Gaussian or two-sided geometric noise.")
+    ] = "zcdp",
+    persons_budget: Annotated[str | None, typer.Option(help="Another rho (puredp: epsilon), exact.")] = None,
+    units_budget: Annotated[str | None, typer.Option(help="Another rho (puredp: epsilon), exact.")] = None,
     persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
     estimator: Annotated[
@@ -45,8 +45,10 @@ def run(
             help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
         ),
     ] = Estimator.topdown,
-    l1: Annotated[bool, typer.Option("--l1", help="Round to the least L1 distance instead.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="Write microdata as text as well, one row a record.")] = False,
+    rounding: Annotated[
+        Rounding, typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
+    ] = "program",
+    mdf_text: TextOption = False,
     measurements: Annotated[
         bool, typer.Option(help="Release the noisy measurements: once left out, they are gone for good.")
     ] = True,
@@ -64,7 +66,7 @@ def run(
 
     **Example:** `das tda run data/ out/ --account census-2020`
 
-    **Example:** `das tda run ri/ out/ --spine conventional --only 44 --text`
+    **Example:** `das tda run ri/ out/ --spine conventional --only-state 44 --mdf-text`
     """
     options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage")
 
@@ -79,14 +81,14 @@ def run(
             **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
             spine=spine.value,
             nation=us_level,
-            mechanism=mechanism.value,
+            definition=definition,
             persons_budget=persons_budget,
             units_budget=units_budget,
             persons_allocation=persons_allocation,
             units_allocation=units_allocation,
             estimator=estimator.value,
-            rounding="l1" if l1 else "program",
-            microdata="text" if text else "parquet",
+            rounding=rounding,
+            microdata="text" if mdf_text else "parquet",
             measurements=measurements,
         )
         err.print(spend_table(settings.design()))
@@ -97,7 +99,7 @@ def run(
 
 def command() -> FlowCommand:
     """Return what the command adds to the run of its flow."""
-    return FlowCommand(SYSTEMS["top-down"], _tell, lambda told: told[0], _summary)
+    return FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)
 
 
 def spend_table(design: Design) -> Table:
@@ -113,30 +115,30 @@ def spend_table(design: Design) -> Table:
         where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.jurisdiction]
         for product in design.products:
             amount = design.cost(product, nation)
-            told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-            table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{told:.3f}")
+            facts = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+            table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{facts:.3f}")
     return table
 
 
-def _tell(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _details(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not manifest:
         return {}
     products = manifest["products"]
     return {
         "states": manifest["states"],
-        "geounits": {product: told["geounits"] for product, told in products.items()},
-        "failed_parents": {product: len(told["failed"]) for product, told in products.items()},
+        "geounits": {product: facts["geounits"] for product, facts in products.items()},
+        "failed_parents": {product: len(facts["failed"]) for product, facts in products.items()},
     }
 
 
 def _summary(runs: list[dict[str, Any]]) -> str:
-    (told,) = runs
-    lines = told_lines("TOP DOWN", told)
-    for product, geounits in told.get("geounits", {}).items():
+    (facts,) = runs
+    lines = summary_lines("TOP DOWN", facts)
+    for product, geounits in facts.get("geounits", {}).items():
         counts = ", ".join(f"{number:,} {level.replace('_', ' ')}" for level, number in geounits.items())
         lines.append(f"   {product:<8} {counts}")
-        if failed := told["failed_parents"][product]:
+        if failed := facts["failed_parents"][product]:
             lines.append(f"            {failed} parents were not solved by the first method: see manifest.json")
-    if told.get("release"):
-        lines.append(f"   report   {told['release']}/report.html")
+    if facts.get("release"):
+        lines.append(f"   report   {facts['release']}/report.html")
     return "\n".join(lines)

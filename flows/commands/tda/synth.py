@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from flows.commands.spine import JurisdictionOption
-from flows.commands.tda.options import StateOption
+from flows.commands.spine import JurisdictionOption, StateOption
 from flows.reports.terminal import Json, err, show
 
 
@@ -18,7 +17,7 @@ def synth(
     geography: Annotated[str, typer.Argument(help="Block tables, as das spine reads them.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder to make.")],
     jurisdiction: JurisdictionOption = "us",
-    only: StateOption = None,
+    only_state: StateOption = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
     text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,
     as_json: Json = False,
@@ -40,7 +39,7 @@ def synth(
             data,
             seed=seed,
             jurisdiction=jurisdiction,
-            states=only or (),
+            states=only_state or (),
             form="text" if text else "parquet",
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.commands.inputs import show_findings_of
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
-from flows.commands.tda.options import DataArgument, InputOptions, Kind
-from flows.reports.terminal import err, interruptible, labelled, show
-from tasks.lifecycle.errors import Refused
+from flows.commands.tda.options import DataArgument, InputOptions, Kind, TextOption
+from flows.reports.terminal import err, labelled, show
 
 
 @with_options
@@ -20,7 +17,7 @@ def truth(
     data: DataArgument,
     release: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go.", callback=folder)],
     spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = Kind.optimized,
-    text: Annotated[bool, typer.Option("--text", help="Write microdata as text as well, one row a record.")] = False,
+    mdf_text: TextOption = False,
     curator: Annotated[
         bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
     ] = False,
@@ -33,36 +30,19 @@ def truth(
     **Example:** `das tda truth data/ truth/`
     """
     from flows.execution.settings import new_run_id
-    from tasks.lifecycle.truth import end_truth
-    from tasks.top_down.run import TopDownRun
-    from tasks.top_down.truth import release_truth
+    from flows.execution.truth import release_truth
 
     check_empty(release)
     settings = inputs.settings(
         data,
         str(release),
+        **options.settings(new_run_id("tda-truth")),
         spine=spine.value,
-        microdata="text" if text else "parquet",
+        microdata="text" if mdf_text else "parquet",
         measurements=False,
     )
-    run = TopDownRun(options.home / "runs" / new_run_id("tda-truth"))
-    stopped = interruptible("interrupted; nothing is left", partial(end_truth, run))
-    try:
-        with stopped, options.working(run, "Truth") as workers:
-            place = release_truth(
-                run,
-                workers,
-                settings.tables,
-                settings.design(),
-                Path(settings.out),
-                settings.folder,
-                ledger=options.ledger_file,
-                curator=curator,
-            )
-    except Refused:
-        show_findings_of(run, as_json=options.as_json)
-        raise
-    finally:  # exact counts stay nowhere but where they were asked for
-        end_truth(run)
+    run = settings.directory
+    with options.leaving_nothing(run, "Truth") as workers:
+        place = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show({"NOT_PRIVATE": True, "release": place}, lambda: str(place), as_json=options.as_json)

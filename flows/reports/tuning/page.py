@@ -7,8 +7,6 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment
-
 from flows.reports.figures import digits
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import Plan
@@ -16,7 +14,7 @@ from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
 from tasks.inputs.configuration import Level
-from tasks.pages import style
+from tasks.pages import render
 from tasks.population_groups.level_budgets import paper_name
 
 
@@ -25,11 +23,9 @@ def page(plan: Plan) -> str:
     here = files("flows.reports.tuning")
     scripts = {name: (here / f"{name}.js").read_text() for name in ("laws", "charts", "page")}
     scripts = {name: text.replace('"use strict";\n', "") for name, text in scripts.items()}
-    template = Environment(autoescape=False).from_string((here / "page.html").read_text())
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")
-    source = plan.source.replace("&", "&amp;").replace("<", "&lt;")
-    return template.render(source=source, start=start, style=style(), **scripts)
+    return render("flows.reports.tuning", "page.html", source=plan.source, start=start, **scripts)
 
 
 def _start(plan: Plan) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.tables import group_columns
 
 NAMES = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)")
 SINGLE, MULTI = "error_report.csv", "multi_run_error_report.csv"
@@ -49,12 +50,10 @@ def _single_run(run: DetailedRun, level: Level) -> pa.Table:
         np.asarray(open_array(errors_folder(run, level), name))
         for name in ("group", "detail", "size", "absolute", "squared")
     )
-    region, position = np.divmod(group, len(domain.iterations))
+    position = group % len(domain.iterations)
     truth = pa.array(["False", "True"])
     columns = {
-        "REGION_ID": pa.array(domain.region_ids, pa.string()).take(pa.array(region)),
-        "REGION_TYPE": pa.repeat(level.region_type, len(group)),
-        "ITERATION_CODE": pa.array(domain.iteration_codes, pa.string()).take(pa.array(position)),
+        **group_columns(domain, group),
         "DETAILED_ONLY": truth.take(pa.array(domain.total_only[position].astype(np.int8))),
         "COARSE_ONLY": truth.take(pa.array(coarse[position].astype(np.int8))),
         "Population group size": sums[0],

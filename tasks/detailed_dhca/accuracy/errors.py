@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, WIDTHS, in_bins
-from tasks.detailed_dhca.published import Estimated, Published, load_kind
+from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import Queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins
@@ -138,12 +138,12 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
     save_arrays(folder, {"tally": np.hstack(tallies), "published": published, "groups": groups} | of_groups)
 
 
-def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> Published:
+def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> PublishedGroups:
     """Return the final tables of a level; of estimates those that are released."""
     folders = final_folders(run, level, estimates)
     if not estimates:
-        return load_kind(folders, Published)
-    final = load_kind(folders, Estimated)
+        return PublishedGroups.load(folders)
+    final = EstimatedGroups.load(folders)
     return final.take(np.flatnonzero(~final.dropped))
 
 
@@ -153,7 +153,7 @@ def is_measured(statistic: Any, detail: Any) -> Any:
 
 
 def _errors(
-    published: Published, exact: ExactCounts, place: NDArray[np.int64], *, clip: bool
+    published: PublishedGroups, exact: ExactCounts, place: NDArray[np.int64], *, clip: bool
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
     """(statistic, rows of `published`, errors of each row's counts: rows x counts), clipped as released."""
 

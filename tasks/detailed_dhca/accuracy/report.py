@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, PackageLoader, select_autoescape
 from numpy.typing import NDArray
 
 from privacy.noise.margins import coverage
@@ -18,7 +17,7 @@ from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
 from tasks.detailed_dhca.details import WIDTHS
 from tasks.lifecycle.errors import Refused
-from tasks.pages import style
+from tasks.pages import render
 
 WORKLOADS = (*NAMES, "TotalOnly")  # by detail
 COUNT_OF = ("table", "sex", "cell")  # by statistic
@@ -165,15 +164,10 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
     for name, table in files.items():
         table.to_csv(out / name, index=False, float_format="%.6g")
     multi_run(report.accuracy).to_csv(bureau / MULTI, index=False)
-    environment = Environment(
-        loader=PackageLoader("tasks.detailed_dhca.accuracy", "."),
-        autoescape=select_autoescape(),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template(PAGE).render(
+    page = render(
+        "tasks.detailed_dhca.accuracy",
+        PAGE,
         accuracy=report.accuracy,
-        style=style(),
         summary=report.summary(),
         errors=report.errors.to_dict("records"),
         gains=report.gains().to_dict("records"),

@@ -9,25 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 
 import pandas as pd
 
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
-from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import compare_state
 from tasks.top_down.estimators import estimate
 from tasks.top_down.gls.saved_margins import MARGINS
-from tasks.top_down.input.geography import build_spines
-from tasks.top_down.input.histograms import sum_histograms
-from tasks.top_down.input.validation import validate
 from tasks.top_down.reserve_budget import check_cost, configuration_digest
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ESTIMATORS, Design, Estimator
-from tasks.top_down.tables import Tables
+from tasks.top_down.run_plan import ESTIMATORS, Estimator
 
 
 @dataclass(frozen=True)
@@ -44,30 +37,19 @@ class Measured:
     coverage: pd.DataFrame
 
 
-def measure_accuracy(
-    run: TopDownRun,
-    workers: Workers,
-    tables: Tables,
-    design: Design,
-    seeds: Sequence[int],
-    ledger: Path,
-    estimators: Sequence[Estimator] = ESTIMATORS,
+def measure_errors(
+    run: TopDownRun, workers: Workers, seeds: Sequence[int], estimators: Sequence[Estimator] = ESTIMATORS
 ) -> Measured:
-    """Measure the errors of estimators on one spine; on marked data only.
+    """Measure and estimate once a seed and estimator, on the histograms of synthetic data; return the errors.
 
     Raises
     ------
     Refused
-        where the data is not marked synthetic, or is not valid.
+        where a law of the spine cannot be drawn.
     """
-    validated = validate(run, workers, tables, design, None)
-    digests = {"input_digest": validated.input_digest, "records_digest": validated.records_digest}
-    if not register_if_synthetic(run.id, ledger, marked=validated.synthetic, **digests):
-        raise Refused("the data is not marked synthetic: errors are reported of synthetic data only")
-    build_spines(run, workers)
+    validated, design = run.validated, run.design
     each = [(product, state) for product in design.products for state in validated.states]
     workers.map("budget check", run, check_cost, each)
-    sum_histograms(run, workers)
     configuration, errors, coverage = configuration_digest(run), [], []
     for seed in seeds:
         remove(run / "noisy")

@@ -9,9 +9,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from tasks.pages import environment, style
-from tasks.pages.charts import STYLE, svg
+from tasks.pages import render
+from tasks.pages.charts import picture
 from tasks.top_down.accuracy.compare import LEVELS
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
@@ -48,9 +49,8 @@ def write_report(
         )
     board = board_picture(whole, coverage, kinds, estimators)
     (out / "board.svg").write_text(board)
-    page = environment("tasks.top_down.accuracy", ".").get_template("accuracy.html")
     told = {"tables": tables, "columns": columns, "about": about, "board": board, "coverage": _coverage(coverage)}
-    (out / "error.html").write_text(page.render(style=style(), **told))
+    (out / "error.html").write_text(render("tasks.top_down.accuracy", "accuracy.html", **told))
 
 
 def _rows(
@@ -73,7 +73,10 @@ def _coverage(coverage: pd.DataFrame) -> list[dict[str, object]]:
     ]
 
 
-def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str]) -> str:
+@picture
+def board_picture(
+    errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str]
+) -> Figure:
     """Draw the errors of both estimators by level, and the share of counts within their margins."""
     persons = "persons" if "persons" in set(errors["product"]) else "units"
     shown = SHOWN[persons]
@@ -82,21 +85,18 @@ def board_picture(errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[
     levels, covered = ([level for level in LEVELS if level in set(table["level"])] for table in (errors, of))
     rows = len(shown) + bool(len(of))
     height = 0.22 * errors["level"].nunique() + 0.9
-    with plt.rc_context(STYLE):
-        size = (3.2 * len(kinds) + 1.6, rows * height)
-        figure, axes = plt.subplots(
-            rows, len(kinds), figsize=size, squeeze=False, sharey="row", sharex="row", layout="constrained"
-        )
-        for column, kind in enumerate(kinds):
-            for row, quantity in enumerate(shown):
-                here = errors[(errors["spine"] == kind) & (errors["quantity"] == quantity)]
-                _draw_errors(axes[row, column], here, estimators, levels)
-                axes[row, column].set_xlabel(f"mean absolute error of {quantity}")
-            if len(of):
-                _draw_coverage(axes[-1, column], of[of["spine"] == kind], estimators, covered)
-            axes[0, column].set_title(f"{kind} spine")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-        return svg(figure)
+    size = (3.2 * len(kinds) + 1.6, rows * height)
+    figure, axes = plt.subplots(rows, len(kinds), figsize=size, squeeze=False, sharey="row", sharex="row")
+    for column, kind in enumerate(kinds):
+        for row, quantity in enumerate(shown):
+            here = errors[(errors["spine"] == kind) & (errors["quantity"] == quantity)]
+            _draw_errors(axes[row, column], here, estimators, levels)
+            axes[row, column].set_xlabel(f"mean absolute error of {quantity}")
+        if len(of):
+            _draw_coverage(axes[-1, column], of[of["spine"] == kind], estimators, covered)
+        axes[0, column].set_title(f"{kind} spine")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
 
 
 def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
@@ -128,17 +128,17 @@ def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], l
     axis.set_xlabel("released totals within the 95% margin (%)")
 
 
-def chart(table: pd.DataFrame, kinds: Sequence[str]) -> str:
+@picture
+def chart(table: pd.DataFrame, kinds: Sequence[str]) -> Figure:
     """Draw the mean absolute error by level and spine; whiskers are the standard deviation from seed to seed."""
     levels = [level for level in LEVELS if level in set(table["level"])]
-    with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2), layout="constrained")
-        for place, kind in enumerate(kinds):
-            of = table[table["spine"] == kind].set_index("level").loc[levels]
-            at = np.arange(len(levels))[::-1] + 0.25 * ((len(kinds) - 1) / 2 - place)
-            spread = of["sd"].fillna(0)
-            axis.barh(at, of["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor="#8b93a1", label=kind)
-        axis.set_yticks(np.arange(len(levels))[::-1], [LEVELS[level] for level in levels])
-        axis.set(xlabel="mean absolute error")
-        axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        return svg(figure)
+    figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2))
+    for place, kind in enumerate(kinds):
+        of = table[table["spine"] == kind].set_index("level").loc[levels]
+        at = np.arange(len(levels))[::-1] + 0.25 * ((len(kinds) - 1) / 2 - place)
+        spread = of["sd"].fillna(0)
+        axis.barh(at, of["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor="#8b93a1", label=kind)
+    axis.set_yticks(np.arange(len(levels))[::-1], [LEVELS[level] for level in levels])
+    axis.set(xlabel="mean absolute error")
+    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure

@@ -7,9 +7,10 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
-from tasks.pages import environment, style
-from tasks.pages.charts import STYLE, svg
+from tasks.pages import render
+from tasks.pages.charts import picture
 from tasks.top_down.estimate.descent import load_estimates
 from tasks.top_down.run import TopDownRun
 
@@ -23,17 +24,14 @@ COLOURS = ("#2f86d1", "#d58a1c", "#3aa76d", "#9b6fd0")
 def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> None:
     """Write report.html from the manifest's content and the released histograms."""
     spent = manifest["spent"]
-    html = (
-        environment("tasks.top_down.release", ".")
-        .get_template("report.html")
-        .render(
-            manifest=manifest,
-            style=style(),
-            charged=[*spent["products"].items(), ("together", spent["bounded"])] if spent else [],
-            noise={name: noise_chart(name, told) for name, told in manifest["products"].items() if "noise" in told},
-            sizes=size_chart(run),
-            deviations={name: _deviations(told) for name, told in manifest["products"].items() if "noise" in told},
-        )
+    html = render(
+        "tasks.top_down.release",
+        "report.html",
+        manifest=manifest,
+        charged=[*spent["products"].items(), ("together", spent["bounded"])] if spent else [],
+        noise={name: noise_chart(name, told) for name, told in manifest["products"].items() if "noise" in told},
+        sizes=size_chart(run),
+        deviations={name: _deviations(told) for name, told in manifest["products"].items() if "noise" in told},
     )
     (staged / "report.html").write_text(html)
 
@@ -46,39 +44,35 @@ def _deviations(told: dict[str, Any]) -> dict[str, dict[str, float]]:
     return deviations
 
 
-def noise_chart(product: str, told: dict[str, Any]) -> str:
+@picture
+def noise_chart(product: str, told: dict[str, Any]) -> Figure:
     """Draw the standard deviation of the noise by level, for some query groups."""
     deviations = _deviations(told)
     levels = list(told["geounits"])
-    with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(9, 3), layout="constrained")
-        for colour, query in zip(COLOURS, [name for name in SHOWN[product] if name in deviations], strict=False):
-            at = [number for number, level in enumerate(levels) if level in deviations[query]]
-            axis.plot(at, [deviations[query][levels[number]] for number in at], "o-", color=colour, label=query)
-        axis.set_xticks(range(len(levels)), [level.replace("_", " ") for level in levels])
-        axis.set(yscale="log", ylabel="standard deviation of the noise")
-        axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        return svg(figure)
+    figure, axis = plt.subplots(figsize=(9, 3))
+    for colour, query in zip(COLOURS, [name for name in SHOWN[product] if name in deviations], strict=False):
+        at = [number for number, level in enumerate(levels) if level in deviations[query]]
+        axis.plot(at, [deviations[query][levels[number]] for number in at], "o-", color=colour, label=query)
+    axis.set_xticks(range(len(levels)), [level.replace("_", " ") for level in levels])
+    axis.set(yscale="log", ylabel="standard deviation of the noise")
+    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
 
 
-def size_chart(run: TopDownRun) -> str:
+@picture
+def size_chart(run: TopDownRun) -> Figure:
     """Draw how many released geounits of each level hold how many records, by powers of two."""
-    with plt.rc_context(STYLE):
-        products = run.design.products
-        figure, axes = plt.subplots(
-            1, len(products), figsize=(4.5 * len(products), 3), squeeze=False, layout="constrained"
-        )
-        for axis, product in zip(axes[0], products, strict=True):
-            levels = run.spine(product, run.validated.states[0]).levels
-            for colour, level in zip(COLOURS, levels[1:], strict=False):
-                totals = np.concatenate(
-                    [load_estimates(run, product, state, level).totals() for state in run.validated.states]
-                )
-                powers = np.bincount(np.ceil(np.log2(totals[totals > 0])).astype(int))
-                axis.step(
-                    2.0 ** np.arange(len(powers)), powers, where="mid", color=colour, label=level.replace("_", " ")
-                )
-            axis.set(xscale="log", yscale="log", title=product, xlabel="records in a geounit, at most")
-            axis.legend(fontsize=8)
-        axes[0, 0].set_ylabel("geounits")
-        return svg(figure)
+    products = run.design.products
+    figure, axes = plt.subplots(1, len(products), figsize=(4.5 * len(products), 3), squeeze=False)
+    for axis, product in zip(axes[0], products, strict=True):
+        levels = run.spine(product, run.validated.states[0]).levels
+        for colour, level in zip(COLOURS, levels[1:], strict=False):
+            totals = np.concatenate(
+                [load_estimates(run, product, state, level).totals() for state in run.validated.states]
+            )
+            powers = np.bincount(np.ceil(np.log2(totals[totals > 0])).astype(int))
+            axis.step(2.0 ** np.arange(len(powers)), powers, where="mid", color=colour, label=level.replace("_", " "))
+        axis.set(xscale="log", yscale="log", title=product, xlabel="records in a geounit, at most")
+        axis.legend(fontsize=8)
+    axes[0, 0].set_ylabel("geounits")
+    return figure

@@ -16,12 +16,11 @@ import pytest
 from sums_of_draws import pmf_of_sum
 
 from privacy.accounting.ledger import Account, Ledger
-from privacy.analyses.geometric_moments import moments
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.bottom_up import measure as bottom_up_measure
-from tasks.bottom_up.domain import Domain, check_margins, read_domain, read_totals
+from tasks.bottom_up.domain import Domain, check_marginals, read_domain, read_totals
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
     CASES,
@@ -172,7 +171,7 @@ def test_a_factor_that_only_looks_like_places_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("margins", "message"),
+    ("marginals", "message"),
     [
         ([["SEX"], ["SEX"]], "twice"),
         ([["SEX", "SEX"]], "twice"),
@@ -180,11 +179,11 @@ def test_a_factor_that_only_looks_like_places_is_named(tmp_path):
         ([[f"{letter * 60}" for letter in "ABCD"]], "longer than"),
     ],
 )
-def test_margins_that_no_file_could_hold_are_refused(tmp_path, margins, message):
+def test_marginals_that_no_file_could_hold_are_refused(tmp_path, marginals, message):
     factors = {letter * 60: ["x"] for letter in "ABCD"} | {"SEX": ["1", "2"]}
     domain = read_domain(write_domain(tmp_path, factors=factors, groups={}, structural_zeros=[]))
     with pytest.raises(ValueError, match=message):
-        check_margins(domain, margins)
+        check_marginals(domain, marginals)
 
 
 def test_domains_that_cannot_be_read_are_refused(tmp_path):
@@ -228,8 +227,8 @@ def test_totals_and_groups(tmp_path):
     group = totals.grouping.of(np.arange(domain.histogram.cells))
     assert group.tolist() == [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
     ones = np.ones(domain.histogram.cells, np.int64)
-    assert domain.margin(ones, ("SEX", "STATE")).tolist() == np.bincount(group).tolist()
-    assert domain.margin(ones, ()).tolist() == [24]
+    assert domain.marginal(ones, ("SEX", "STATE")).tolist() == np.bincount(group).tolist()
+    assert domain.marginal(ones, ()).tolist() == [24]
 
 
 # Tabulation.
@@ -415,8 +414,8 @@ def planned(
     if totals is not None:
         (tmp_path / "totals.csv").write_text(totals)
         options["totals"] = read_totals(tmp_path / "totals.csv", domain)
-    margins = options.pop("margins", ((), ("STATE",), ("SEX", "STATE")))
-    plan = Plan(domain, options.pop("epsilon", Fraction(1, 2)), margins=margins, **options)
+    marginals = options.pop("marginals", ((), ("STATE",), ("SEX", "STATE")))
+    plan = Plan(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
     save_object(run / PLAN, plan)
     tabulate(run, Here(), table or write_table(tmp_path), domain)
     return plan
@@ -545,8 +544,8 @@ def test_a_release_adds_up(tmp_path, run, account):
 
 @pytest.mark.parametrize("method", ["additive", "ratio", "nonnegative"])
 def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run, account, method):
-    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is explain_missing, 46 has 4
-    plan = planned(tmp_path, run, totals=totals, calibration=method, margins=(("STATE",), ()))
+    totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is unpublished, 46 has 4
+    plan = planned(tmp_path, run, totals=totals, calibration=method, marginals=(("STATE",), ()))
     manifest, tables = released(tmp_path, run, account, plan)
     states = {row["STATE"]: row["COUNT"] for row in tables["by-state"].to_pylist()}
     assert states["44"] == 10
@@ -554,7 +553,7 @@ def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run,
     assert {cell["COUNTY"] for cell in tables["histogram"].to_pylist()} == {"44001", "44003", "45001"}
     assert tables["total"]["COUNT"].to_pylist() == [sum(states.values())]
     cases = {group["STATE"]: group["case"] for group in manifest["calibration"]["groups"]}
-    assert (cases["45"], cases["46"]) == ("explain_missing", "inconsistent")
+    assert (cases["45"], cases["46"]) == ("unpublished", "inconsistent")
     assert cases["44"].startswith("calibrated")
     assert "calibration" in manifest["statements"]
 
@@ -609,7 +608,7 @@ def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
 
 def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
-    plan = Plan(domain, Fraction(1, 2), margins=((),))
+    plan = Plan(domain, Fraction(1, 2), marginals=((),))
     save_object(run / PLAN, plan)
     tabulate(run, Here(), write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
     manifest, tables = released(tmp_path, run, account, plan)
@@ -618,30 +617,23 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     assert (manifest["noise"]["sensitivity"], manifest["noise"]["scale"], manifest["noise"]["step"]) == (4, "8", "1/2")
 
 
-def test_the_slides_sampler_is_for_synthetic_data_only(tmp_path, run, account):
-    planned(tmp_path, run, sampler="slides")
-    with pytest.raises(Refused, match="not epsilon-DP"):
-        reserve_budget(run, account)
+def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
-    other = RunDirectory(tmp_path / "runs" / "other")
-    other.create()
     domain = read_domain(made.domain)
-    plan = Plan(domain, Fraction(1), "slides", read_totals(made.totals, domain))
-    save_object(other / PLAN, plan)
-    tabulate(other, Here(), str(made.table), domain)
-    manifest, tables = released(tmp_path, other, Charging(None, tmp_path / "none"), plan)
-    assert ("SYNTHETIC" in manifest, "slides" in manifest["statements"]) == (True, True)
-    exact = exact_counts(other, 0, domain.histogram.cells)
-    noise = np.load(other / "noisy/00000/count.npy") - exact
-    assert noise.var() == pytest.approx(moments(1.0).variance, rel=0.15)  # 1,200 draws; not the exact sampler's
+    plan = Plan(domain, Fraction(1), read_totals(made.totals, domain))
+    save_object(run / PLAN, plan)
+    tabulate(run, Here(), str(made.table), domain)
+    manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), plan)
+    assert ("SYNTHETIC" in manifest, "exact_test" in manifest["statements"]) == (True, True)
+    assert (np.load(run / "noisy/00000/count.npy") != exact_counts(run, 0, domain.histogram.cells)).any()
     assert tables["histogram"]["COUNT"].type == pa.int64()
-    assert [entered for entered, _ in Ledger(tmp_path / "none").synthetic_runs()] == ["other"]
+    assert [entered for entered, _ in Ledger(tmp_path / "none").synthetic_runs()] == [run.id]
 
 
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     first, second = (make_example(tmp_path / name, 3000, states=12, counties=3) for name in ("one", "two"))
     assert first.table.read_bytes() == second.table.read_bytes()
-    assert first.totals.read_text().splitlines()[4] == "05,"  # explain_missing
+    assert first.totals.read_text().splitlines()[4] == "05,"  # unpublished
     table = pq.read_table(second.table).slice(1)
     pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):

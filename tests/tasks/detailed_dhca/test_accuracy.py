@@ -7,39 +7,31 @@ import json
 import shutil
 from fractions import Fraction
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
-from dhca_inputs import Here, new_run, truth_here
+from dhca_inputs import Here, SameNoise, new_run, settings_here, truth_here
 from hypothesis import example as case
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.repetitions import measure_accuracy
+from flows.execution.truth import release_truth
 from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
 from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_class
-from tasks.detailed_dhca.accuracy.measure import measure_accuracy, open_trial, trial_directory
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, error_95, make_report, size_name
-from tasks.detailed_dhca.budget_check import reserve_budget
-from tasks.detailed_dhca.coterminous import equate_coterminous
-from tasks.detailed_dhca.estimate_tables import make_estimators
-from tasks.detailed_dhca.estimates import estimate
-from tasks.detailed_dhca.population_groups import count_population_groups
-from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.accuracy.trials import open_trial, trial_directory
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
-from tasks.detailed_dhca.suppression import suppress
-from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.truth import release_truth
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 
 RUNS = 2
@@ -52,9 +44,12 @@ def fixed_secret(run: DetailedRun, number: int) -> None:
     (run / SECRET).write_bytes(bytes([number] * 32))
 
 
+def settings_of(run: DetailedRun, example: Path, **options: Any) -> DetailedDhcaSettings:
+    return settings_here(run.state_folder, example / "params", example / "data", run_id=run.id, **options)
+
+
 def measured(run: DetailedRun, example: Path, out: Path, runs: int = 1, *, estimates: bool = False) -> Accuracy:
-    params, data, ledger = str(example / "params"), str(example / "data"), run.path.parent / "ledger.sqlite"
-    accuracy = measure_accuracy(run, HERE, params, data, "us", out, runs=runs, ledger=ledger, estimates=estimates)
+    accuracy = measure_accuracy(settings_of(run, example, estimates=estimates), HERE, out, runs)
     assert accuracy is not None
     return accuracy
 
@@ -88,22 +83,11 @@ def repeated(example: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[R
 def release(example: Path, place: Path, number: int) -> Path:
     """The files of a run with one of these secrets."""
     run = new_run(place, f"run-{number}")
-    validate(run, HERE, str(example / "params"), str(example / "data"), "us")
-    count_population_groups(run, HERE, "us")
     fixed_secret(run, number)
-    options = {"region": "us", "coterminous": True, "coterminous_list": None}
-    reserve_budget(run, "us", Charging(None, run.path / "ledger.sqlite"), options)
-    levels = run.parameters.configuration.levels("us")
-    for level in levels:
-        measure_totals(run, HERE, level, estimates=True)
-        for stage in (measure_sex_by_age, suppress):
-            stage(run, HERE, level)
-    make_estimators(run, HERE, "us")
-    for level in levels:
-        estimate(run, HERE, level)
-    equate_coterminous(run, HERE, "us", enabled=True, listed=None, estimates=True)
-    stage_release(run, HERE, "us", place, options | {"estimates": True}, "no spine")
-    return place / f".us-{run.id}.partial"
+    as_repeated: dict[str, object] = {"region": "us", "coterminous": True, "coterminous_list": None}
+    runner = SameNoise(as_repeated, settings_of(run, example, estimates=True), before="commit")
+    runner.run()
+    return runner.staged
 
 
 def read(place: Path, table: str) -> pd.DataFrame:
@@ -261,19 +245,19 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(example / "data", data)
     (data / MARK_FILE).unlink()
-    run, out, ledger = new_run(tmp_path), tmp_path / "out", tmp_path / "ledger.sqlite"
+    run, out = new_run(tmp_path), tmp_path / "out"
     with pytest.raises(Refused, match="not marked synthetic"):
-        measure_accuracy(run, HERE, str(example / "params"), str(data), "us", out, runs=1, ledger=ledger)
+        measure_accuracy(settings_of(run, example, data=str(data)), HERE, out, 1)
     assert not out.exists()
     with pytest.raises(
         Refused, match="this data needs an account"
     ):  # were that check gone, the budget check would hold
-        open_trial(run, 0, "us", ledger, coterminous=True)
+        open_trial(run, 0, "us", tmp_path / "ledger.sqlite", coterminous=True)
     assert not list(run.path.rglob(SECRET))
 
 
 def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, tmp_path: Path) -> None:
-    run, ledger = new_run(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    run, ledger = new_run(tmp_path), Ledger(tmp_path / "runs/ledger.sqlite")
     inputs = (str(example / "params"), str(example / "data"))
     seen = validate(run, HERE, *inputs, "us")
     assert seen is not None
@@ -282,10 +266,10 @@ def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, 
     request = Request("real", "a", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **digests)
     ledger.reserve(request, str)
     with pytest.raises(Refused, match="charged for as confidential before"):
-        measure_accuracy(run, HERE, *inputs, "us", tmp_path / "out", runs=1, ledger=ledger.path)
+        measure_accuracy(settings_of(run, example), HERE, tmp_path / "out", 1)
     for curator in (False, True):
         with pytest.raises(Refused, match="charged for as confidential before"):
-            release_truth(run, HERE, *inputs, tmp_path / "out", "us", ledger=ledger.path, curator=curator)
+            release_truth(settings_of(run, example, out=str(tmp_path / "out")), HERE, curator=curator)
     assert not (tmp_path / "out").exists()
     assert not list(run.path.rglob(SECRET))
     assert ledger.synthetic_runs() == []

@@ -28,15 +28,16 @@ from dhca_naive import PR, US, regions, states, tabulated
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.coterminous import equate, equate_coterminous, final_folders, find_sets, is_water, save_sets
+from tasks.detailed_dhca.coterminous import equate, equate_coterminous, final_folders
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY
-from tasks.detailed_dhca.published import Published, load_published
+from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.lifecycle.manifest import read_manifest
+from tasks.population_groups.coterminous_sets import find_sets, is_water, save_sets
 from tasks.population_groups.domain import load_domain
 
 Node = tuple[str, str]  # region type and id
@@ -227,7 +228,7 @@ def write_tables(run: DetailedRun, jurisdiction: str, tables: Tables) -> None:
                 group = domain.region_ids.index(region_id) * len(domain.iteration_codes)
                 rows.append((group + domain.iteration_codes.index(code), *table))
         rows.sort()
-        published = Published(
+        published = PublishedGroups(
             group=np.array([row[0] for row in rows], np.int64),
             detail=np.array([row[1] for row in rows], np.uint8),
             total=np.array([row[2] for row in rows], np.int64),
@@ -247,7 +248,7 @@ def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple
     levels = run.parameters.configuration.levels(jurisdiction)  # type: ignore[arg-type]
     for level in levels:
         domain = load_domain(run, level)
-        published = load_published(final_folders(run, level))
+        published = PublishedGroups.load(final_folders(run, level))
         assert np.all(np.diff(published.group) > 0)
         ends = np.cumsum(published.widths)
         for number, group in enumerate(published.group.tolist()):

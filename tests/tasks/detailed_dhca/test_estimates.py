@@ -14,6 +14,7 @@ from dhca_inputs import BUDGETS, Here, Inputs, configuration, people, person, re
 from estimation_cases import exact
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from tasks.detailed_dhca import estimates
 from tasks.detailed_dhca.coterminous import equate_coterminous, final_folders
 from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.estimate_tables import (
@@ -26,7 +27,7 @@ from tasks.detailed_dhca.estimate_tables import (
 )
 from tasks.detailed_dhca.estimates import estimate, pooled_totals
 from tasks.detailed_dhca.noise import estimate_words
-from tasks.detailed_dhca.published import Estimated, load_kind
+from tasks.detailed_dhca.published import EstimatedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
@@ -35,7 +36,7 @@ from tasks.lifecycle.files import open_array
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups import domain, estimates
+from tasks.population_groups import domain
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 
@@ -137,7 +138,7 @@ def test_tables_join_and_add_up(made: tuple[DetailedRun, Path]) -> None:
     dropped = {
         (run, level, int(group))
         for level in run.parameters.configuration.levels("us")
-        for piece in [load_kind(final_folders(run, level, estimates=True), Estimated)]
+        for piece in [EstimatedGroups.load(final_folders(run, level, estimates=True))]
         for group in piece.group[piece.dropped]
     }
     manifest = read_manifest(place)["estimates"]
@@ -197,7 +198,7 @@ def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> 
     settings = {"privacy_budget_p_level_2_tract": 5}
     run = of_one_size(tmp_path, definition, 4000, settings, thresholds_p=thresholds([threshold] * 3))
     assert load_domain(run, level).groups > 20_000
-    final = load_kind(final_folders(run, level, estimates=True), Estimated)
+    final = EstimatedGroups.load(final_folders(run, level, estimates=True))
     inhabited = len(load_domain(run, level).iterations)
     for detail in (TOTAL, AGE23):
         part = final.take(np.flatnonzero((final.detail == detail) & (final.group >= inhabited)))
@@ -216,7 +217,7 @@ def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> 
             check_cells(part.cells.reshape(n, 46), part, load_queries(run, level).margin(AGE23, 1))
 
 
-def check_cells(cells: np.ndarray, part: Estimated, margin: int) -> None:
+def check_cells(cells: np.ndarray, part: EstimatedGroups, margin: int) -> None:
     """Every cell and both sexes are unbiased, and their margins cover."""
     n = len(cells)
     assert (cells.sum(axis=1) == part.total).all()
@@ -281,7 +282,7 @@ def test_a_group_that_is_there_is_seldom_dropped(tmp_path: Path) -> None:
     run = of_one_size(tmp_path, "zcdp", 999, levels, thresholds_p=thresholds([10**6] * 3))
     level = Level("TRACT", 2)
     assert ancestors(run, level) == {Level("COUNTY", 2): 5}
-    final = load_kind(final_folders(run, level, estimates=True), Estimated)
+    final = EstimatedGroups.load(final_folders(run, level, estimates=True))
     n = len(final.group)
     assert n > 5_000
     assert final.dropped.mean() <= 0.00135 + 4 * (0.00135 / n) ** 0.5
@@ -292,7 +293,7 @@ def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -(10**9)))
     run, _ = stage_here(tmp_path, country(privacy_budget_p_level_2_county=0), coterminous=True, estimates=True)
     for level in run.parameters.configuration.levels("us"):
-        part = load_kind([run.estimates_folder(level, 0)], Estimated)
+        part = EstimatedGroups.load([run.estimates_folder(level, 0)])
         codes = np.array(load_domain(run, level).iteration_codes)[part.group % len(load_domain(run, level).iterations)]
         tested = (part.detail == TOTAL) & ~np.isin(codes, ["2009", "2010"])  # those are below state only
         if level.region_type in ("USA", "STATE", "AIANNH"):
@@ -308,7 +309,7 @@ def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     fates: list[dict[str, tuple[int, int, bool]]] = []
     for level, region in ((Level("COUNTY", 2), "01003"), (Level("TRACT", 2), "01003000100")):
         domain = load_domain(run, level)
-        part = load_kind(final_folders(run, level, estimates=True), Estimated)
+        part = EstimatedGroups.load(final_folders(run, level, estimates=True))
         mine = part.take(np.flatnonzero(part.group // len(domain.iterations) == domain.region_ids.index(region)))
         codes = [domain.iteration_codes[group % len(domain.iterations)] for group in mine.group]
         fates.append(dict(zip(codes, zip(mine.total, mine.margin, mine.dropped, strict=True), strict=True)))
@@ -322,7 +323,7 @@ def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_option_shapes_a_release_only_where_it_is_taken(tmp_path: Path) -> None:
     """Without it the configuration digest, and so the noise of a secret, is what it was before there was one."""
     params, data = Inputs().write(tmp_path)
-    asked = {"params": str(params), "data": str(data), "out": str(tmp_path / "out"), "region": "us"}
+    asked = {"params": str(params), "data": str(data), "out": str(tmp_path / "out"), "jurisdiction": "us"}
     bare, taken = (DetailedDhcaSettings(**asked, estimates=estimates) for estimates in (False, True))
     assert set(bare.shaping_options) == {"region", "coterminous", "coterminous_list"}
     assert taken.shaping_options == bare.shaping_options | {"estimates": True}

@@ -40,7 +40,7 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.detailed_dhca import noise
 from tasks.detailed_dhca.coterminous import final_folders
-from tasks.detailed_dhca.published import load_published
+from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.manifest import read_manifest
@@ -288,7 +288,7 @@ def test_the_same_secret_gives_the_same_release_however_it_is_cut(
 def test_batches_are_joined_seamlessly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = Inputs(persons=people(200))
     first = stage_here(tmp_path, inputs, name="first")[1]
-    monkeypatch.setattr("tasks.detailed_dhca.tables.GROUPS_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.population_groups.tables.GROUPS_AT_ONCE", 7)
     second = stage_here(tmp_path, inputs, name="second")[1]
     for path in sorted(first.rglob("*.csv")):
         assert path.read_bytes() == (second / path.relative_to(first)).read_bytes()
@@ -394,7 +394,7 @@ def test_negatives_are_clipped_after_all_sums(tmp_path: Path) -> None:
     run, place = stage_here(tmp_path, inputs, name="as-is")
     assert any(int(row[3]) < 0 for row in read_release(place, "t1"))
     for level in (Level("COUNTY", 2), Level("USA", 2), Level("TRACT", 1)):
-        published, margins = load_published(final_folders(run, level)), load_margins(run, level)
+        published, margins = PublishedGroups.load(final_folders(run, level)), load_margins(run, level)
         for tables in (t1_tables, t2_tables):
             as_is, clipped = (
                 np.concatenate(

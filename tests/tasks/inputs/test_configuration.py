@@ -207,7 +207,7 @@ def test_thresholds_a_whole_number_reaches(numbers: list[float], expected: tuple
 
 def test_thresholds_of_a_jurisdiction_that_runs_are_needed() -> None:
     thresholds = {name: numbers for name, numbers in configuration()["thresholds_p"].items() if "PR" not in name}
-    assert parsed(thresholds_p=thresholds).regions == ("us",)
+    assert parsed(thresholds_p=thresholds).jurisdictions == ("us",)
     (fault,) = faults(json.dumps(configuration(thresholds_p=thresholds, run_pr=True)))
     lacking = sorted(str(level) for level in ALL_LEVELS if level.jurisdiction == "pr")
     assert fault == f"thresholds_p: has no thresholds for {lacking}"
@@ -228,7 +228,7 @@ def test_one_of_the_jurisdictions_must_run() -> None:
 @pytest.mark.parametrize("value", [["72"], [], "x", None])
 def test_the_state_filter_is_for_the_us_alone(value: Any) -> None:
     configuration_read = parsed(run_us=False, run_pr=True, state_filter_us=value)
-    assert configuration_read.regions == ("pr",)
+    assert configuration_read.jurisdictions == ("pr",)
     assert configuration_read.states("pr") == ("72",)
 
 

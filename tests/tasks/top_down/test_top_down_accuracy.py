@@ -7,22 +7,24 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from top_down_inputs import HERE, country, design, tables
+from top_down_inputs import HERE, country, design, settings_with
 
+from flows.execution.repetitions import count_synthetic
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.accuracy.averages import averaged, covered
 from tasks.top_down.accuracy.compare import LEVELS
-from tasks.top_down.accuracy.errors import measure_accuracy
+from tasks.top_down.accuracy.errors import Measured, measure_errors
 from tasks.top_down.accuracy.report import write_report
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import Design
 from tasks.top_down.synth import synthesize
 
 
-def new_run(folder: Path) -> TopDownRun:
-    run = TopDownRun(folder / "runs" / "accuracy")
-    run.create()
-    return run
+def measure(folder: Path, data: Path, made: Design, seeds: list[int]) -> Measured:
+    settings = settings_with(folder, data, made, "accuracy")
+    settings.directory.create()
+    count_synthetic(settings, HERE)
+    return measure_errors(settings.directory, HERE, seeds)
 
 
 def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: Path) -> None:
@@ -30,8 +32,7 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     found, margins = {}, {}
     for name, budget in (("rich", Fraction(20_000)), ("poor", Fraction(1, 100))):
         made = design(products=("persons",), kind="optimized", budget=budget)
-        ledger = tmp_path / "ledger"
-        measured = measure_accuracy(new_run(tmp_path / name), HERE, tables(data), made, [1], ledger)
+        measured = measure(tmp_path / name, data, made, [1])
         found[name] = averaged({"optimized": measured.errors})
         margins[name] = covered({"optimized": measured.coverage})
     rich, poor = found["rich"], found["poor"]
@@ -62,7 +63,7 @@ def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
     data = country(tmp_path, ("46",))
     (data / MARK_FILE).unlink()
     with pytest.raises(Refused, match="not marked synthetic"):
-        measure_accuracy(new_run(tmp_path), HERE, tables(data), design(), [1], tmp_path / "ledger")
+        measure(tmp_path, data, design(), [1])
 
 
 @pytest.mark.long
@@ -76,7 +77,7 @@ def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Pat
     blocks = das_data / "ri_blocks_2020.csv.gz"
     data = synthesize(str(blocks), tmp_path / "data", seed=1).data
     made = design(products=("persons",))
-    measured = measure_accuracy(new_run(tmp_path), HERE, tables(data), made, [11], tmp_path / "ledger")
+    measured = measure(tmp_path, data, made, [11])
     errors = averaged({"optimized": measured.errors})
     mae = errors[errors["size"] == "all"].set_index(["quantity", "level", "estimator"])["mae"].unstack()
     ratio = mae["gls"] / mae["topdown"]

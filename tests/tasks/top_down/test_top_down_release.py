@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e_runs import digest
-from top_down_inputs import HERE, begin, country, design, finish, read, tables
+from top_down_inputs import HERE, begin, country, design, finish, read, settings_with
 
+from flows.execution.truth import release_truth
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
@@ -22,7 +23,6 @@ from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import KINDS, Design, Estimator, check_allocation
-from tasks.top_down.truth import release_truth
 
 MATRIX = [
     ("us", "optimized", "zcdp", ("23", "46"), False, "topdown"),
@@ -124,9 +124,9 @@ def test_truth_is_the_input(tmp_path: Path) -> None:
     data = country(tmp_path)
     run = TopDownRun(tmp_path / "runs" / "truth")
     run.create()
-    place = release_truth(
-        run, HERE, tables(data), design(microdata="text"), tmp_path / "out", "us", ledger=tmp_path / "ledger"
-    )
+    made = design(microdata="text", measurements=False)
+    place = release_truth(settings_with(tmp_path, data, made, "truth"), HERE)
+    assert place is not None
     for product in ("persons", "units"):
         lines = (data / f"{product}.txt").read_text().splitlines()
         header = lines[0].split("|")

@@ -1,4 +1,4 @@
-"""The bottom-up mechanism: closed forms, samplers, histogram and margins, calibration, accuracy curve."""
+"""The bottom-up mechanism: closed forms, samplers, histogram and marginals, calibration, accuracy curve."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from sums_of_draws import pmf_of_sum
 
-from privacy.accounting.bottom_up import BottomUp
 from privacy.accounting.conversions import secrecy_of_the_sample
 from privacy.analyses.accuracy_curve import Errors, Simulation, errors, expected, fresh_noise, operating_system_words
 from privacy.analyses.geometric_moments import absolute_sum, moments
 from privacy.analyses.slides_sampler import difference, one_sided, two_tailed
-from privacy.estimation.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative, ratio
-from privacy.estimation.histogram import Factor, Histogram
+from privacy.bottom_up.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative, ratio
+from privacy.bottom_up.histogram import Factor, Histogram
+from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 
@@ -82,7 +82,7 @@ def test_closed_forms_are_those_of_the_exact_law(epsilon):
 
 
 @pytest.mark.parametrize(("case", "figure"), SUMS.items(), ids=lambda value: f"{value}")
-def test_expected_absolute_error_of_margins(case, figure):
+def test_expected_absolute_error_of_marginals(case, figure):
     epsilon, cells = float(case[0]), case[1]
     assert absolute_sum(epsilon, cells) == pytest.approx(figure, abs=5e-6)
     mass = pmf_of_sum(epsilon, cells)
@@ -186,7 +186,7 @@ def test_secrecy_of_the_sample():
             secrecy_of_the_sample(epsilon, rate)
 
 
-# Histogram and margins.
+# Histogram and marginals.
 
 THREE = Histogram((Factor("a", ("x", "y")), Factor("b", ("1", "2", "3")), Factor("c", ("p", "q", "r", "s"))))
 
@@ -199,9 +199,9 @@ def test_cells_and_levels_are_inverse_and_row_major():
 
 @settings(max_examples=30, derandomize=True, deadline=None)
 @given(st.lists(st.integers(-1000, 1000), min_size=24, max_size=24), st.sets(st.sampled_from("abc")))
-def test_margins_are_sums_of_cells(values, names):
+def test_marginals_are_sums_of_cells(values, names):
     counts = np.array(values)
-    margin = THREE.margin(counts, names)
+    marginal = THREE.marginal(counts, names)
     kept = [name for name in "abc" if name in names]
     numbers = dict(zip("abc", THREE.levels(np.arange(24)), strict=True))
     sums: dict[tuple, int] = {}
@@ -209,16 +209,16 @@ def test_margins_are_sums_of_cells(values, names):
         key = tuple(int(numbers[name][at]) for name in kept)
         sums[key] = sums.get(key, 0) + value
     order = product(*(range(len(THREE.factor(name).levels)) for name in kept))
-    assert margin.tolist() == [sums[key] for key in order]
-    assert margin.sum() == sum(values)
+    assert marginal.tolist() == [sums[key] for key in order]
+    assert marginal.sum() == sum(values)
 
 
-def test_zero_cells_get_noise_and_margins_its_sum():
+def test_zero_cells_get_noise_and_marginals_its_sum():
     """The total of a three-factor cross has variance 24 v: second moment over 4,000 histograms at 4 standard errors."""
     law, words = BottomUp(Fraction(1)).law, seeded()
     histograms = fresh_noise(law, 24 * 4000, words).reshape(4000, 24)
     assert (histograms != 0).mean() == pytest.approx(1 - moments(1.0).zero, abs=0.01)
-    totals = np.array([THREE.margin(noise, ())[0] for noise in histograms])
+    totals = np.array([THREE.marginal(noise, ())[0] for noise in histograms])
     v, fourth = 24 * moments(1.0).variance, 24 * moments(1.0).fourth + 3 * 24 * 23 * moments(1.0).variance ** 2
     assert abs((totals**2).mean() - v) < 4 * ((fourth - v**2) / 4000) ** 0.5
 
@@ -241,7 +241,7 @@ def test_structural_zeros_are_declared():
         (lambda: Histogram(THREE.factors, ({"a": "z"},)), "has no level 'z'"),
         (lambda: Histogram(THREE.factors, ({"z": "z"},)), "no factor 'z'"),
         (lambda: Histogram(tuple(Factor(str(i), tuple(map(str, range(100)))) for i in range(5))), "cells, more than"),
-        (lambda: THREE.margin(np.zeros(24, np.int64), ["d"]), "no factor 'd'"),
+        (lambda: THREE.marginal(np.zeros(24, np.int64), ["d"]), "no factor 'd'"),
     ],
 )
 def test_undeclared_things_are_refused(make, message):
@@ -308,7 +308,7 @@ def test_the_three_cases_of_the_slides():
     done = calibrate(noisy, group, {0: 20, 1: 6}, {0: True, 1: False})
     assert done.counts.tolist() == [9, 11, 7, -3, 8, 8, 99]
     assert done.reported.tolist() == [True, True, False, False, True, True, True]
-    assert done.cases == {0: "calibrated", 1: "inconsistent", 2: "explain_missing"}
+    assert done.cases == {0: "calibrated", 1: "inconsistent", 2: "unpublished"}
 
 
 def test_a_total_agrees_within_the_margin_of_its_groups_noisy_sum():
@@ -386,7 +386,7 @@ def test_calibration_and_clipping_in_the_curve():
     group = np.array([0, 0, 0, 0, 0, 0, 1, 1, 2, 2])
     plain = Simulation(TRUTH, words=seeded())
     simulation = plain.calibrated(group, {0: int(TRUTH[:6].sum()), 2: 7})
-    assert simulation.truth.tolist() == TRUTH[:8].tolist()  # group 2 has 30, not 7; group 1 is explain_missing
+    assert simulation.truth.tolist() == TRUTH[:8].tolist()  # group 2 has 30, not 7; group 1 is unpublished
     (point,) = simulation.curve([Fraction(1, 10)], 4000)
     v = moments(0.1).variance
     assert point.expected is None

@@ -1,4 +1,4 @@
-"""The histogram of the bottom-up approach: the highest-order interaction of all factors, and margins made by addition.
+"""The histogram of the bottom-up approach: the full cross of all factors, and marginals made by addition.
 
 Source: Clark, Dajani, "Achieving Differential Privacy Using a Two-Tailed Geometric Bottom-Up Mechanism" (2019), Method.
 Levels are declared beforehand and never found in the data, and every cell of the full cross product is there, empty or
@@ -103,10 +103,10 @@ class Histogram:
                 free &= ~hit
         return free
 
-    def margin(self, counts: NDArray[np.int64], names: Iterable[str]) -> NDArray[np.int64]:
-        """Sum all cells into the margin of some factors (none: the total), int64 in the factors' own order.
+    def marginal(self, counts: NDArray[np.int64], names: Iterable[str]) -> NDArray[np.int64]:
+        """Sum all cells into the marginal of some factors (none: the total), int64 in the factors' own order.
 
-        The cells' noise is never drawn anew, so margins agree with each other and cost no further budget.
+        The cells' noise is never drawn anew, so marginals agree with each other and cost no further budget.
         """
         kept = {self.factor(name).name for name in names}
         axes = tuple(axis for axis, name in enumerate(self.names) if name not in kept)

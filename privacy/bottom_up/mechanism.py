@@ -1,7 +1,7 @@
 """The two-tailed geometric bottom-up mechanism: what it spends, and the noise of every cell.
 
 Source: Clark, Dajani (2019), Method. A record is in one cell, so one epsilon pays for the whole histogram (parallel
-composition), by adding or removing a record; replacing one moves two cells and costs 2 epsilon. Margins are sums.
+composition), by adding or removing a record; replacing one moves two cells and costs 2 epsilon. Marginals are sums.
 """
 
 from __future__ import annotations

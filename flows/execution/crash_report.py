@@ -8,20 +8,20 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import mkstemp
 
-from flows.execution.home import state_home
 from tasks.lifecycle.errors import Failed, not_imported
+from tasks.lifecycle.run_directory import state_home
 
 _state: Path | None = None
 
 
-def given_state(state: Path | None) -> Path | None:
+def set_crash_folder(state: Path | None) -> Path | None:
     """Remember the command's --state (an option's callback): errors from now on are kept there."""
     global _state
     _state = state.absolute() if state else None  # workers have other working directories
     return _state
 
 
-def unforeseen(error: Exception) -> Failed:
+def report_crash(error: Exception) -> Failed:
     """Keep the traceback of an unexpected error where only the curator reads: it may hold a person's value."""
     if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")

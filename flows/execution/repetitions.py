@@ -1,0 +1,66 @@
+"""Repeat the noise stages of a system on synthetic data: what `das accuracy` and `das tda accuracy` measure."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.runner import GATE, InProcess, digests_of
+from flows.execution.settings import RunSettings
+from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
+from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
+from tasks.detailed_dhca.queries import load_queries
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.reservation import register_if_synthetic
+from tasks.lifecycle.workers import Workers
+
+
+def count_synthetic(settings: RunSettings, workers: Workers) -> dict[str, Any]:
+    """Run the stages before the budget check; return their results by name.
+
+    Raises
+    ------
+    Refused
+        where the data is not marked synthetic or the ledger contradicts the mark, or the input is not valid.
+    """
+    runner = InProcess(settings, workers, before=GATE)
+    runner.run()
+    validated, ledger = runner.results["validate"], settings.charging.ledger
+    if validated is not None and not register_if_synthetic(
+        settings.directory.id, ledger, marked=validated.synthetic, **digests_of(validated)
+    ):
+        raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
+    return runner.results
+
+
+def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path, runs: int) -> Accuracy | None:
+    """Compare repeated runs of the Detailed DHC-A with the truth; None where the jurisdiction has no block.
+
+    The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
+    (tasks/detailed_dhca/accuracy/trials.py). The errors of its population groups go to OUT/single_runs.
+
+    Raises
+    ------
+    Refused
+        as `count_synthetic` does, and where a budget is infinite.
+    """
+    run = settings.directory
+    done = count_synthetic(settings, workers)
+    if done["validate"] is None:
+        return None
+
+    def repeat(number: int) -> Errors:
+        ledger = settings.charging.ledger
+        trial = open_trial(run, number, settings.jurisdiction, ledger, coterminous=settings.coterminous)
+        InProcess(settings, workers, before="release", done=done | {GATE: None}, directory=trial).run()
+        return end_trial(run, workers, number, settings.jurisdiction, out, estimates=settings.estimates)
+
+    errors = Errors.none()
+    with ThreadPoolExecutor(workers.count) as pool:  # as many at once as there are workers: a repetition takes disk
+        for added in pool.map(repeat, range(runs)):
+            errors = errors.add(added)
+    levels = run.parameters.configuration.levels(settings.jurisdiction)
+    queries = tuple(load_queries(run, level) for level in levels)
+    return Accuracy(settings.jurisdiction, runs, settings.coterminous, levels, queries, errors)

@@ -1,0 +1,187 @@
+"""What a system's `stages` work with. The order of the stages is written once, as a function of a runner.
+
+A flow runs them as Prefect tasks (run.py). `InProcess` calls them one after another: for `das truth`, `das accuracy`,
+benchmarks and tests.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from flows.execution.settings import RunSettings
+from privacy.noise.laws import Definition
+from tasks.lifecycle.commit import commit
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import staging
+from tasks.lifecycle.workers import Workers
+
+S = TypeVar("S", bound=RunSettings)
+GATE = "budget check"
+
+
+class Stage(Protocol):
+    """A stage that was started."""
+
+    def result(self) -> Any:
+        """Wait for its end and return its result; raises what it raised."""
+
+
+class Input(Protocol):
+    """What validation says of a run's input; the digests are confidential."""
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether a mark covers the files."""
+
+    @property
+    def input_digest(self) -> str:
+        """Digest of all that was read."""
+
+    @property
+    def records_digest(self) -> str:
+        """Digest of the records alone."""
+
+
+def digests_of(given: Input) -> dict[str, str]:
+    """Return the digests by which the ledger knows an input."""
+    return {"input_digest": given.input_digest, "records_digest": given.records_digest}
+
+
+class Stopped(Exception):
+    """The stages have come to the one that they were to stop before."""
+
+
+class Runner(ABC, Generic[S]):
+    """Starts the stages of one run, up to the stage `before`, or the first of its levels, where one is named."""
+
+    def __init__(self, settings: S, workers: Workers, *, before: str | None = None) -> None:
+        self.settings = settings
+        self.workers = workers
+        self.before = before
+        self.directory: RunDirectory = settings.directory  # the first argument of every stage
+        self.charged = False
+
+    @property
+    def out(self) -> Path:
+        """The folder in which the release gets its own."""
+        return Path(self.settings.out)
+
+    @property
+    def staged(self) -> Path:
+        """Where the release is made."""
+        return staging(self.directory, self.out, self.settings.folder)
+
+    def run(self) -> Path | None:
+        """Run the system's stages; returns the release, None where they were stopped before it or released nothing."""
+        with suppress(Stopped):
+            place: Path | None = self.settings.system.part("stages")(self)
+            return place
+        return None
+
+    @abstractmethod
+    def submit(self, name: str, function: Callable[..., Any], /, *after: Stage, **arguments: Any) -> Stage:
+        """Start the stage `function(directory, **arguments)` once those it comes after have ended well."""
+
+    @abstractmethod
+    def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
+        """Start a stage beside the run, whose failure does not stop the run: its result is None then."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait for all stages that were submitted; raises what the first that failed raised."""
+
+    def stop_before(self, name: str) -> None:
+        """Raise Stopped at the stage that is not to be run any more."""
+        if name.partition(" (")[0] == self.before:
+            raise Stopped
+
+    def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
+        """Run a stage and return its result."""
+        return self.submit(name, function, **arguments).result()
+
+    def reserve(
+        self,
+        function: Callable[..., Any],
+        /,
+        *after: Stage,
+        given: Input,
+        charge: tuple[Definition, Fraction],
+        **arguments: Any,
+    ) -> Stage:
+        """Start the gate, which reserves what the run will spend and so lets it draw noise.
+
+        given: what validation says of the input. charge: what will be charged for it, unless it is synthetic.
+        """
+        self.charged = not given.synthetic
+        return self.submit(GATE, function, *after, charging=self.settings.charging, **arguments)
+
+    def commit(self, *after: Stage) -> Path:
+        """Move the staged release to its place, end the run, and return the place."""
+        settings = self.settings
+        arguments = {"out": self.out, "folder": settings.folder, "charging": settings.charging}
+        committed = self.submit("commit", commit, *after, **arguments, charged=self.charged)
+        self.wait()
+        place: Path = committed.result()
+        return place
+
+
+@dataclass(frozen=True)
+class Done:
+    """A stage that has ended."""
+
+    value: Any = None
+
+    def result(self) -> Any:
+        """Return its result."""
+        return self.value
+
+
+class InProcess(Runner[S]):
+    """Runs the stages in this process, in the order in which they are submitted; their pieces go to the workers.
+
+    done: results of stages that are not run, because another run directory had them. directory: another than that of
+    the settings.
+    """
+
+    def __init__(
+        self,
+        settings: S,
+        workers: Workers,
+        *,
+        before: str | None = None,
+        done: Mapping[str, Any] | None = None,
+        directory: RunDirectory | None = None,
+    ) -> None:
+        super().__init__(settings, workers, before=before)
+        self.directory = directory or settings.directory
+        self.results = dict(done or {})
+
+    def submit(self, name: str, function: Callable[..., Any], /, *_after: Stage, **arguments: Any) -> Stage:
+        """Run the stage."""
+        self.stop_before(name)
+        if name not in self.results:
+            self.results[name] = self.call(name, partial(function, self.directory, **arguments))
+        return Done(self.results[name])
+
+    def call(self, _name: str, function: Callable[[], Any]) -> Any:
+        """Call a stage; a benchmark measures it here."""
+        return function()
+
+    def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
+        """Run the stage; what it raises is dropped."""
+        try:
+            return self.submit(name, function, **arguments)
+        except Stopped:
+            raise
+        except Exception:
+            return Done()
+
+    def wait(self) -> None:
+        """Return at once: every stage has ended."""

@@ -1,0 +1,70 @@
+"""Noisy tables of population groups, each with as many cells as its detail has: published, or estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.lifecycle.files import open_array
+
+TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # of arrays; of all others int64
+
+
+@dataclass(frozen=True)
+class GroupTables:
+    """Noisy tables of groups of a level. CELLS is the number of cells of a table at each detail.
+
+    Attributes
+    ----------
+    group : int64 array, sorted
+        Group number in the level's domain.
+    detail : uint8 array
+        The detail of each group's table.
+    noise_of : uint8 array
+        The level whose noise a group's counts have, by its place among the run's levels: its own, except for a
+        coterminous recipient.
+    cells : int64 array
+        The cells of the tables, one table after the other in the order of the groups.
+    """
+
+    CELLS: ClassVar[NDArray[np.int64]]
+
+    group: NDArray[np.int64]
+    detail: NDArray[np.uint8]
+    noise_of: NDArray[np.uint8]
+    cells: NDArray[np.int64]
+
+    @property
+    def widths(self) -> NDArray[np.int64]:
+        """The number of cells of each group's table."""
+        return self.CELLS[self.detail]
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Return these rows with their cells, in this order."""
+        widths = self.widths
+        starts = (np.cumsum(widths) - widths)[rows]
+        ends = np.cumsum(widths[rows])
+        begins = ends - widths[rows]
+        cell = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - begins, widths[rows])
+        return type(self)(**{name: array[cell if name == "cells" else rows] for name, array in self.arrays().items()})
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of several, one after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    @classmethod
+    def load(cls, folders: Sequence[Path]) -> Self:
+        """Return the tables in these folders, one folder's after the other; of no folder, those of no group."""
+        none = cls(*(np.zeros(0, TYPES.get(field.name, np.int64)) for field in fields(cls)))
+        read = (cls(*(open_array(folder, field.name) for field in fields(cls))) for folder in folders)
+        return cls.join([none, *read])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields by name, for `save_arrays`."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
