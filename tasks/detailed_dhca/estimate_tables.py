@@ -1,4 +1,4 @@
-"""What the estimates of a run are made with: estimators, equalities and ancestors. Public files alone decide on them.
+"""Estimators, equalities and ancestors: what a run's estimates are made with, from public files alone.
 
 The estimators are made once a run and saved, so that every worker, retry and host reads the same floats.
 """
@@ -38,7 +38,7 @@ ANCESTORS = {
 
 @dataclass(frozen=True)
 class EstimatorInput:
-    """What an estimator is made for: the laws of both answers, and the thresholds of T."""
+    """The input of an estimator: the laws of both answers, and the thresholds of the stage-1 total."""
 
     answers: Answers
     low: int | None
