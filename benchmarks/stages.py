@@ -35,12 +35,14 @@ from flows.execution.runner import InProcess
 from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import COLUMNS
+from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.population_groups import count_partition, read_persons
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import GRF_FILE, NOWHERE
 from tasks.lifecycle.digests import CHUNK_BYTES
+from tasks.lifecycle.files import open_array
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.partitions import load_partitions
@@ -137,12 +139,11 @@ def measure_run(settings: DetailedDhcaSettings, workers: Workers) -> dict:
     run, out = settings.directory, Path(settings.out)
     runner = Measured(settings, workers)
     runner.run()
-    reports = [json.loads(path.read_text()) for path in (run / "persons").glob("*.json")]
     domains = [load_domain(run, level) for level in run.parameters.configuration.levels(settings.jurisdiction)]
     return {
         "seconds": runner.seconds,
         "processor_seconds": runner.processor,
-        "persons": sum(report["rows"] for report in reports),
+        "persons": sum(len(open_array(chunk, "block")) for chunk in encoded_chunks(run)),
         "groups": sum(domain.groups for domain in domains),
         "pieces": sum(len(domain.pieces()) for domain in domains),
         "total_only_groups": sum(domain.groups for domain in domains if domain.total_only.any()),

@@ -34,7 +34,7 @@ def moments(e: float) -> Moments:
 
 
 def absolute_sum(e: float, cells: int) -> float:
-    """Return E|S|, S the sum of `cells` independent draws: the expected absolute error of a margin of so many cells.
+    """Return E|S|, S the sum of `cells` independent draws: the expected absolute error of a marginal of `cells` cells.
 
     With phi(t) = E cos(tX) and Fejer's kernel, |k| = 1/(2 pi) times the integral of (1 - cos kt) / (1 - cos t) over a
     period, so E|S| = (1/pi) times that of (1 - phi(t)^cells) / (1 - cos t) over half of it. With s = tan(t/2) = e^y,

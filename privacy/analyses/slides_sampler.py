@@ -10,7 +10,7 @@ In floats neither is epsilon-DP:
 * `log` and `ceil` round at the edges of cells, by ulps and differently from platform to platform.
 * 1 - U loses the upper tail's digits, and random() in [0, 1) yields log 0; here U is never 0 or 1.
 * Near e = 37 p = 1 - exp(-e) rounds to 1 and all noise is 0, as it nearly is in truth.
-* How long a draw takes tells something of it; never let it be measured.
+* The time that a draw takes depends on it; never let it be measured.
 """
 
 from __future__ import annotations

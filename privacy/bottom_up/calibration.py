@@ -5,7 +5,7 @@ consistent with our state counts. We did not calibrate for unpublished state cou
 were inconsistent with published state counts."
 
 Whether a published total agrees with the data is judged on the noisy counts alone (`agree`), so all of this is
-post-processing of noisy counts and public totals, and tells nothing more of anybody. An exact test would be an exact
+post-processing of noisy counts and public totals, and reveals nothing more of anybody. An exact test would be an exact
 answer about the data for every total that one makes up.
 """
 
@@ -159,5 +159,5 @@ def calibrate(
 def _met(noisy: Counts, total: int, method: Method) -> tuple[Counts, Case]:
     try:
         return METHODS[method](noisy, total), "calibrated"
-    except ValueError:  # a noisy value decides, so this tells nothing new; the noise is spent, so the run goes on
+    except ValueError:  # a noisy value decides, so this reveals nothing new; the noise is spent, so the run goes on
         return additive(noisy, total), "calibrated additively"

@@ -2,7 +2,7 @@
 
 Source: Clark, Dajani, "Achieving Differential Privacy Using a Two-Tailed Geometric Bottom-Up Mechanism" (2019), Method.
 Levels are declared beforehand and never found in the data, and every cell of the full cross product is there, empty or
-not: which cells exist says nothing of anybody.
+not: which cells exist reveals nothing of anybody.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def density_of_sum(law: Law, cells: int) -> Density:
 
     A Fourier transform would lose the tails.
 
-    At sigma >= 2 a sum of discrete Gaussians is a discrete Gaussian, but for 2 exp(-pi^2 sigma^2) of each probability.
+    At sigma >= 2 a sum of discrete Gaussians is a discrete Gaussian, up to 2 exp(-pi^2 sigma^2) of each probability.
     """
     if isinstance(law, DiscreteGaussian) and law.sigma_squared >= SMOOTH:
         return density(DiscreteGaussian(cells * law.sigma_squared))

@@ -25,8 +25,8 @@ WIDEST = 1 << 21  # counts: the largest standard deviation of which a quantile i
 class SymmetricLaw(ABC):
     """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
 
-    Methods without a precision are exact; the others return balls, computed with so many bits (each private method at
-    the working precision that its public one has set). No law with a `parameter` outside of (narrowest, widest) can be
+    Methods without a precision are exact; the others return balls, computed with `precision` bits (private methods at
+    the working precision that their callers have set). No law with a `parameter` outside of (narrowest, widest) can be
     drawn from: see `privacy.noise.sampler.check_law`.
     """
 

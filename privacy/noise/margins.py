@@ -23,7 +23,7 @@ def margin_of_error(law: Law, cells: int = 1, alpha: Fraction = Fraction(1, 20))
 
 
 def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -> int:
-    """Return the same of a sum of so many independent draws of each law; 0 without a draw.
+    """Return the same for a sum of `cells[law]` independent draws of each law; 0 without a draw.
 
     Of a difference too: a draw and its negative have one law, every law here being symmetric.
     """
@@ -87,7 +87,7 @@ def _reach(law: Law, cells: int, small: arb, precision: int) -> tuple[int, arb]:
 
 
 class _Sum:
-    """S, the sum of independent draws, so many of each law: P(|S| <= m) by Fourier inversion, every error in the ball.
+    """S, the sum of independent draws of one or more laws: P(|S| <= m) by Fourier inversion, every error in the ball.
 
     With phi(t) = E cos(2 pi t S), the product over the draws, and N odd, summing over the N-th roots of unity gives
 

@@ -44,7 +44,7 @@ class RunSecret:
         return self.__key
 
     def digest(self) -> str:
-        """Return the hex SHA-256 of a label and the secret: it tells which secret a ledger row had, and no more."""
+        """Return the hex SHA-256 of a label and the secret: it identifies the secret in a ledger row."""
         return hashlib.sha256(_joined("das-flows", "run secret digest") + self.__key).hexdigest()
 
     def __repr__(self) -> str:

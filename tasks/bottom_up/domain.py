@@ -96,7 +96,7 @@ class Domain(BaseModel):
 
     @property
     def grid(self) -> Fraction:
-        """What one step of a count stands for."""
+        """The unit of one step of a count."""
         return self.weight.grid if self.weight else Fraction(1)
 
     def mechanism(self, epsilon: Fraction) -> BottomUp:
@@ -112,7 +112,7 @@ class Domain(BaseModel):
         return self.groups[name].of if name in self.groups else name
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
-        """Return the groups of cells that some factors or coarser factors tell apart.
+        """Return the groups of cells by some factors or coarser factors.
 
         Raises ValueError for any other name.
 
@@ -157,7 +157,7 @@ class Grouping:
         return prod(map(len, self.levels))
 
     def of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group of each cell, all zero where nothing tells them apart."""
+        """Return the group of each cell, all zero where there are no names."""
         axes = dict(zip(self._histogram.names, self._histogram.levels(cells), strict=True))
         group = np.zeros(len(cells), np.int64)
         for levels, (factor, to_group) in zip(self.levels, self._numbers, strict=True):
@@ -227,12 +227,12 @@ def _check_writable(domain: Domain) -> None:
 
 
 def check_marginals(domain: Domain, marginals: Sequence[Sequence[str]]) -> None:
-    """Refuse marginals that the domain does not have, that stand twice, or whose file would have too long a name.
+    """Refuse marginals that the domain does not have, that appear twice, or whose file would have too long a name.
 
     Raises
     ------
     ValueError
-        with what is to be said of the marginal.
+        with the marginal and its fault.
     """
     for marginal in marginals:
         domain.grouping(marginal)

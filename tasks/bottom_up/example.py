@@ -1,6 +1,6 @@
 """A synthetic table for the bottom-up mechanism: counties x sex x group quarters x age, after the slides' tabulation.
 
-It describes nobody, and SYNTHETIC.json says so. Beside it lie its domain and published state totals: of every ten
+It describes nobody, and SYNTHETIC.json says so. Beside it are its domain and published state totals: of every ten
 states one total is unpublished and one disagrees with the table.
 """
 

@@ -34,7 +34,7 @@ QUERY = "bottom-up/histogram"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is to do, all of it public."""
+    """The choices of a run, all public."""
 
     domain: Domain
     epsilon: Fraction
@@ -55,7 +55,7 @@ class Plan:
         return -(-self.domain.histogram.cells // CELLS_EACH)
 
     def digest(self) -> str:
-        """One digest of all that shapes the release besides the data."""
+        """Return one digest of all that shapes the release besides the data."""
         options = {
             "domain": self.domain.digest(),
             "epsilon": str(self.epsilon),
@@ -101,7 +101,7 @@ def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Chargin
 
 
 def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabulated | None = None) -> Request:
-    """What a run asks of the ledger; before its table is read, without digests of it."""
+    """Return the run's request to the ledger; before the table is read, without its digests."""
     return Request(
         run=run.id,
         account=charging.account or "",
@@ -137,7 +137,7 @@ def _measure_piece(run: RunDirectory, number: int) -> None:
 
 
 def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
-    """The exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
+    """Return the exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
     tabulated: Tabulated = load_object(run / TABULATED)
     counts = np.zeros(stop - start, np.int64)
     for cell, steps in _partitions(run, tabulated.partitions):
@@ -189,7 +189,7 @@ def _calibrate(run: RunDirectory) -> None:
 def _consistent(
     run: RunDirectory, plan: Plan, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
 ) -> dict[int, bool]:
-    """Which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
+    """Return which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
     tabulated: Tabulated = load_object(run / TABULATED)
     within = plan.tolerance / plan.domain.grid
     if not tabulated.synthetic:

@@ -44,7 +44,7 @@ STATEMENTS_BOTTOM_UP = {
 
 
 def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
-    """Write the release into its staging folder, whole or not at all: a worker given up for lost cannot touch it."""
+    """Write the release into its staging folder, whole or not at all; a lost worker cannot touch it."""
     remove(staged)  # of a try that was killed; nothing sealed
     for left in staged.parent.glob(f".{staged.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -71,7 +71,7 @@ def _write_all(run: RunDirectory, out: Path) -> None:
 def _write(
     out: Path, table: str, plan: Plan, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> None:
-    """One table by the factors or groups named; the histogram is the one by all of them."""
+    """Write one table by the factors or groups named; the histogram is the one by all of them."""
     whole = tuple(names) == plan.domain.histogram.names
     cells = reported.astype(np.int64)
     sums = count if whole else plan.domain.marginal(np.where(reported, count, 0), names)
@@ -92,7 +92,7 @@ def _write(
 
 
 def _margins(plan: Plan, summed: NDArray[np.int64]) -> NDArray[np.int64]:
-    """95% margins of error, in steps, of sums of so many cells."""
+    """Return the 95% margin of error, in steps, of each sum, given its number of cells."""
     distinct, place = np.unique(summed, return_inverse=True)
     law = plan.mechanism.law
     return np.array([margin_of_error(law, cells) if cells else 0 for cells in distinct.tolist()], np.int64)[place]
@@ -122,9 +122,9 @@ def _in_units(plan: Plan, steps: NDArray[np.int64]) -> NDArray[Any]:
 def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
     tabulated: Tabulated = load_object(run / TABULATED)
     mechanism, domain = plan.mechanism, plan.domain
-    said = ["guarantee", "margins"] + ["clipping"] * plan.clip
+    statements = ["guarantee", "margins"] + ["clipping"] * plan.clip
     if plan.totals is not None:
-        said += ["calibration", "exact_test" if tabulated.synthetic else "noisy_test"]
+        statements += ["calibration", "exact_test" if tabulated.synthetic else "noisy_test"]
     return {
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",
         "run": run.id,
@@ -155,6 +155,6 @@ def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
         },
         "clipped": plan.clip,
         "configuration_digest": plan.digest(),
-        "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in said},
+        "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in statements},
         **made_by(),
     }

@@ -102,7 +102,7 @@ def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
 
 
 def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
-    """Compare the numbers of groups by their cells with those that the manifest tells by detail."""
+    """Compare the numbers of groups by their cells with those by detail in the manifest."""
     groups_by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
     told: dict[int, int] = {}
     for detail, groups in published.items():
@@ -136,7 +136,7 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
 
 
 def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
-    """The margins that a level's counts can have, by the cells that a count sums; 0 for groups without a table."""
+    """Return the margins that a level's counts can have, by the cells that a count sums; 0: groups without a table."""
     level, definition = manifest["levels"][name], manifest["spent"]["definition"]
     laws = {query: _law(definition, level, query) for query in QUERIES}
     alone = {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}
@@ -145,7 +145,7 @@ def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
 
 
 def _slug(name: str) -> str:
-    """The name of a level's files: (PR-STATE, 1) -> pr-state-1."""
+    """Return the name of a level's files: (PR-STATE, 1) -> pr-state-1."""
     region_type, level = name.strip("()").split(", ")
     return f"{region_type.lower()}-{level}"
 

@@ -1,4 +1,4 @@
-"""What the estimates of a run are made with: estimators, equalities and ancestors. Public files alone decide on them.
+"""Estimators, equalities and ancestors: what a run's estimates are made with, from public files alone.
 
 The estimators are made once a run and saved, so that every worker, retry and host reads the same floats.
 """
@@ -11,9 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.ancestors import critical_value
 from privacy.estimation.equality import find_equalities
-from privacy.estimation.estimator import Estimator, make_estimator
+from privacy.estimation.estimator import Estimator, critical_value, make_estimator
 from privacy.estimation.pooling import Answers
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, WIDTHS
@@ -38,7 +37,7 @@ ANCESTORS = {
 
 @dataclass(frozen=True)
 class EstimatorInput:
-    """What an estimator is made for: the laws of both answers, and the thresholds of T."""
+    """The input of an estimator: the laws of both answers, and the thresholds of the stage-1 total."""
 
     answers: Answers
     low: int | None

@@ -1,7 +1,7 @@
 """Estimates: the two noisy answers of each published group pooled into one, with its margin of error.
 
-Post-processing: its inputs are noisy counts that the budget check has charged, public files, and words of the run's own
-keystream that no person and no noise has a part in. A TotalOnly group has one answer: its estimate is its count.
+Post-processing of noisy counts that were paid for, public files, and words of a keystream of the run's that is used for
+nothing else. A TotalOnly group has one answer: its estimate is its count.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PooledTotals:
     total, margin : int64 arrays
         The estimate U of each, and its margin of error.
     turn : int64 array
-        Where the order begins in which the cells of a table take their parts.
+        The cell of each table that takes its part of the change first.
     """
 
     detail: NDArray[np.uint8]
@@ -49,7 +49,7 @@ class PooledTotals:
 
 
 def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
-    """Estimate the published groups of a level. Every level that it leans on has its tables by now."""
+    """Estimate the published groups of a level; the tables of all levels must have been measured."""
     pieces = load_domain(run, level).pieces()
     workers.map(f"estimates {level}", run, estimate_published, [(level, first, last) for first, last in pieces])
 
@@ -94,7 +94,7 @@ def _taken(
     folder: Callable[[Level, int], Path],
     name: str,
 ) -> NDArray[np.int64]:
-    """One array of the level's pieces, of these groups."""
+    """Return the values of these groups in an array that is saved piece by piece."""
     domain = load_domain(run, level)
     width = len(domain.iterations)
     starts = np.array([first * width for first, _ in domain.pieces()])
@@ -137,7 +137,7 @@ def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.i
 
 
 def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: PooledTotals) -> PooledTotals:
-    """Return the totals, those of iterations that are sums of Detailed ones with what these say of them.
+    """Return the totals; those of iterations that are sums of Detailed ones are combined with these sums.
 
     All parts count, suppressed ones too: their totals before suppression are unbiased given their details.
     """

@@ -57,7 +57,7 @@ def describe_release(
     parameters = run.parameters
     validated: Validated = run.validated
     truth = is_truth(run)
-    told_of_estimates = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
+    by_level = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
     manifest: dict[str, Any] = {
         "release": "Detailed DHC-A by SafeTab-P",
         "region": jurisdiction.upper(),
@@ -66,7 +66,7 @@ def describe_release(
         **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
         "spent": None if truth else spent(planned_spend(parameters.configuration, jurisdiction)),
         "levels": {str(level): _level(run, level, published[level]) for level in published},
-        **({"estimates": told_of_estimates} if estimated else {}),
+        **({"estimates": by_level} if estimated else {}),
         "statements": {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {}),
         "options": dict(options),
         "spine": spine,
@@ -98,8 +98,11 @@ def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict
 
 
 def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
-    """How the estimates of a level were made: by detail the weight of pooling, deviations and margins far from any
-    threshold, and within how much of one step 1's answer is corrected for having chosen the detail."""
+    """Return how the estimates of a level were made.
+
+    By detail: the weight of pooling, deviations and margins far from any threshold, and how close to one the stage-1
+    answer is corrected for having chosen the detail.
+    """
     queries, codes = load_queries(run, level), load_domain(run, level).iteration_codes
     details = {}
     for detail, estimator in load_estimators(run, level).items():
@@ -142,8 +145,7 @@ def _geography(run: DetailedRun, jurisdiction: Jurisdiction, validated: Validate
 
 
 def _coterminous(run: DetailedRun, jurisdiction: Jurisdiction) -> list[list[str]]:
-    """Return the sets of coterminous regions; where a group of a set was published, the first of its
-    regions that published it is the donor."""
+    """Return the sets of coterminous regions; the donor of a group is the first region that published it."""
     ids = run.geography.region_ids
     members: dict[int, list[str]] = {}
     sets = load_object(run.coterminous_path)

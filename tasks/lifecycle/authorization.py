@@ -63,7 +63,7 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
 
 
 def read_secret_digest(run: RunDirectory) -> str | None:
-    """Return the digest of the secret that lies in the run directory, None where there is none."""
+    """Return the digest of the secret in the run directory, None where there is none."""
     try:
         return RunSecret((run / SECRET).read_bytes()).digest()
     except (FileNotFoundError, ValueError):

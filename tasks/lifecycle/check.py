@@ -1,4 +1,4 @@
-"""Checks of a release that somebody was sent: its files, and what its manifest says was spent.
+"""Check a release received from anybody: its files, and the amounts that its manifest states as spent.
 
 Everything is recomputed from the release alone; no ledger, no run directory and no data is read. A system adds its own
 checks, of its sums and margins.
@@ -20,7 +20,7 @@ ROUNDING = 1e-9  # a decimal in the manifest is a float of what is recomputed
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked, over how much of it, and what was found to be wrong; nothing where all is as it says."""
+    """One check: its subject, its extent, and the faults that it found."""
 
     what: str
     over: str
@@ -40,29 +40,29 @@ def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
     return Check("digests of all files", f"{len(named)} files", tuple(faults))
 
 
-def check_spent(told: Mapping[str, Any]) -> Iterator[Check]:
+def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
     """Recompute each amount that was spent as a decimal, and, of rho, as epsilon at the manifest's delta."""
-    for name, amount in _amounts(told):
-        exact, faults = parse_exact(amount[told["unit"]]), []
+    for name, amount in _amounts(spent):
+        exact, faults = parse_exact(amount[spent["unit"]]), []
         if not _close(float(exact), amount["decimal"]):
             faults.append(f"{name}: {exact} is not {amount['decimal']}")
         if "epsilon_at_delta" in amount:
-            expected = epsilon(exact, told["delta"]) if told["unit"] == "rho" else float(exact)
+            expected = epsilon(exact, spent["delta"]) if spent["unit"] == "rho" else float(exact)
             if not _close(expected, amount["epsilon_at_delta"]):
                 faults.append(f"{name}: epsilon is {expected}, not {amount['epsilon_at_delta']}")
-        yield Check(f"spent, {name}", f"{told['unit']} {float(exact):g}", tuple(faults))
+        yield Check(f"spent, {name}", f"{spent['unit']} {float(exact):g}", tuple(faults))
 
 
-def check_same(what: str, over: str, expected: Any, told: Any) -> Check:
-    """Compare what was recomputed with what the manifest tells."""
-    return Check(what, over, () if expected == told else (f"it is {expected}, not {told}",))
+def check_same(what: str, over: str, expected: Any, stated: Any) -> Check:
+    """Compare a recomputed value with the manifest's."""
+    return Check(what, over, () if expected == stated else (f"it is {expected}, not {stated}",))
 
 
-def _amounts(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _amounts(spent: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for relation in ("unbounded", "bounded"):
-        if relation in told:
-            yield relation, told[relation]
-    yield from told.get("products", {}).items()
+        if relation in spent:
+            yield relation, spent[relation]
+    yield from spent.get("products", {}).items()
 
 
 def _close(stated: float, other: float) -> bool:

@@ -3,7 +3,7 @@
     staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
 
 A run that is killed between any two of these steps can be resumed: each step first checks whether it is done. A sealed
-release is never written again. It lies complete and flushed in its staging folder and is moved from there.
+release is never written again. It is complete and flushed in its staging folder and is moved from there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
 def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, charged: bool) -> Path:
     """Move the staged release to its place, end the run and return the place.
 
-    `charged` tells whether the run has a row in the ledger; synthetic data and truth have none.
+    `charged`: whether the run has a row in the ledger; synthetic data and truth have none.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def finish_released(
 ) -> Path | None:
     """Finish the commit of a run that was sealed or whose release is in place, and return its release; else None.
 
-    `configuration` gives the digest of all that shapes the release that is asked for, besides the data. It is called
+    `configuration` returns the digest of all that shapes the release asked for, except the data. It is called
     only where there is a release. The data is not read again.
 
     Raises

@@ -1,4 +1,4 @@
-"""The confidential wall: what an error inside a worker may say outside the run's directory.
+"""The confidential wall: what an error inside a worker may reveal outside the run's directory.
 
 Prefect stores exception messages and a Dask worker sends them over the wire. An exception may hold a person's value,
 so it stays inside: its text goes to the run's `errors/`, and (stage, rule) goes out
@@ -34,14 +34,14 @@ def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *argument
     try:
         return function(run, *arguments)
     except (Refused, Failed) as error:
-        told = type(error)(*error.args)
+        outgoing = type(error)(*error.args)
     except Exception as error:
-        told = Failed(f"{stage}: {_rule(error)}")
+        outgoing = Failed(f"{stage}: {_rule(error)}")
         with suppress(OSError):  # a full disk must not hide the failure itself
             errors = run / "errors"
             errors.mkdir(mode=0o700, exist_ok=True)
             (errors / f"{stage.replace(' ', '-')}-{uuid4().hex[:8]}.txt").write_text(traceback.format_exc())
-    raise told
+    raise outgoing
 
 
 def _rule(error: Exception) -> str:

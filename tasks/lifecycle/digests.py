@@ -54,5 +54,5 @@ class StreamDigest:
                 self._chunk, self._held = sha256(), 0
 
     def hexdigest(self) -> str:
-        """Return the digest of what was written so far, as `file_digest` gives it."""
+        """Return the digest of what was written so far, as `file_digest` returns it."""
         return combine([*self._done, self._chunk.digest()] if self._held else self._done)

@@ -11,13 +11,13 @@ class Refused(Exception):
 class Failed(Exception):
     """The run stopped half-way and can be resumed under its run id (exit 3).
 
-    The message names the stage and the rule only; what happened exactly lies in the run's confidential directory.
+    The message names the stage and the rule only; the run's confidential directory holds the details.
     """
 
 
 def not_imported(error: ImportError) -> str:
-    """Say what an error of imports means once a command has begun; of the error only the module's name is told."""
+    """Return the message for an import that fails once a command has begun. It names the module and nothing else."""
     return (
-        f"{error.name or 'a module'} cannot be imported: das-flows or a library was changed while this ran, or is not "
-        "whole. Install it again"
+        f"{error.name or 'a module'} cannot be imported: das-flows or a library was changed while this ran, or is "
+        "incomplete; reinstall it"
     )

@@ -1,4 +1,4 @@
-"""How a file gets into a run's confidential directory whole, and small objects and arrays in such files.
+"""Write files of a run's confidential directory atomically, and keep small objects and arrays in such files.
 
 A file or folder is written under a temporary name and renamed when it is complete. So what exists is complete.
 """
@@ -24,7 +24,7 @@ RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
 @contextmanager
 def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it to `path` when the block ends well, else remove it.
+    """Yield a temporary path beside `path`; rename it to `path` when the block succeeds, else remove it.
 
     `durable` flushes a file and its entry in the folder, so that it outlives a crash of the machine too.
     """
@@ -49,7 +49,7 @@ def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def complete(folder: Path) -> list[Path]:
-    """Return what is whole in a folder, by name: not what a writer that was killed has left under a temporary one."""
+    """Return the complete entries of a folder, by name, without the temporary files of writers that were killed."""
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
@@ -84,7 +84,7 @@ def fsync(path: Path) -> None:
 
 
 def fsync_up(folder: Path) -> None:
-    """Flush the entries of a folder and of all above it, some of which were perhaps made just now."""
+    """Flush the entries of a folder and of all above it, as some may be new."""
     for above in (folder, *folder.parents):
         with suppress(PermissionError):  # a folder of another owner was there before
             fsync(above)
@@ -138,7 +138,7 @@ def load_object(path: Path) -> Any:
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """Return what tells a file from an earlier one at its path; long-lived workers keep what they read under it."""
+    """Return a key that a file does not share with an earlier one at its path: long-lived workers cache by it."""
     status = path.stat()
     return status.st_ino, status.st_mtime_ns
 
@@ -149,11 +149,11 @@ def _load(path: Path, _stamp: tuple[int, int]) -> Any:
 
 
 def read_object(path: Path) -> Any:
-    """Read what `save_object` wrote, and keep nothing of it: it is large, or read once."""
+    """Read what `save_object` wrote, uncached: for what is large or read once."""
     return pickle.loads(path.read_bytes())
 
 
 def unless_done(path: Path, make: Callable[[], None]) -> None:
-    """Make `path` unless an earlier try of the same run has."""
+    """Call `make`, which makes `path`, unless `path` exists from an earlier try of the run."""
     if not path.exists():
         make()

@@ -1,4 +1,4 @@
-"""What the manifest of every release says, and whether a folder is the release that its manifest names.
+"""Write and read the manifest of a release, and compare a folder with its manifest.
 
 A manifest holds digests of public inputs, versions, the noise of every query and what was spent: nothing exact about
 persons.
@@ -33,7 +33,7 @@ SYNTHETIC = "SYNTHETIC: made from synthetic data, which describes nobody. No bud
 
 
 def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
-    """Write OUT/manifest.json with the digests of all files that lie in OUT; return the release's digest."""
+    """Write OUT/manifest.json with the digests of all files in OUT; return the release's digest."""
     files = {str(path.relative_to(out)): file_digest(path) for path in released_files(out)}
     (out / MANIFEST).write_text(json.dumps({**manifest, "files": files}, indent=1, default=str) + "\n")
     return release_digest(out)
@@ -42,11 +42,11 @@ def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
 def spent(spend: Spend) -> dict[str, Any]:
     """Return what a run spends, for both neighbour relations, also as epsilon at DELTA."""
     unit = "rho" if spend.definition == "zcdp" else "epsilon"
-    told: dict[str, Any] = {"definition": spend.definition, "unit": unit, "delta": DELTA}
+    spent: dict[str, Any] = {"definition": spend.definition, "unit": unit, "delta": DELTA}
     for neighbours, amount in (("unbounded", spend.unbounded), ("bounded", spend.bounded)):
-        told[neighbours] = {unit: str(amount), "decimal": float(amount)}
-        told[neighbours]["epsilon_at_delta"] = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-    return told
+        spent[neighbours] = {unit: str(amount), "decimal": float(amount)}
+        spent[neighbours]["epsilon_at_delta"] = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+    return spent
 
 
 def noise_law(law: Law) -> dict[str, str | float]:
@@ -63,7 +63,7 @@ def made_by() -> dict[str, Any]:
 
 
 def released_files(out: Path) -> list[Path]:
-    """Return the files of a release but its manifest, sorted."""
+    """Return the files of a release except its manifest, sorted."""
     return sorted(path for path in out.rglob("*") if path.is_file() and path != out / MANIFEST)
 
 
@@ -81,7 +81,7 @@ def is_whole(out: Path) -> bool:
 
 
 def drop_unnamed(out: Path) -> None:
-    """Remove the files of a folder that its manifest does not name: what a desktop or a file server leaves about."""
+    """Remove the files of a folder that its manifest does not name: a desktop or a file server leaves such files."""
     named = read_manifest(out)["files"]
     for path in released_files(out):
         if str(path.relative_to(out)) not in named:

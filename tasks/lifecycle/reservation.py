@@ -28,7 +28,7 @@ NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open N
 class Charging:
     """Where a run's spend is charged. Public: a name and a path; None for synthetic data, which is exempt.
 
-    `second_account` says that charging persons whom another account was charged for is meant.
+    `second_account`: charge persons even if another account was charged for them.
     """
 
     account: str | None

@@ -1,4 +1,4 @@
-"""The confidential directory of a run: what lies where, and how a file gets there whole.
+"""The confidential directory of a run: its layout, its lock and its stale files.
 
 ```
 RUN/            0700

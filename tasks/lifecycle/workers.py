@@ -18,14 +18,14 @@ PATIENCE = 120.0  # seconds without a worker after which the cluster counts as l
 
 
 class Progress(Protocol):
-    """Told of every finished piece of a stage; pieces are partitions and files, never persons."""
+    """Called after every finished piece of a stage; pieces are partitions and files, never persons."""
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` pieces of a stage are finished."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Show no progress: nobody watches."""
+    """Show no progress."""
 
 
 class Workers:

@@ -1,4 +1,4 @@
-"""The kernels that count population groups: a table of one unit or region at a time, in a core's cache.
+"""Kernels that count population groups, in a table of one unit or region at a time, which fits a core's cache.
 
 Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
 """
@@ -22,8 +22,8 @@ def map_combinations(
 ) -> int:
     """Map combinations to iterations as `Granularity.flatmap` does, and return how many pairs there are.
 
-    The maps, levels x codes, have -1 for none. The iterations of combination c will stand from pointers[c] to
-    pointers[c + 1]; there is room for all codes of a combination at each level, and one more.
+    The maps, levels x codes, have -1 for none. The iterations of combination c are written to pointers[c] to
+    pointers[c + 1] - 1; `iterations` has room for all codes of a combination at each level, and one more.
     """
     races, pairs = combinations.shape[1] - 1, 0
     pointers[0] = 0
@@ -63,9 +63,9 @@ def _write_out(
     counts: NDArray[np.int32],
     entries: int,
 ) -> int:
-    """Write the entries of one region behind the `entries` that are there; return how many are there then.
+    """Append the entries of one region to the `entries` written before; return the new number of entries.
 
-    `touched` holds, up to `known`, the columns of each row of `table` that are not zero; both are cleared.
+    `touched[row, :known[row]]` are the columns of a row of `table` that are not zero. Clears `table` and `known`.
     """
     for row in range(len(table)):
         for place in range(known[row]):
@@ -97,10 +97,10 @@ def count_units(
 
     Parameters
     ----------
-    starts : where the persons of each block start, and behind the last where they end
+    starts : the first person of each block, and, last, the number of persons
     cell, combination : of each person, by block
     order, unit : blocks, ordered by their unit, and the units
-    pointers, iterations : the flatmap; those of combination c stand from pointers[c] to pointers[c + 1]
+    pointers, iterations : the flatmap; those of combination c are iterations[pointers[c] : pointers[c + 1]]
     table, touched : scratch, cells x iterations; `table` is all zeros on entry and on return
     row_ends : filled with the entries up to the end of each row, cells x units of them
     columns, counts : filled with the entries, row by row
@@ -136,10 +136,10 @@ def add_units(
     columns: NDArray[np.uint16],
     counts: NDArray[np.int32],
 ) -> int:
-    """Add up the counts of units to those of the regions that are made of them, as `count_units` gives them.
+    """Sum the counts of units, as `count_units` returns them, over the units of each region.
 
-    `ends` say where the rows (unit, cell) start and end among `unit_columns` and `unit_counts`; `order` are the units,
-    ordered by their region, and `region` the regions. The rest is as there.
+    Row (unit, cell) of the units has the entries ends[row] to ends[row + 1] - 1 of `unit_columns` and `unit_counts`.
+    `order` are the units ordered by region, `region` their regions. The rest is as in `count_units`.
     """
     cells, entries, at = len(table), 0, 0
     known = np.zeros(cells, np.int64)
@@ -167,8 +167,8 @@ def add_totals(
 ) -> None:
     """Add entries to the totals of their groups, regions x positions.
 
-    `ends` say where the rows (region, cell) start and end among `columns` and `counts`; `position` is an iteration's,
-    -1 for one of another level.
+    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0]. `position` is the position
+    of each iteration in the level, -1 for one of another level.
     """
     cells = (len(ends) - 1) // len(totals)
     for row in range(len(ends) - 1):
@@ -189,7 +189,7 @@ def add_cells(
 ) -> None:
     """Add entries, as those of `add_totals`, to the cells of their groups, slots x cells.
 
-    `slots`, regions x positions, says which row of `cells` is a group's, -1 for none.
+    `slots`, regions x positions: the row of `cells` of each group, -1 for none.
     """
     width = cells.shape[1]
     for row in range(len(ends) - 1):

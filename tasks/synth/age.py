@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from tasks.synth.chances import edges, shares
+from tasks.synth.proportions import edges, shares
 
 OLDEST = 115
 AGES = OLDEST + 1

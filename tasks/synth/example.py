@@ -1,16 +1,16 @@
 """The made-up geography of the bundled example: small, but with every case that a real geography has.
 
 Two states (numbered 31 and 46, as a state filter must name real ones, but otherwise invented) with three counties, and
-a Puerto Rico with two. Places cross tracts; county 31003 is a single tract and, but for its water block 0001, a single
-place; AIANNH area 0500 crosses the states; some blocks are empty.
+a Puerto Rico with two. Places cross tracts; county 31003 is a single tract and, except for its water block 0001, a
+single place; AIANNH area 0500 crosses the states; some blocks are empty.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tasks.synth.apportion import apportion
 from tasks.synth.blocks import GRF_COLUMNS, Blocks
+from tasks.synth.proportions import apportion
 
 US_PERSONS, PR_PERSONS = 6000, 2000
 # State, county, tract, block group, place, AIANNH area, county subdivision, school district.

@@ -1,12 +1,14 @@
-"""Writing a data directory of synthetic persons: person records as text or Parquet, GRF-C.txt and SYNTHETIC.json.
+"""Write a data directory of synthetic persons: person records as text or Parquet, GRF-C.txt and SYNTHETIC.json.
 
-Threads make chunks of persons (numpy releases the interpreter lock), and these are written in order. Each chunk draws
-from its own stream, named by seed, state and chunk, so the bytes do not depend on the number of threads.
+The directory appears complete or not at all. Threads make chunks of persons (numpy releases the interpreter lock), and
+these are written in order. Each chunk draws from its own stream, named by seed, state and chunk, so the bytes do not
+depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import io
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,8 @@ import pyarrow.parquet as pq
 
 from tasks.inputs.synthetic_mark import GRF_FILE, Mark, write_mark
 from tasks.lifecycle.digests import StreamDigest
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.files import atomic_path
 from tasks.synth.blocks import Blocks, grf_header, grf_rows
 from tasks.synth.origins import Origins
 from tasks.synth.parquet import SCHEMA, person_table
@@ -31,7 +35,8 @@ from tasks.synth.text import HEADER, PERIOD, person_rows
 Format = Literal["text", "parquet"]
 CHUNK_ROWS = 2048 * PERIOD  # persons drawn and laid out at a time
 ROW_GROUP_ROWS = 8 * CHUNK_ROWS  # of Parquet
-
+BYTES_A_PERSON: dict[Format, int] = {"text": 79, "parquet": 5}
+BYTES_A_BLOCK = 60
 
 T = TypeVar("T")
 
@@ -48,6 +53,28 @@ class Part:
     origins: Origins
     before: int
     country: int
+
+
+@contextmanager
+def new_folder(out: Path, *, persons: int, blocks: int, form: Format) -> Iterator[Path]:
+    """Yield a folder that is renamed to `out` when the block succeeds.
+
+    Raises Refused if `out` holds something, cannot be made or has too little room, and Failed if writing stops; nothing
+    is left then.
+    """
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise Refused(f"{out} exists already and is left as it is: name a new directory")
+    try:
+        with atomic_path(out) as folder:
+            folder.mkdir()
+            need, free = persons * BYTES_A_PERSON[form] + blocks * BYTES_A_BLOCK, shutil.disk_usage(folder).free
+            if need > free:
+                raise Refused(f"{out} needs {need / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left")
+            yield folder
+    except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        raise Refused(f"{out} cannot be made: {error.strerror}") from error
+    except OSError as error:
+        raise Failed(f"{out} cannot be written: {error.strerror or error}; nothing was kept") from error
 
 
 def write_data(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.synth.apportion import apportion, number_within
 from tasks.synth.blocks import Blocks
+from tasks.synth.proportions import apportion, number_within
 from tasks.synth.tallies import Tally
 
 # Standard deviations of the logarithms of sizes.

@@ -17,7 +17,7 @@ import pandas as pd
 
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.synth.chances import edges, shares
+from tasks.synth.proportions import edges, shares
 
 US_POPULATION = 331_449_281  # 2020; what is not Hispanic is the rest of it
 HISPANIC_SHARE = 0.187  # used where no published counts are

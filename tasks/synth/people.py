@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tasks.synth.age import cell_edges, householder_pattern
-from tasks.synth.chances import outcomes
 from tasks.synth.origins import Origins
+from tasks.synth.proportions import outcomes
 
 SCATTERED = 0.30  # share of persons whose origin has nothing to do with where they live
 ONE_HOME = 0.25  # share that lives near the one home of their group; the others near one of its settlements

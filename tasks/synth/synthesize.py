@@ -13,15 +13,14 @@ import numpy as np
 
 from tasks.inputs.synthetic_mark import Mark
 from tasks.lifecycle.errors import Refused
-from tasks.synth.apportion import apportion
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks
 from tasks.synth.example_params import write_example_params
-from tasks.synth.files import Format, Part, write_data
-from tasks.synth.folder import new_folder
+from tasks.synth.files import Format, Part, new_folder, write_data
 from tasks.synth.nation import state_blocks
 from tasks.synth.origins import Origins, follows, published_counts, read_origins
 from tasks.synth.params import PUERTO_RICO, read_config, write_params
+from tasks.synth.proportions import apportion
 from tasks.synth.tallies import tallies
 
 SHARES_FILE = "ddhca_published_national.csv.gz"

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from tasks.synth.apportion import apportion
+from tasks.synth.proportions import apportion
 
 # State, population, counties, tracts.
 _STATES = """

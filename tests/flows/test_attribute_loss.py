@@ -6,27 +6,17 @@ import csv
 import io
 import json
 import math
-import sys
+from functools import partial
 
 import pytest
-
-from flows.cli import main
 
 TABULATIONS = ("PH1_num", "PH1_denom", "PH2", "PH3", "PH4", "PH5_denom", "PH6", "PH7", "PH8_denom")
 
 
 @pytest.fixture
-def das(monkeypatch, capsys):
+def das(das):
     """Run `das attribute-loss ARGUMENTS`; returns (exit code, stdout, stderr)."""
-
-    def call(*arguments: object):
-        monkeypatch.setattr(sys, "argv", ["das", "attribute-loss", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        captured = capsys.readouterr()
-        return left.value.code or 0, captured.out, captured.err
-
-    return call
+    return partial(das, "attribute-loss")
 
 
 def rows(text: str) -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,17 +23,9 @@ from tasks.lifecycle.errors import Refused
 
 
 @pytest.fixture
-def das(monkeypatch, capsys):
+def das(das):
     """Run `das bottom-up ARGUMENTS`; returns (exit code, stdout, stderr)."""
-
-    def call(*arguments: object):
-        monkeypatch.setattr(sys, "argv", ["das", "bottom-up", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        captured = capsys.readouterr()
-        return left.value.code or 0, captured.out, captured.err
-
-    return call
+    return partial(das, "bottom-up")
 
 
 @pytest.fixture
@@ -330,7 +323,9 @@ def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monke
         return json.loads(capsys.readouterr().out)
 
     with monkeypatch.context() as patch:
-        patch.setattr("flows.execution.run.commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here")))
+        patch.setattr(
+            "flows.execution.runner.commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here"))
+        )
         with pytest.raises(Refused, match="stopped here"):
             flow.bottom_up(settings)
     (left,) = runs("list")

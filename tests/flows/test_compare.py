@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
+from functools import partial
 
 import pytest
 from dhca_inputs import Inputs, configuration, truth_here
 
-from flows.cli import main
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca import manifest
 from tasks.detailed_dhca.budget_check import planned_spend
@@ -22,17 +21,9 @@ from tasks.population_groups.level_budgets import MANIFEST, named_level, paper_n
 
 
 @pytest.fixture
-def das(monkeypatch, capsys):
+def das(das):
     """Run `das compare ARGUMENTS`; returns (exit code, stdout, stderr)."""
-
-    def call(*arguments: object):
-        monkeypatch.setattr(sys, "argv", ["das", "compare", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        captured = capsys.readouterr()
-        return left.value.code or 0, captured.out, captured.err
-
-    return call
+    return partial(das, "compare")
 
 
 def sections(text: str) -> list[list[dict[str, str]]]:

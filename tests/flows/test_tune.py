@@ -5,28 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
+from functools import partial
 
 import openpyxl
 import pytest
 from dhca_inputs import Inputs, configuration
 
-from flows.cli import main
 from tasks.inputs.configuration import BUDGET_KEYS
 
 
 @pytest.fixture
-def das(monkeypatch, capsys):
+def das(das):
     """Run `das tune ARGUMENTS`; returns (exit code, stdout, stderr)."""
-
-    def call(*arguments: object):
-        monkeypatch.setattr(sys, "argv", ["das", "tune", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        captured = capsys.readouterr()
-        return left.value.code or 0, captured.out, captured.err
-
-    return call
+    return partial(das, "tune")
 
 
 def told(das, *arguments):

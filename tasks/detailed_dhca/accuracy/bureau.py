@@ -66,7 +66,7 @@ def _single_run(run: DetailedRun, level: Level) -> pa.Table:
 
 
 def multi_run(accuracy: Accuracy) -> pd.DataFrame:
-    """The multi-run report: by level, DETAILED_ONLY and size, the proportion of each workload and its margin of error.
+    """Return the multi-run report: by level, DETAILED_ONLY and size, each workload's proportion and margin of error.
 
     A proportion is of the groups published over all runs; a margin is the 0.95 quantile, linearly interpolated, of the
     absolute errors of all measured counts. Sizes 0 and 1 are one class.
@@ -81,8 +81,10 @@ def multi_run(accuracy: Accuracy) -> pd.DataFrame:
     table = groups.index.to_frame(index=False)
     table.insert(3, INDEX[3], table.pop("size").map(interval))
     for name in NAMES:
-        table[f"Average proportion of pop groups with workload = {name}"] = proportions[name].map(told).to_numpy()
-        table[f"MOE of {name}"] = margins[name].map(told).to_numpy()
+        table[f"Average proportion of pop groups with workload = {name}"] = (
+            proportions[name].map(format_number).to_numpy()
+        )
+        table[f"MOE of {name}"] = margins[name].map(format_number).to_numpy()
     return table.assign(**{NOT_PRIVATE: True})
 
 
@@ -112,8 +114,8 @@ def quantile_95(errors: pd.DataFrame) -> float:
     return float(below + (above - below) * (position % 1))
 
 
-def told(value: float) -> str:
-    """Two decimals, in scientific form where these would hide a small value; nothing for none."""
+def format_number(value: float) -> str:
+    """Return two decimals, in scientific form where these would hide a small value; an empty text for nan."""
     if np.isnan(value):
         return ""
     return f"{value:.2E}" if 0 < value < 0.01 else f"{value:.2f}"

@@ -39,8 +39,8 @@ class Errors:
     ----------
     counts : columns of, level, noise_of, detail, size, statistic, margin, error, number
         How often each error occurred. `of` tells counts from estimates; `level` and `noise_of` are places among the
-        region's levels, another one only for a coterminous recipient; `size` is a place in LARGEST, of the group's true
-        total; `margin` is the margin of error that was stated.
+        jurisdiction's levels, another one only for a coterminous recipient; `size` is a place in LARGEST, of the
+        group's true total; `margin` is the margin of error that was stated.
     published : columns level, detail, size, number
         Groups published, by the detail of their table.
     groups : columns level, size, number
@@ -53,7 +53,7 @@ class Errors:
 
     @classmethod
     def none(cls) -> Errors:
-        """Nothing yet."""
+        """Return no errors."""
         columns = (["of", "level", *BY, "error"], ["level", "detail", "size"], ["level", "size"])
         return cls(*(pd.DataFrame(columns=[*names, "number"], dtype=np.int64) for names in columns))
 
@@ -72,7 +72,7 @@ def _summed(*tables: pd.DataFrame) -> pd.DataFrame:
 class Accuracy:
     """What the repetitions over a jurisdiction have shown, beside the laws that their noise had. Not private.
 
-    `queries` are those of `levels`, the region's, in the order R.
+    `queries` are those of `levels`, the jurisdiction's, in the order R.
     """
 
     jurisdiction: Jurisdiction
@@ -89,7 +89,7 @@ def size_class(totals: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def compare(run: DetailedRun, level: Level, *, estimates: bool = False) -> None:
-    """Write what the errors of a level's final tables are, and of its estimates.
+    """Write the errors of a level's final tables, and of its estimates.
 
     Arrays `tally` (key, error, number of counts: 3 x n), `published` (groups by detail and size), `groups` (of the
     domain, by size); and for each published group `group`, `detail`, its true total `size`, and `absolute` and
@@ -101,7 +101,7 @@ def compare(run: DetailedRun, level: Level, *, estimates: bool = False) -> None:
 
 
 def errors_folder(run: DetailedRun, level: Level, quantity: int = COUNT) -> Path:
-    """Where the errors of a level lie."""
+    """Return the folder of the errors of a level."""
     return run / f"{('errors_of', 'errors_of_estimates')[quantity]}/{level.slug}"
 
 
@@ -155,7 +155,7 @@ def is_measured(statistic: Any, detail: Any) -> Any:
 def _errors(
     published: PublishedGroups, exact: ExactCounts, place: NDArray[np.int64], *, clip: bool
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """(statistic, rows of `published`, errors of each row's counts: rows x counts), clipped as released."""
+    """Yield (statistic, rows of `published`, errors of each row's counts: rows x counts), clipped as released."""
 
     def error(noisy: NDArray[np.int64], true: NDArray[np.int64]) -> NDArray[np.int64]:
         return (np.maximum(noisy, 0) if clip else noisy) - true

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.synth import files as synth_files
-from tasks.synth import folder as synth_folder
-from tasks.synth.apportion import apportion
 from tasks.synth.blocks import read_blocks
+from tasks.synth.proportions import apportion
 from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example
 from tasks.synth.text import COLUMNS
 
@@ -232,7 +231,7 @@ def test_an_output_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_too_small_a_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synth_folder.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
+    monkeypatch.setattr(synth_files.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
     with pytest.raises(Refused, match=r"needs 0\.0 GB and its disk has 0\.0 GB"):
         synthesize_example(tmp_path / "out", Options())
     assert not any(tmp_path.iterdir())
