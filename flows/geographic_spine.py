@@ -25,7 +25,7 @@ from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.summary import SpineSummary
-from tasks.spine.write import Each, write_spine
+from tasks.spine.write import StateMap, write_spine
 
 
 class SpineRun(BaseModel):
@@ -68,15 +68,15 @@ def read(run: SpineRun) -> Prepared:
 
 
 @task(name="spines by state", cache_policy=NO_CACHE, persist_result=False)
-def build(prepared: Prepared, each: Each) -> list[StateSummary]:
+def build(prepared: Prepared, map_states: StateMap) -> list[StateSummary]:
     """Build every state's spines, and say what the root must know of them."""
-    return list(each(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
+    return list(map_states(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
 
 
 @task(name="root and report", cache_policy=NO_CACHE, persist_result=False)
-def join(prepared: Prepared, states: Sequence[StateSummary], each: Each) -> SpineSummary:
+def join(prepared: Prepared, states: Sequence[StateSummary], map_states: StateMap) -> SpineSummary:
     """Put the states under their root; measure and write every state, and the report."""
-    return write_spine(prepared, states, each)
+    return write_spine(prepared, states, map_states)
 
 
 one_at_a_time: dict[str, Any] = {"task_runner": ThreadPoolTaskRunner(max_workers=1)}
@@ -90,8 +90,8 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     """
     prepared = read.submit(run).result()
     with prepared.discarding(), open_cluster_if(cluster, state_home() / "dask") as client:
-        each = over(client)
-        states = build.submit(prepared, each).result()
-        summary = join.submit(prepared, states, each).result()
+        map_states = over(client)
+        states = build.submit(prepared, map_states).result()
+        summary = join.submit(prepared, states, map_states).result()
     get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)
     return summary.as_json()

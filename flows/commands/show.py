@@ -119,7 +119,7 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    from flows.reports.show.detailed_dhca.presenters import NotThere
+    from flows.reports.show.release_pages import NotThere
     from flows.reports.show.terminal import tables
 
     check.run()

@@ -257,13 +257,16 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
             runner = PrefectRunner(settings, Workers(client, report), before=before)
             begun = runner.begun
             try:
-                return runner.run()
+                place = runner.run()
             finally:
                 runner.over.set()
-    finally:
+    except Exception:  # not a signal, which is not to wait for stages
         for _, future in begun:  # those still at work have lost their workers
             future.wait()
         states.settle(begun)
+        raise
+    states.settle(begun)
+    return place
 
 
 def named(name: str) -> Any:

@@ -33,6 +33,7 @@ RIDGES = (1e-9, 1e-11, 1e-13)  # the first at which the bias is small enough
 EIGHTHS = 8
 GAIN = 0.005  # of the standard deviation: below this, pooling is not worth a table
 HOPELESS = 12  # sd(A) / sd(S) from which pooling gains less than GAIN for certain
+FALSE_DROP = 0.00135  # P(X > 3 sd) of a normal law: the most with which a group that exists is dropped, per test
 APART = 40  # sd(A): the ends of a window so wide are apart; a correction reaches 16 from each
 TOO_WIDE = 4096  # sd(S) in the units of a table, beyond which none is made: gamma is within .001 of 1
 
@@ -199,3 +200,18 @@ def _edge(estimator: Estimator) -> Edge | None:
 def _unpooled(answers: Answers, low: int | None, high: int | None) -> Estimator:
     margin = margin_of_error(answers.stage_2, answers.cells)
     return Estimator(answers, low, high, 0.0, margin, answers.cells * answers.stage_2.variance())
+
+
+def critical_value(group: Estimator, ancestor: Estimator) -> int:
+    """Return the smallest c with P(E_g - E_h > c) <= FALSE_DROP, E the errors away from thresholds; exact sums.
+
+    For the ancestor test. A county is part of its state, a tract of both, so N_g <= N_h for an ancestor h of the same
+    iteration: a group with U_g - U_h > c is left out of the estimates, and one that exists is left out with probability
+    FALSE_DROP at most. Of the groups that suppression lets pass most are small and some are empty; an empty one's
+    estimate often exceeds its ancestor's by more than noise explains. The test reads noisy estimates only.
+    """
+    scale = max(own_scale(group.answers), own_scale(ancestor.answers))
+    difference = np.convolve(group.error_law(scale), ancestor.error_law(scale))
+    beyond = np.append(np.cumsum(difference[::-1])[::-1], 0.0)  # P(difference >= k)
+    first = int(np.flatnonzero(beyond <= FALSE_DROP)[0]) - len(difference) // 2
+    return scale * first - 1

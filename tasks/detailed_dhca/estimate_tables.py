@@ -11,9 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.ancestors import critical_value
 from privacy.estimation.equality import find_equalities
-from privacy.estimation.estimator import Estimator, make_estimator
+from privacy.estimation.estimator import Estimator, critical_value, make_estimator
 from privacy.estimation.pooling import Answers
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, WIDTHS

@@ -19,7 +19,7 @@ from tasks.lifecycle.workers import ended, submit
 from tasks.spine.first_pass import summarize_state
 from tasks.spine.prepare import Prepared
 from tasks.spine.summary import SpineSummary
-from tasks.spine.write import Each, write_spine
+from tasks.spine.write import StateMap, write_spine
 
 
 def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
@@ -27,35 +27,35 @@ def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> li
     return [name for name in needed(GRFC, settings) if name not in grfc_header]
 
 
-def optimize_spine(prepared: Prepared, each: Each | None = None) -> SpineSummary:
+def optimize_spine(prepared: Prepared, map_states: StateMap | None = None) -> SpineSummary:
     """Build, measure and optimize the spine of prepared blocks and write it to its directory.
 
-    each: how to map a function over states; without it one after the other in this process.
+    map_states: how to map a function over states; without it one after the other in this process.
     """
-    each = each or in_turn
+    map_states = map_states or in_turn
     with prepared.discarding():
-        summaries = list(each(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
-        return write_spine(prepared, summaries, each)
+        summaries = list(map_states(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
+        return write_spine(prepared, summaries, map_states)
 
 
-def over(client: Client | None) -> Each:
+def over(client: Client | None) -> StateMap:
     """Return a function that maps over states: on a client's workers or, without a client, in this process."""
     return in_turn if client is None else on_client(client)
 
 
 def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
     """Call a function with each tuple of arguments, in this process."""
-    return (function(*each) for each in arguments)
+    return (function(*of_state) for of_state in arguments)
 
 
-def on_client(client: Client, progress: Callable[[int, int], None] = lambda done, total: None) -> Each:
+def on_client(client: Client, progress: Callable[[int, int], None] = lambda done, total: None) -> StateMap:
     """Return a function that maps over states on a Dask client's workers, which share the file system.
 
     progress: called with the number of states of a pass that are done, and of all. An exception of a call is raised
     after all have ended. Raises Failed if the cluster is lost.
     """
 
-    def each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
+    def map_states(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
         futures = [submit(client, function, *argument) for argument in arguments]
         progress(0, len(futures))
         results: dict[Any, Any] = {}
@@ -71,4 +71,4 @@ def on_client(client: Client, progress: Callable[[int, int], None] = lambda done
             raise problems[0]
         return [results[future] for future in futures]
 
-    return each
+    return map_states

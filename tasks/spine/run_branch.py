@@ -40,9 +40,9 @@ def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states:
     else:
         return "skipped: GRF-C is not on a file system of the workers"
     try:
-        each = on_client(workers.client, partial(workers.progress, "spine"))
+        map_states = on_client(workers.client, partial(workers.progress, "spine"))
         prepared = prepare(geography, folder, settings, states=[int(state) for state in states])
-        summary = optimize_spine(prepared, each)
+        summary = optimize_spine(prepared, map_states)
     except Refused as refused:
         return f"skipped: {refused}"
     return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"

@@ -25,20 +25,20 @@ from tasks.spine.second_pass import Written, write_state
 from tasks.spine.summary import SpineSummary, manifest
 from tasks.spine.tables import class_table, level_table, root_error, with_errors
 
-Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
+StateMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
 
 
-def write_spine(prepared: Prepared, states: Sequence[StateSummary], each: Each) -> SpineSummary:
+def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: StateMap) -> SpineSummary:
     """Join the states under their root, write everything, and move the result into place."""
     plan, levels, partial = prepared.plan, prepared.levels, prepared.partial
     root_of = roots(states, plan, levels)
-    written = list(each(write_state, _second_pass(prepared, states, root_of)))
+    written = list(map_states(write_state, _second_pass(prepared, states, root_of)))
     tops = {which: sum(state.geounits[which][0] for state in states) for which in SPINES}
     entities = entity_table([state.families for state in written], tops, plan, root_of, levels)
     classes = class_table(entities, plan.marginals)
     level_rows = with_errors(level_table(states, plan, levels), plan, levels, written, root_of)
     noises = noise(plan.allocation, _all_shares(prepared, written))
-    cost = max(each.cost for each in written)
+    cost = max(state.cost for state in written)
     if not plan.rooted:
         _write_root(prepared, states, root_of["optimized"][plan.marginals[0]])
         top = levels["optimized"][0]
@@ -51,7 +51,7 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], each: Each) 
     (partial / "spine.json").write_text(json.dumps(manifest(summary, plan, prepared.inputs), indent=2) + "\n")
     county = prepared.county or min(state.county for state in states)[-1]
     page = (partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
-    list(each(write_report, [page]))  # it draws for a second, and imports what draws: on a worker, where there are some
+    list(map_states(write_report, [page]))  # on a worker if there are some: it imports matplotlib and takes a second
     shutil.rmtree(partial / "scratch")
     if prepared.out.exists():
         prepared.out.rmdir()

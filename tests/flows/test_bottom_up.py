@@ -323,7 +323,9 @@ def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monke
         return json.loads(capsys.readouterr().out)
 
     with monkeypatch.context() as patch:
-        patch.setattr("flows.execution.run.commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here")))
+        patch.setattr(
+            "flows.execution.runner.commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here"))
+        )
         with pytest.raises(Refused, match="stopped here"):
             flow.bottom_up(settings)
     (left,) = runs("list")

@@ -29,12 +29,11 @@ from flows.reports.formats import as_csv
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
 from flows.reports.show.detailed_dhca.pages import table
-from flows.reports.show.detailed_dhca.presenters import NotThere
 from flows.reports.show.detailed_dhca.release import CELLS, Release
 from flows.reports.show.detailed_dhca.search import one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
 from flows.reports.show.names import CODE_LISTS, DIGITS, GAZETTEERS, HEADER_LEVELS, read_names
-from flows.reports.show.release_pages import read_manifest
+from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum

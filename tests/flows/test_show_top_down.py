@@ -16,10 +16,9 @@ from top_down_inputs import read
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.reports.show.detailed_dhca.presenters import NotThere
 from flows.reports.show.geography import Region
 from flows.reports.show.names import write_names
-from flows.reports.show.release_pages import read_manifest
+from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down import views
 from flows.reports.show.top_down.geounits import Geounit

@@ -23,9 +23,8 @@ from starlette.routing import Route
 
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
-from flows.reports.show.detailed_dhca.presenters import NotThere
 from flows.reports.show.geography import STATES
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.release_pages import NotThere, ReleasePages
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.database import Database, quoted
-from flows.reports.show.detailed_dhca.presenters import ROWS, NotThere
 from flows.reports.show.names import Names
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.paging import page_asked, page_bounds
+from flows.reports.show.release_pages import NotThere, ReleasePages
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
 
@@ -145,12 +145,11 @@ class BottomUpPages(ReleasePages):
         chosen = {column: asked[f"by_{column}"] for column in columns if asked.get(f"by_{column}")}
         where = " AND ".join(["true", *(f"{quoted(column)} = ?" for column in chosen)])
         ((total,),) = self._database.ask(f"SELECT count(*) FROM {source} WHERE {where}", chosen.values())
-        pages = max(1, -(-total // ROWS))
-        number = min(max(1, int(text) if (text := asked.get("page", "1")).isdecimal() and len(text) < 8 else 1), pages)
+        number, pages, shown = page_bounds(total, page_asked(asked))
         given = ", ".join(map(quoted, columns)) or "COUNT"
         sort = asked.get("sort", "") if columns else ""
         order = given if sort == "code" else f"COUNT DESC, {given}"
-        part = "" if asked.get("format") == "csv" else f"LIMIT {ROWS} OFFSET {(number - 1) * ROWS}"
+        part = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
         rows = self._database.ask(f"SELECT * FROM {source} WHERE {where} ORDER BY {order} {part}", chosen.values())
         choices = []
         for column in columns:

@@ -13,6 +13,10 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, release_digest
 
 
+class NotThere(Exception):
+    """Nobody has that name or code; the message says what was asked for and what to do."""
+
+
 class ReleasePages(ABC):
     """The views of a release by their addresses.
 

@@ -14,7 +14,7 @@ def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the shares within the margins over all seeds, by product, level, quantity, cut, spine and estimator.
 
     coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
-    of errors over standard errors, 1 where these say what they claim. error: the mean standard error.
+    of errors over standard errors, 1 where standard errors are right. error: the mean standard error.
     """
     rows = []
     for kind, table in tables.items():

@@ -57,11 +57,9 @@ def descend(run: TopDownRun, workers: Workers, descent: type[Descent] = Descent)
         nations = [(product, descent) for product in run.design.products]
         workers.map("estimate states", run, estimate_nation, nations)
     workers.map("estimate states", run, estimate_state, [(*pair, descent) for pair in run.product_states])
-    for stage, function, level, lowest in (
-        ("estimate tracts", estimate_tracts, "County", "Tract"),
-        ("estimate blocks", estimate_blocks, "Tract", "Block"),
-    ):
-        workers.map(stage, run, function, [(*batch, descent) for batch in all_batches(run, level, lowest)])
+    for stage, level, lowest in (("estimate tracts", "County", "Tract"), ("estimate blocks", "Tract", "Block")):
+        calls = [(*batch, level, lowest, descent) for batch in all_batches(run, level, lowest)]
+        workers.map(stage, run, estimate_below, calls)
 
 
 def estimate_nation(run: TopDownRun, product: ProductName, descent: type[Descent]) -> None:
@@ -93,33 +91,20 @@ def _parts_of_nation(run: TopDownRun, product: ProductName, state: str) -> Estim
     return Estimates(0, 0, own.starts, own.cell, own.count)
 
 
-def estimate_tracts(
-    run: TopDownRun, product: ProductName, state: str, first: int, last: int, descent: type[Descent]
-) -> None:
-    """Estimate the tracts of the counties first ... last - 1."""
-    _estimate_below(run, product, state, ("County", "Tract"), first, last, descent)
-
-
-def estimate_blocks(
-    run: TopDownRun, product: ProductName, state: str, first: int, last: int, descent: type[Descent]
-) -> None:
-    """Estimate the block groups and blocks of the tracts first ... last - 1."""
-    _estimate_below(run, product, state, ("Tract", "Block"), first, last, descent)
-
-
-def _estimate_below(
+def estimate_below(
     run: TopDownRun,
     product: ProductName,
     state: str,
-    levels: tuple[str, str],
     first: int,
     last: int,
+    level: str,
+    lowest: str,
     descent: type[Descent],
 ) -> None:
-    above, lowest = levels
+    """Estimate the levels below the geounits first ... last - 1 of a level, down to the lowest."""
 
     def make(steps: Descent) -> list[Found]:
-        parents = load_estimates(run, product, state, above, first, last)
+        parents = load_estimates(run, product, state, level, first, last)
         found: list[Found] = []
         while steps.plan.spine.levels[parents.level] != lowest:
             found.append(steps.children(parents))

@@ -247,7 +247,7 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     (data / MARK_FILE).unlink()
     run, out = new_run(tmp_path), tmp_path / "out"
     with pytest.raises(Refused, match="not marked synthetic"):
-        measure_accuracy(settings_of(run, example, data=str(data)), HERE, out, 1)
+        measure_accuracy(settings_of(run, example).model_copy(update={"data": str(data)}), HERE, out, 1)
     assert not out.exists()
     with pytest.raises(
         Refused, match="this data needs an account"

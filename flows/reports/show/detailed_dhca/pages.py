@@ -9,7 +9,7 @@ from typing import Any
 
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.child_areas import FEW
-from flows.reports.show.detailed_dhca.presenters import SHAPE_WORDS, NotThere, present_iteration, present_region
+from flows.reports.show.detailed_dhca.presenters import SHAPE_WORDS, present_iteration, present_region
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
 from flows.reports.show.detailed_dhca.view_models import (
@@ -24,7 +24,8 @@ from flows.reports.show.detailed_dhca.view_models import (
 )
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.names import Names
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.paging import page_asked
+from flows.reports.show.release_pages import NotThere, ReleasePages
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
 
@@ -132,12 +133,14 @@ def view_of(release: Release, asked: Mapping[str, str]) -> View:
                 asked.get("q_iteration", ""),
                 asked.get("level", ""),
                 asked.get("sort", ""),
-                _page(asked),
+                page_asked(asked),
             )
         case ["iteration", code]:
             within = asked.get("in", "")
             inside = _region(*within.split("/", 1)) if within.count("/") == 1 else None
-            return views.iteration(release, code, asked.get("type", ""), inside, asked.get("sort", ""), _page(asked))
+            return views.iteration(
+                release, code, asked.get("type", ""), inside, asked.get("sort", ""), page_asked(asked)
+            )
         case ["group", kind, number, code]:
             return views.group(release, _region(kind, number), code)
         case ["compare"]:
@@ -149,14 +152,6 @@ def view_of(release: Release, asked: Mapping[str, str]) -> View:
                 asked.get("iteration", ""),
             )
     raise NotThere("this address is not a view of the page")
-
-
-def _page(asked: Mapping[str, str]) -> int:
-    """Return the page that is asked for; 0, for all rows, where a file of them is."""
-    if asked.get("format") == "csv":
-        return 0
-    number = asked.get("page", "1")
-    return int(number) if number.isdecimal() and len(number) < 8 else 1
 
 
 def _region(kind: str, number: str) -> Region:

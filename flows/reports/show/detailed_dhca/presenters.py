@@ -15,10 +15,10 @@ from flows.reports.show.detailed_dhca.view_models import (
     Status,
 )
 from flows.reports.show.geography import Region, title
+from flows.reports.show.release_pages import NotThere
 from tasks.detailed_dhca.report import LEVEL_WORDS, level_name
 from tasks.inputs.configuration import Level
 
-ROWS = 100  # of a page of a long table
 SHAPE_WORDS = {
     "total": "total",
     "age4": "sex by 4 ages",
@@ -28,10 +28,6 @@ SHAPE_WORDS = {
 
 
 NOTHING_OF_REGION = "Nothing was published for this region: all of its groups are suppressed, or it is not in the run."
-
-
-class NotThere(Exception):
-    """Nobody has that name or code; the message says what was asked for and what to do."""
 
 
 def known_iteration(release: Release, code: str) -> Iteration:
@@ -128,13 +124,6 @@ def explain_missing(release: Release, region: Region, iteration: Iteration) -> t
     if facts.suppressed_up_to is None:
         return "not tabulated", f"Nothing is suppressed for {kinds}, so this group was not measured."
     return "suppressed", f"Suppressed: its noisy total was at most {facts.suppressed_up_to:,}."
-
-
-def page_of(total: int, asked: int) -> tuple[int, int, slice]:
-    """Return the page that is shown of so many rows, how many pages there are, and its rows; all of them for page 0."""
-    pages = max(1, -(-total // ROWS))
-    number = min(max(1, asked), pages)
-    return number, pages, slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)
 
 
 def present_groups(release: Release, rows: Sequence[Published]) -> list[GroupItem]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeVar
 
-from flows.reports.show.detailed_dhca.presenters import NotThere
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.geography import Region
+from flows.reports.show.release_pages import NotThere
+from flows.reports.show.search import matches, words_of
 
 FEW = 8  # that a refusal names, and that either side of a group may mean
 MOST_WORDS = 8  # of a text that means a group
@@ -126,22 +126,3 @@ def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
             if regions:
                 return [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
     return []
-
-
-def words_of(text: str) -> list[str]:
-    """Return lower-case words without accents."""
-    return _folded(text).split()
-
-
-def _folded(text: str) -> str:
-    if not text.isascii():
-        text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return text.casefold().replace(",", " ")
-
-
-def matches(wanted: Sequence[str], text: str) -> bool:
-    """Return whether each wanted word begins a word of a text."""
-    if not wanted:
-        return True
-    words = words_of(text)
-    return all(any(word.startswith(want) for word in words) for want in wanted)

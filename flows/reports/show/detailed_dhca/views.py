@@ -12,11 +12,9 @@ from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, 
 from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
 from flows.reports.show.detailed_dhca.child_areas import groups_inside
 from flows.reports.show.detailed_dhca.presenters import (
-    NotThere,
     describe_law,
     explain_no_region,
     known_iteration,
-    page_of,
     present_estimate,
     present_group,
     present_groups,
@@ -26,7 +24,7 @@ from flows.reports.show.detailed_dhca.presenters import (
     regions_above,
 )
 from flows.reports.show.detailed_dhca.release import Release
-from flows.reports.show.detailed_dhca.search import groups_named, iterations_named, matches, regions_named, words_of
+from flows.reports.show.detailed_dhca.search import groups_named, iterations_named, regions_named
 from flows.reports.show.detailed_dhca.view_models import (
     Comparison,
     Found,
@@ -37,6 +35,9 @@ from flows.reports.show.detailed_dhca.view_models import (
     RegionView,
 )
 from flows.reports.show.geography import Region, title
+from flows.reports.show.paging import page_bounds
+from flows.reports.show.release_pages import NotThere
+from flows.reports.show.search import matches, words_of
 from tasks.detailed_dhca.report import LEVEL_WORDS
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
@@ -81,7 +82,7 @@ def region(release: Release, of: Region, query: str = "", level: str = "", sort:
         if level in ("", str(level_of[row.code])) and matches(wanted, f"{row.code} {release.iterations[row.code].name}")
     ]
     rows.sort(key=(lambda row: row.code) if sort == "code" else (lambda row: (-row.count, row.code)))
-    number, pages, shown = page_of(len(rows), page)
+    number, pages, shown = page_bounds(len(rows), page)
     kinds = of.child_types if release.scope.complete_in(of) else ()
     inside = [(title(kind, several=True), release.regions_in(kind, of.child_prefix)) for kind in kinds]
     return RegionView(
@@ -127,7 +128,7 @@ def iteration(
     if region_type and region_type not in published:
         raise NotThere(f"{region_type} is not a region type that this iteration is tabulated for")
     chosen = region_type or next((kind for kind, number in published.items() if number), next(iter(published)))
-    number, pages, shown = page_of(published[chosen], page)
+    number, pages, shown = page_bounds(published[chosen], page)
     order = f"ORDER BY {ORDERS[sort]} LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
     rows = release.totals(region_type=chosen, prefix=prefix, code=code, order=order)
     return IterationView(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.detailed_dhca.presenters import NotThere
 from flows.reports.show.names import Names
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.paging import page_asked
+from flows.reports.show.release_pages import NotThere, ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down import views
 from flows.reports.show.top_down.geounits import KINDS, Geounit, title_of
@@ -49,11 +49,8 @@ class TopDownPages(ReleasePages):
             case ["geounit", kind, level, state, code]:
                 return views.geounit(self.release, Geounit(kind, level, state, code), asked.get("table", ""))
             case ["listing", kind, level, state]:
-                page = asked.get("page", "1")
-                number = int(page) if page.isdecimal() and len(page) < 8 else 1
-                number = 0 if asked.get("format") == "csv" else number
                 return views.listing(
-                    self.release, kind, level, state, asked.get("in", ""), asked.get("sort", ""), number
+                    self.release, kind, level, state, asked.get("in", ""), asked.get("sort", ""), page_asked(asked)
                 )
         raise NotThere("this address is not a view of the page")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flows.reports.show.detailed_dhca.presenters import NotThere, page_of
-from flows.reports.show.detailed_dhca.search import matches, words_of
 from flows.reports.show.geography import STATES
+from flows.reports.show.paging import page_bounds
+from flows.reports.show.release_pages import NotThere
+from flows.reports.show.search import matches, words_of
 from flows.reports.show.top_down.geounits import (
     KINDS,
     OFF_SPINE,
@@ -149,7 +150,7 @@ def listing(
         raise NotThere(f"{kind}/{level}/{state} is no list of this release")
     sort = "code" if sort == "code" else ""
     total = release.number(kind, level, state, within)
-    number, pages, shown = page_of(total, page)
+    number, pages, shown = page_bounds(total, page)
     part = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
     rows = release.rows(kind, level, state, "starts_with({code}, ?)", [within], order=SORTS[sort], part=part)
     inside = _within(release, kind, state, within)

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from estimation_cases import DETAILS, answers, estimator
 
-from privacy.estimation.ancestors import FALSE_DROP, critical_value
-from privacy.estimation.estimator import make_estimator
+from privacy.estimation.estimator import FALSE_DROP, critical_value, make_estimator
 
 
 def far(definition, level, cells):

@@ -1,0 +1,25 @@
+"""Words of names and queries, compared without case and accents."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+
+def words_of(text: str) -> list[str]:
+    """Return lower-case words without accents."""
+    return _folded(text).split()
+
+
+def _folded(text: str) -> str:
+    if not text.isascii():
+        text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return text.casefold().replace(",", " ")
+
+
+def matches(wanted: Sequence[str], text: str) -> bool:
+    """Return whether each wanted word begins a word of a text."""
+    if not wanted:
+        return True
+    words = words_of(text)
+    return all(any(word.startswith(want) for word in words) for want in wanted)
