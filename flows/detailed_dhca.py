@@ -8,6 +8,7 @@ geographic spine (public geography only) ---------------------------------------
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,8 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     validated = run.do("validate", validate, **here, **public, next_run=settings.next_run)
     if validated is None:
         return None
-    configuration = run.settings.directory.parameters.configuration
-    levels, spend = configuration.levels(jurisdiction), planned_spend(configuration, jurisdiction)
+    configuration = settings.directory.parameters.configuration
+    levels = configuration.levels(jurisdiction)
 
     ready = [
         run.submit("population groups", count_population_groups, **here, blocks_each=settings.blocks_each),
@@ -80,7 +81,7 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     ]
     if estimates:  # public, and what could fail in them fails before anything is spent
         ready.append(run.submit("estimate tables", make_estimators, **here))
-    charge = (spend.definition, spend.unbounded)
+    charge = partial(planned_spend, configuration, jurisdiction)
     gate = run.reserve(
         reserve_budget, *ready, given=validated, charge=charge, jurisdiction=jurisdiction, options=options
     )
