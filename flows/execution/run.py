@@ -158,8 +158,8 @@ class PrefectRunner(Runner[S]):
         """
         if (self.directory / AUTHORIZATION).exists():  # charged: it was approved
             return
-        unit = "rho" if charge.definition == "zcdp" else "epsilon"
-        asked = f"{unit} {format_amount(charge.unbounded)} will be charged to every state of account {self.settings.account}"
+        amount = f"{'rho' if charge.definition == 'zcdp' else 'epsilon'} {format_amount(charge.unbounded)}"
+        asked = f"{amount} will be charged to every state of account {self.settings.account}"
         form = Approval.with_initial_data(description=asked, approve=False)
         if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
             raise Refused("the charge was not approved")
