@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from measure import DATA, arguments
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]  # tests/spine is another package
 from top_down_cases import STATE, State, everything, measuring, plan_of, populate, state
 
 from spine import build
