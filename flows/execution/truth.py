@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from flows.execution.runner import Done, InProcess, Input, S, Stage, digests_of
-from privacy.noise.laws import Definition
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import register_if_synthetic
@@ -23,15 +21,7 @@ class _Truth(InProcess[S]):
         super().__init__(settings, workers)
         self.curator = curator
 
-    def reserve(
-        self,
-        _function: Callable[..., Any],
-        /,
-        *_after: Stage,
-        given: Input,
-        charge: tuple[Definition, Fraction],
-        **_arguments: Any,
-    ) -> Stage:
+    def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
         """Reserve nothing; refuse data that is not synthetic, unless its curator asks."""
         run, ledger = self.directory.id, self.settings.charging.ledger
         if not (register_if_synthetic(run, ledger, digests_of(given), marked=given.synthetic) or self.curator):
