@@ -161,5 +161,5 @@ def _message(shown: ReleasePages, check: Check, message: str, form: str) -> Resp
     if form != "html":
         return PlainTextResponse(message + "\n", 404, HEADERS)
     view = {"view": "message", "title": "Not found", "reading": "", "message": f"{message[:1].upper()}{message[1:]}."}
-    told = {**about(shown, check), "csv": False}
-    return Response(rendering.html(view, told, "?view=overview", ""), 404, HEADERS, "text/html")
+    about_it = {**about(shown, check), "csv": False}
+    return Response(rendering.html(view, about_it, "?view=overview", ""), 404, HEADERS, "text/html")

@@ -74,18 +74,18 @@ def present_iteration(iteration: Iteration) -> IterationItem:
 
 def present_group(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupItem:
     """Return a group and what the release says of it."""
-    key, told_region, told_iteration = (
+    key, named_region, named_iteration = (
         f"{region.key}/{iteration.code}",
         present_region(release, region),
         present_iteration(iteration),
     )
     if published is None:
-        return GroupItem(key, told_region, told_iteration, *explain_missing(release, region, iteration))
+        return GroupItem(key, named_region, named_iteration, *explain_missing(release, region, iteration))
     count, margin = published.count, published.margin
     return GroupItem(
         key=key,
-        region=told_region,
-        iteration=told_iteration,
+        region=named_region,
+        iteration=named_iteration,
         status="published",
         count=count,
         margin=margin,
