@@ -161,8 +161,8 @@ def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, page, sized):
         links = browser.find_elements(By.CSS_SELECTOR, "#found a")
         assert [link.text.split(", ")[:2] for link in links] == [name.split(", ")[:2] for name in served] != []
         assert links[0].get_attribute("href").endswith("-1002.html")
-    alone = copied / "region-COUNTY-01001.csv"
-    code = next(row["ITERATION_CODE"] for row in csv.DictReader(alone.open()) if row["TABLE"] == "total")
-    browser.get(f"file://{copied}/find.html?q=county 01001 iteration {code}")
+    rows = [row for path in copied.glob("region-*.csv") for row in csv.DictReader(path.read_text().splitlines())]
+    alone = next(row for row in rows if row["TABLE"] == "total")
+    browser.get(f"file://{copied}/find.html?q={alone['ITERATION_CODE']} {alone['REGION_ID']}")
     (link,) = browser.find_elements(By.CSS_SELECTOR, "#found a")
-    assert link.get_attribute("href").endswith("/region-COUNTY-01001.html")
+    assert link.get_attribute("href").endswith(f"/region-{alone['REGION_TYPE']}-{alone['REGION_ID']}.html")
