@@ -53,9 +53,10 @@ def write_report(
         title = f"{product}: {quantity}"
         of_all, of_blocks = table[table["size"] == "all"], table[table["level"] == "block"]
         first = of_all[of_all["estimator"] == estimators[0]]
-        tables.append(_table(title, "level", of_all, columns))
+        tables.append(_table(f"{title}: mean absolute error (bias)", "level", of_all, columns))
         sections.append(
             {
+                "title": title,
                 "levels": tables[-1],
                 "blocks": _table(f"{title} of blocks by true size", "size", of_blocks, columns),
                 "chart": chart(first, kinds) if quantity in SHOWN[product] else "",
