@@ -111,7 +111,9 @@ class Sheet:
     def put(self, row: int, column: int, content: Formula | float | str, form: Any = None) -> Formula:
         """Write a constant, or a formula with its value; return the cell."""
         if isinstance(content, Formula):
-            self.sheet.write_formula(row, column, f"={content}", form, content.value)
+            value = content.value
+            whole = isinstance(value, float) and value.is_integer()
+            self.sheet.write_formula(row, column, f"={content}", form, int(value) if whole else value)
         else:
             self.sheet.write(row, column, content, form)
         return Formula(f"'{self.name}'!{_place(row, column)}", _formula(content).value)
