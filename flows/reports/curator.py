@@ -1,4 +1,4 @@
-"""What a curator sees on the terminal: findings, what a run will spend, and the run directories that lie about."""
+"""What a curator sees on the terminal: findings, what a run will spend, and left-over run directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `das tune` is asked, and its answers: the one source of the terminal's tables, the page and the workbook."""
+"""The answers of `das tune`, which its tables show; the page and the workbook compute theirs again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1)
 
 
 def answers(plan: Plan) -> dict[str, Any]:
-    """Return all that the tool tells, as plain data.
+    """Return all answers of the tool as plain data.
 
     Budgets and sums as exact text, a size that does not exist as None.
     """

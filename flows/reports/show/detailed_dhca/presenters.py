@@ -1,4 +1,4 @@
-"""Regions, iterations and groups in the words of a view, and why a group has no count."""
+"""Make the rows of a view from regions, iterations and groups; explain why a group has no count."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def known_iteration(release: Release, code: str) -> Iteration:
 
 
 def explain_no_region(release: Release, region: Region) -> str:
-    """Return why nothing is to be seen of a region."""
+    """Return why the release shows nothing of a region."""
     if release.lists_all_regions(region.type):
         return f"{region.key} is not a region of this release"
     return (

@@ -1,6 +1,6 @@
-"""A release of the Detailed DHC-A as a database to ask: DuckDB over its own Parquet, of which nothing is copied.
+"""Query a Detailed DHC-A release with DuckDB, reading its Parquet files in place.
 
-What is held in memory are the manifest, the list of regions that have a published count, and the list of iterations.
+Only the manifest, the regions and the iterations are held in memory.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Release:
     params : Path, optional
         The parameters directory of the run, for the iterations' names.
     scope : Scope, optional
-        The part of the release that is read; all of it unless told.
+        The part of the release that is read; all of it by default.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The views of a Detailed DHC-A release: each a function of the release that gives typed rows.
+"""The views of a Detailed DHC-A release: each a function of the release that returns typed rows.
 
-The page, the terminal, the CSV and the JSON all show these; none of them computes anything. Margins of error are 95%
+The page, the terminal, the CSV and the JSON show them and compute nothing. Margins of error are 95%
 margins of the noise; those of sums and differences come from the exact laws of the noise that is in them.
 """
 

@@ -1,4 +1,4 @@
-"""A TopDown release as a database to ask: DuckDB over its own histograms and invariants, of which nothing is copied."""
+"""Query a TopDown release with DuckDB, reading its histograms and invariants in place."""
 
 from __future__ import annotations
 
