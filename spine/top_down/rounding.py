@@ -27,11 +27,10 @@ CELL_WEIGHT = 2  # hhgq*votingage*hispanic*cenrace and detailed are the same cel
 
 
 class Rounded(NamedTuple):
-    """x: (cells, children) integers. missing: units without a path (0 if x is feasible). phases: of the flow."""
+    """x: (cells, children) integers. missing: units without a path (0 if x is feasible)."""
 
     x: IntArray
     missing: int
-    phases: int
 
 
 @compiled
@@ -291,7 +290,7 @@ def rounded(x: FloatArray, constraints: Constraints, total_first: bool, exact: b
     """
     rest = remainder(x, constraints)
     if rest.amount <= 0:
-        return Rounded(rest.whole, -rest.amount, 0)
+        return Rounded(rest.whole, -rest.amount)
     nodes = numbered_nodes(constraints, rest)
     (cells, children), groups = x.shape, len(nodes.sums)
     most_arcs = len(constraints.state_totals) + rest.live_cells + children * (rest.live_cells + 5)
@@ -310,7 +309,7 @@ def rounded(x: FloatArray, constraints: Constraints, total_first: bool, exact: b
     cells_from = sum_arcs(arcs, at, constraints, rest, nodes, costs)
     end = cell_arcs(arcs, cells_from, constraints, rest, nodes, exact)
     network = Network(arcs.tail[:end], arcs.head[:end], arcs.capacity[:end], arcs.cost[:end], arcs.nodes)
-    flow, shipped, phases = cheapest_flow(network, rest.amount)
+    flow, shipped, _ = cheapest_flow(network, rest.amount)
     at, whole = cells_from, rest.whole
     for i in range(cells):
         if rest.live[i] >= 0:
@@ -318,4 +317,4 @@ def rounded(x: FloatArray, constraints: Constraints, total_first: bool, exact: b
                 if constraints.allowed[constraints.quarters_type[i], c]:
                     whole[i, c] += flow[at]
                     at += 1
-    return Rounded(whole, rest.amount - shipped, phases)
+    return Rounded(whole, rest.amount - shipped)
