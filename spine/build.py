@@ -84,10 +84,7 @@ def _by_prim(
 
 
 def _subset_groups(begins: dict[str, BoolArray], area: IntArray, settings: SpineSettings) -> BoolArray:
-    """Return where tract subset groups begin.
-
-    Runs of tract subsets inside a prim (and, in the paper, inside an AIAN OSE).
-    """
+    """Return where tract subset groups begin: runs of subsets inside a prim (in the paper, inside an AIAN OSE)."""
     subsets = np.flatnonzero(begins["Tract_Subset"])
     prim = (np.cumsum(begins["Prim"]) - 1)[subsets]
     cap = size_cap(np.bincount(prim), settings.fanout_cutoff, settings.cap_extra)[prim]
@@ -127,10 +124,7 @@ def _top(order: IntArray, levels: tuple[str, ...]) -> dict[str, tuple[IntArray, 
 
 
 def _nested(keys: dict[str, tuple[IntArray | BoolArray, ...]]) -> dict[str, BoolArray]:
-    """Return where the geounits of each level begin.
-
-    keys: for each level what tells its geounits apart inside their parent.
-    """
+    """Return where the geounits of each level begin; keys: what tells those of one parent apart."""
     begins: dict[str, BoolArray] = {}
     above: BoolArray | None = None
     for level, key in keys.items():

@@ -66,10 +66,7 @@ class Objective:
         return len(self._kept)
 
     def ignore_near(self, threshold: int) -> None:
-        """Leave out entities that are no further than `threshold` without tract groups.
-
-        docs/spec/spine.md#tract-groups, point 4.
-        """
+        """Leave out entities within `threshold` without tract groups (docs/spec/spine.md#tract-groups, point 4)."""
         self._kept = np.flatnonzero(self._osed_if(*self._before, np.arange(len(self._ids))) > threshold)
 
     def start(self, groups: Sequence[IntArray]) -> None:
@@ -85,10 +82,7 @@ class Objective:
         self.distances = np.sort(now)[::-1]
 
     def no_larger(self, u: int, others: IntArray) -> BoolArray:
-        """Return for each of `others` whether merging it with group u leaves the sorted OSEDs no larger.
-
-        OSEDs are sorted descending and compared lexicographically.
-        """
+        """Return whether merging each of `others` with group u leaves the descending OSEDs no larger."""
         ux, uy = cheaper(self._x[u], self._y[u])
         vx, vy = cheaper(self._x[others], self._y[others])
         wx, wy = cheaper(self._x[u] + self._x[others], self._y[u] + self._y[others])
@@ -130,11 +124,7 @@ class Objective:
 
 
 def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> BoolArray:
-    """Return which candidates are lexicographically no larger than `current`.
-
-    Each row of candidates is sorted descending, and so is `current`: a row passes if it is equal, or smaller at the
-    first difference.
-    """
+    """Return which rows are lexicographically no larger: equal, or smaller at the first difference."""
     difference = candidates - current
     first = np.argmax(difference != 0, axis=1)
     no_larger: BoolArray = difference[np.arange(len(difference)), first] <= 0

@@ -207,13 +207,6 @@ class Root:
         return variance
 
 
-def root_of(spine: Spine, up: Upward, own: FloatArray | None = None) -> Root:
-    """Return the root above all top geounits of one spine; one with one top is its own root (`own` is then nothing)."""
-    tops = len(spine.starts[0])
-    below: FloatArray = up.from_subtree[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
-    return Root(np.zeros_like(below) if own is None else own, below, tops)
-
-
 def cell_variance(part: Part, variance: FloatArray) -> FloatArray:
     """Return what this part adds to the variance of the marginal's cell: trace(C' V C) for each V of (..., d, d)."""
     added: FloatArray = np.einsum("ik,...ij,jk->...", part.cell, variance, part.cell)

@@ -26,10 +26,7 @@ from spine.workload import FloatArray
 
 
 def pass_up(plan: Plan, measure: Measure, level: int, first: int, last: int) -> tuple[Information, ...]:
-    """Return the information of the geounits first, ..., last - 1 of a level, of their children, and so on.
-
-    From `level` down to the last level above the lowest; of the lowest level itself, from its own answers.
-    """
+    """Return the information of these geounits, their children, and so on, down to the last level above the lowest."""
     lowest = len(plan.spine.levels) - 1
     if level == lowest:
         return (measured(plan, measure, level, first, last),)

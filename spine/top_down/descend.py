@@ -51,8 +51,8 @@ def estimate_roots(plan: Plan, answers: Answers) -> tuple[Estimates, list[Solve]
     """Estimate the top level of the spine: each state's parts (or the nation) sum to the declared total."""
     number = len(plan.spine.starts[0])
     if plan.product is UNITS:
-        hu = plan.invariants.housing_units(0)
-        return units.estimates(0, 0, hu, units.roots(hu, answers.occupied(0, 0, number)[0])), []
+        hu, target = plan.invariants.housing_units(0), answers.occupied(0, 0, number)[0]
+        return units.estimates(0, 0, hu, np.rint(np.clip(target, 0, hu)).astype(np.int64)), []
     siblings = answers.siblings(0, 0, number)
     state, declared = np.zeros(number, np.int64), plan.invariants.state_totals.sum(keepdims=True)
     if plan.spine.levels[0] == "State":

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from spine_cases import root_of
 from top_down_cases import (
     State,
     everything,
@@ -41,7 +42,7 @@ from spine.top_down.answers import ChildAnswers
 from spine.top_down.histogram import from_entries
 from spine.top_down.measurements import weights
 from spine.top_down.parent_problem import ParentProblem, solve
-from spine.variance import downward, root_of, upward
+from spine.variance import downward, upward
 from spine.workload import marginal_parts
 
 
