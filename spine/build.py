@@ -18,7 +18,7 @@ CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
 def conventional(geography: Geography, settings: SpineSettings) -> Spine:
     """Return the spine of US (or PR), state, county, tract, tabulation block group, block."""
     levels = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
-    return _tabulation(geography, levels, np.zeros(len(geography), bool))
+    return _tabulation(geography, levels, np.zeros(len(geography), bool), settings)
 
 
 def aian(geography: Geography, settings: SpineSettings) -> Spine:
@@ -100,10 +100,8 @@ def _block_groups(begins: BoolArray, classes: tuple[IntArray, ...], settings: Sp
     return group_starts(tract, classes, cap, settings.division)
 
 
-def _tabulation(
-    geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings | None = None
-) -> Spine:
-    county = geography.county if settings is None else county_codes(geography, part, settings)
+def _tabulation(geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings) -> Spine:
+    county = county_codes(geography, part, settings)
     order = np.lexsort((geography.geocode, county, part, geography.state))
     keys = {"State": (geography.state[order], part[order]), "County": (county[order],)}
     finer = {"Tract": (geography.tract[order],), "Block_Group": (geography.block_group[order],)}

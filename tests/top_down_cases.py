@@ -192,7 +192,7 @@ def nation(seed: int) -> tuple[Plan, TrueHistograms]:
 
 
 def pure(epsilon: Fraction) -> Allocation:
-    """Production's shares of this epsilon."""
+    """Production's allocation of this epsilon."""
     return replace(allocation("pl94-persons", "us"), definition="puredp", budget=epsilon)
 
 
@@ -218,12 +218,6 @@ def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:
         return NoisyAnswers(first, last, answers)
 
     return measure
-
-
-def rich(levels: tuple[str, ...], factor: int = 10**9) -> Allocation:
-    """Production's allocation with a budget so large that noise rounds to nothing."""
-    shares = allocation("pl94-persons", "us")
-    return replace(shares, budget=shares.budget * factor)
 
 
 def estimate_below(plan: Plan, parents: Estimates, answers: Answers) -> tuple[list[Estimates], list[Solve]]:

@@ -16,7 +16,7 @@ from spine.geography import BoolArray, IntArray
 from spine.gls import information as tree
 from spine.gls.grid import to_cells, total_of, total_variance
 from spine.gls.information import Information
-from spine.gls.upward import combine_units
+from spine.gls.upward import combine_units, unit_estimates
 from spine.top_down.histogram import UNITS
 from spine.top_down.plan import Plan
 from spine.workload import FloatArray
@@ -72,11 +72,8 @@ class SiblingSums:
 def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatArray]:
     """Return z and V of geounits without their parents."""
     if plan.product is UNITS:
-        some = information.precision > 0
-        weight = np.where(some, information.precision, 1.0)
-        shape = (-1, 1, 1, 1)
-        z, variance = np.where(some, information.linear / weight, 0.0), np.where(some, 1 / weight, 0.0)
-        return z.reshape(shape), variance.reshape(shape)
+        z, variance = unit_estimates(information.linear, information.precision)
+        return z.reshape(-1, 1, 1, 1), variance.reshape(-1, 1, 1, 1)
     allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
     return tree.estimates(information, allowed)
 

@@ -69,17 +69,19 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
 
 
 def combine_units(first: IntArray, linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the children's h and P on their parents, of housing units; geounits without units are known zeros.
-
-    first: (parents + 1,) first child. linear, precision: (children,).
-    """
-    some, starts = precision > 0, first[:-1]
-    z = np.where(some, linear / np.where(some, precision, 1.0), 0.0)
-    spread = np.add.reduceat(np.where(some, 1 / np.where(some, precision, 1.0), 0.0), starts)
-    below = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
-    only = np.diff(first) == 1
+    """Return the (children,) h and P of housing units on the parents; first: (parents + 1,) first children."""
+    starts, only = first[:-1], np.diff(first) == 1
+    z, variance = unit_estimates(linear, precision)
+    _, below = unit_estimates(np.zeros(len(starts)), np.add.reduceat(variance, starts))
     b = np.where(only, linear[starts], below * np.add.reduceat(z, starts))
     return b, np.where(only, precision[starts], below)
+
+
+def unit_estimates(linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return z = h / P and 1 / P of housing units: both 0 where P is 0."""
+    some = precision > 0
+    weight = np.where(some, precision, 1.0)
+    return np.where(some, linear / weight, 0.0), np.where(some, 1 / weight, 0.0)
 
 
 def measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Information:

@@ -18,7 +18,7 @@ from spine.top_down.histogram import UNITS
 from spine.top_down.least_squares import Parent, Solution, least_squares
 from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
-from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy
+from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, coordinates_of
 from spine.workload import FloatArray
 
 
@@ -73,19 +73,12 @@ class ChildAnswers:
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `Objective`."""
-        q, n, children = self.queries, len(cells), len(self.answers)
-        scale = self.weights[0].max()
+        n, children, scale = len(cells), len(self.answers), self.weights[0].max()
         hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
-        coordinate: dict[int, IntArray] = {0: np.arange(q.offsets[1])}  # of each cell of the histogram, by group
-        for group, weight in enumerate(self.weights / scale):
-            if group:
-                finer = int(q.finer[group])
-                parent_of = q.parent_of[q.parent_offsets[group] :][: q.offsets[finer + 1] - q.offsets[finer]]
-                coordinate[group] = parent_of[coordinate[finer]]
-            at = coordinate[group][cells]
-            sums = sp.csc_array((np.ones(n), (at, np.arange(n))), shape=(int(coordinate[group].max()) + 1, n))
+        for weight, at in zip(self.weights / scale, coordinates_of(self.queries, cells), strict=True):
+            sums = sp.csc_array((np.ones(n), (at - at.min(), np.arange(n))))
             hessian = hessian + sp.kron(sums.T @ sums, sp.diags_array(weight), format="csc")
-            linear += weight * self.answers[:, q.offsets[group] + at].T
+            linear += weight * self.answers[:, at].T
         return hessian, linear.ravel()
 
 

@@ -22,7 +22,6 @@ from top_down_cases import (
     nation,
     plan_of,
     pure,
-    rich,
     same,
     small_state,
     state,
@@ -277,7 +276,8 @@ def test_estimation_imports_nothing_that_draws_or_reads() -> None:
 
 def test_a_huge_budget_by_variance_alone_is_the_truth() -> None:
     case = small_state(4)
-    plan = plan_of(case, rich(LEVELS))
+    alloc = allocation("pl94-persons", "us")
+    plan = plan_of(case, replace(alloc, budget=alloc.budget * 10**9))
     estimates, _ = everything(plan, measuring(plan, case.persons, 4))
     assert same(estimates, summed(case.persons, plan.spine))
 

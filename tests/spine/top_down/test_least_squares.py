@@ -14,6 +14,7 @@ from spine.top_down.answers import ChildAnswers
 from spine.top_down.least_squares import polytope as polytope_of
 from spine.top_down.parent_problem import ParentProblem, solve
 from spine.top_down.projection import Point, Polytope, project, start
+from spine.top_down.queries import coordinates_of
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +26,13 @@ def objective(problem: ParentProblem, x: np.ndarray) -> float:
     """sum of w |Qx - y|^2 / 2, scaled as the reference has it, y's constant included."""
     own, cells = problem.objective, problem.cells
     assert isinstance(own, ChildAnswers)
-    queries = own.queries
-    sums = np.zeros((int(queries.offsets[-1]), x.shape[1]))
-    sums[cells] = x
-    inside = np.zeros(len(sums), bool)
-    inside[cells] = True
-    for q in range(1, len(queries.finer)):
-        finer = slice(queries.offsets[queries.finer[q]], queries.offsets[queries.finer[q] + 1])
-        parent_of = queries.offsets[q] + queries.parent_of[queries.parent_offsets[q] :][: finer.stop - finer.start]
-        np.add.at(sums, parent_of, sums[finer])
-        np.logical_or.at(inside, parent_of, inside[finer])
-    weight = np.repeat(own.weights, np.diff(queries.offsets), axis=0) / own.weights[0].max()
-    return float((weight * (sums - own.answers.T) ** 2)[inside].sum() / 2)
+    total = 0.0
+    for weight, at in zip(own.weights / own.weights[0].max(), coordinates_of(own.queries, cells), strict=True):
+        asked, row = np.unique(at, return_inverse=True)
+        sums = np.zeros((len(asked), x.shape[1]))
+        np.add.at(sums, row, x)
+        total += float((weight * (sums - own.answers[:, asked].T) ** 2).sum() / 2)
+    return total
 
 
 @pytest.mark.parametrize("solver", ["piqp", "clarabel"])
