@@ -80,8 +80,7 @@ class ChildInformation:
 def informed(plan: Plan, information: Information) -> Siblings:
     """Return a range of geounits as siblings: of their information, and of their estimates without their parents."""
     sizes = grid(plan.product)
-    allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
-    z, variance = estimates(information, allowed)
+    z, variance = estimates(plan, information)
     linear, initial = to_cells(information.linear), to_cells(z)
     total_weight = 1 / total_variance(variance, sizes.by_type)
 

@@ -74,8 +74,7 @@ def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatAr
     if plan.product is UNITS:
         z, variance = unit_estimates(information.linear, information.precision)
         return z.reshape(-1, 1, 1, 1), variance.reshape(-1, 1, 1, 1)
-    allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
-    return tree.estimates(information, allowed)
+    return tree.estimates(plan, information)
 
 
 def first_children(plan: Plan, level: int, first: int, last: int) -> IntArray:
@@ -98,8 +97,7 @@ def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Inf
         combined = combine_units(first_child, information.linear, information.precision)
         b, below = (array.reshape(-1, 1, 1, 1) for array in combined)
     else:
-        allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
-        given = tree.combine_children(first, first_child, information, allowed)
+        given = tree.combine_children(plan, first, first_child, information)
         b, below = given.linear, given.precision
     parent = np.repeat(np.arange(len(number)), number)
     is_only_child = number[parent] == 1

@@ -56,14 +56,13 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
     level = children.level - 1
     plan.check_measured(level, first, last)
     first_child = plan.first_child[level][first : last + 1] - children.first
-    allowed = plan.invariants.allowed(children.level)[children.first : children.last]
     if plan.product is UNITS:
         linear, precision = combine_units(first_child, children.linear, children.precision)
         below = Information(level, first, linear, precision)
     elif plan.spine.levels[level] == "US":
-        below = combine_states(children, allowed, plan.invariants.state_of, plan.invariants.state_totals)
+        below = combine_states(plan, children)
     else:
-        below = combine_children(first, first_child, children, allowed)
+        below = combine_children(plan, first, first_child, children)
     own = measured(plan, measure, level, first, last)
     return replace(own, linear=own.linear + below.linear, precision=own.precision + below.precision)
 

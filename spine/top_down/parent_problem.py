@@ -124,9 +124,9 @@ def to_integers(
 
     total_first: a child's total outweighs all else. exact: the rounding `l1`.
     """
-    result = rounded(x, problem.parent, total_first, exact)
-    if not result.missing and not broken_rule(problem, result.x):
-        return result.x, "flow"
+    whole, missing = rounded(x, problem.parent, total_first, exact)
+    if not missing and not broken_rule(problem, whole):
+        return whole, "flow"
     solution = reference.rounding(problem, x, total_first)
     if solution is None:
         raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")

@@ -27,13 +27,6 @@ UNIT = 1 << 6  # costs of the option l1 are rounded to multiples of 1 / UNIT: fe
 CELL_WEIGHT = 2  # hhgq*votingage*hispanic*cenrace and detailed are the same cells: they count twice
 
 
-class Rounded(NamedTuple):
-    """x: (cells, children) integers. missing: units without a path (0 if x is feasible)."""
-
-    x: IntArray
-    missing: int
-
-
 @compiled
 def floors(x: FloatArray, allowed: BoolArray, quarters_type: IntArray) -> tuple[IntArray, FloatArray]:
     """Return floor(x), where a rounding error below an integer counts as that integer, and the fractions above it."""
@@ -265,14 +258,15 @@ def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: No
 
 
 @compiled
-def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> Rounded:
+def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> tuple[IntArray, int]:
     """Round x, (cells, children): phases 1 to 5 make the network, its cheapest flow is added to the integers below x.
 
-    total_first: a child's total outweighs all else. exact: the option l1.
+    Returns (cells, children) integers, and how many units found no path (0 if x is feasible). total_first: a child's
+    total outweighs all else. exact: the option l1.
     """
     rest = remainder(x, parent)
     if rest.amount <= 0:
-        return Rounded(rest.whole, -rest.amount)
+        return rest.whole, -rest.amount
     nodes = numbered_nodes(parent, rest)
     (cells, children), groups = x.shape, len(nodes.sums)
     most_arcs = len(parent.state_totals) + rest.live_cells + children * (rest.live_cells + 5)
@@ -299,4 +293,4 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> Ro
                 if parent.allowed[parent.quarters_type[i], c]:
                     whole[i, c] += flow[at]
                     at += 1
-    return Rounded(whole, rest.amount - shipped)
+    return whole, rest.amount - shipped

@@ -159,7 +159,7 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
     full = replace(plan.invariants, quarters=tuple(np.ones((len(s), 8), np.int64) for s in spine.starts))
     plan = replace(plan, spine=spine, invariants=full)
     told = [*pass_up(plan, measure, 0, 0, 1), pass_up(plan, measure, 2, 0, 6)[0]]
-    by_level = [Blue(0, 0, *estimates(told[0], full.allowed(0)))]
+    by_level = [Blue(0, 0, *estimates(plan, told[0]))]
     for information in told[1:]:
         by_level.append(blue_children(plan, by_level[-1], information))
     alloc = replace(plan.allocation, levels=dict.fromkeys(spine.levels, Fraction(1, 3)))

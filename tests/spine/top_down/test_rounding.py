@@ -173,11 +173,10 @@ def test_the_cheapest_flow_of_any_network(seed: int) -> None:
 
 def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytest.MonkeyPatch) -> None:
     from spine.top_down import parent_problem
-    from spine.top_down.rounding import Rounded
 
     _, problem, x = next(p for p in parents if p[1].counts is not None and 50 < p[2].size < 500)
     whole, _ = to_integers(problem, x, False, exact=False)
-    monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: Rounded(np.floor(x).astype(np.int64), 1))
+    monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
     other, by = to_integers(problem, x, False, exact=False)
     assert by == "highs"
     assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
