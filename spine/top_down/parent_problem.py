@@ -35,10 +35,8 @@ class EstimationError(Exception):
 class ParentProblem:
     """The problem of one parent: n cells, K children, T types of living quarters among the cells.
 
-    objective: of the least squares. cells: (n,) ascending. quarters_type: (n,) type, from 0. counts: (n,) the parent's;
-    None at a root. allowed, lower_bound: (T, K). nested: (sums, n) coordinates of the sums that rounding keeps close
-    to. low, high: (K,) bands of the totals; None where totals have no pass of their own. total: of all children at a
-    root. state, state_totals: where sums of children's totals are declared.
+    objective: of the least squares. The constraints are those of `Parent`; what is not declared is None. total: of all
+    children at a root.
     """
 
     objective: Objective
