@@ -45,14 +45,14 @@ CONFIGURATION = sha256(b"one budget for all").hexdigest()
 @dataclass(frozen=True)
 class Counted:
     input_digest: str
-    records_digest: str
+    records_digests: tuple[str, ...]
     synthetic: bool
 
 
 def count(run: RunDirectory, workers: Workers, data: str) -> Counted:
     """Count the lines on a worker; the count stays in the confidential directory."""
     (digest,) = workers.map("count", run, count_lines, [(data,)])
-    return Counted(digest, digest, synthetic=False)
+    return Counted(digest, (digest,), synthetic=False)
 
 
 def count_lines(run: RunDirectory, data: str) -> str:
@@ -62,7 +62,7 @@ def count_lines(run: RunDirectory, data: str) -> str:
 
 
 def reserve_budget(run: RunDirectory, charging: Charging, counted: Counted) -> None:
-    digests = {"input_digest": counted.input_digest, "records_digest": counted.records_digest}
+    digests = {"input_digest": counted.input_digest, "records_digests": counted.records_digests}
     shape = {"configuration_digest": CONFIGURATION, "noise_scheme": NOISE_SCHEME_VERSION, **digests}
     asked = Request(run.id, str(charging.account), ("44",), SPEND.definition, SPEND.unbounded, **shape)
     authorize(run, charging, asked, synthetic=counted.synthetic)

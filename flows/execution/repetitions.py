@@ -31,7 +31,7 @@ def count_synthetic(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     runner.run()
     validated, ledger = runner.results["validate"], settings.charging.ledger
     if validated is not None and not register_if_synthetic(
-        settings.directory.id, ledger, marked=validated.synthetic, **digests_of(validated)
+        settings.directory.id, ledger, digests_of(validated), marked=validated.synthetic
     ):
         raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
     return runner.results

@@ -44,13 +44,13 @@ class Input(Protocol):
         """Digest of all that was read."""
 
     @property
-    def records_digest(self) -> str:
-        """Digest of the records alone."""
+    def records_digests(self) -> tuple[str, ...]:
+        """Digests of the files of records alone."""
 
 
-def digests_of(given: Input) -> dict[str, str]:
+def digests_of(given: Input) -> set[str]:
     """Return the digests by which the ledger knows an input."""
-    return {"input_digest": given.input_digest, "records_digest": given.records_digest}
+    return {given.input_digest, *given.records_digests}
 
 
 class Stopped(Exception):

@@ -23,8 +23,8 @@ class _Truth(InProcess[S]):
 
     def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
         """Reserve nothing; refuse data that is not synthetic, unless its curator asks."""
-        ledger, digests = self.settings.charging.ledger, digests_of(given)
-        if not (register_if_synthetic(self.directory.id, ledger, marked=given.synthetic, **digests) or self.curator):
+        run, ledger = self.directory.id, self.settings.charging.ledger
+        if not (register_if_synthetic(run, ledger, digests_of(given), marked=given.synthetic) or self.curator):
             raise Refused(
                 "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
             )

@@ -25,13 +25,13 @@ from tasks.population_groups.run import SafeTabRun
 class Validated:
     """What later stages need to know of a valid input.
 
-    `input_digest` and `records_digest` (of the file of person records alone) are confidential: they go to the ledger,
+    `input_digest` and `records_digests` (of the file of person records alone) are confidential: they go to the ledger,
     the first into key derivation too, and are never shown or stored outside the confidential directory. The rest is
     public. `synthetic` says that a mark covers the files; what the mark is worth says tasks/lifecycle/reservation.py.
     """
 
     input_digest: str
-    records_digest: str
+    records_digests: tuple[str, ...]
     geography_digest: str
     synthetic: bool
     blocks: int
