@@ -398,8 +398,8 @@ def test_a_jurisdiction_that_is_switched_off_is_charged_nothing(
     tmp_path: Path, shared_cluster: None, prefect_server: None, state_home: Path
 ) -> None:
     """As a deployment starts it, which names its jurisdiction itself."""
-    from flows.detailed_dhca import detailed_dhca
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+    from flows.prefect_flows import detailed_dhca
 
     inputs = good_inputs()
     inputs.config["thresholds_p"] = {
@@ -484,7 +484,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
         return taken
 
     taken: list[Any] = []
-    monkeypatch.setattr("flows.detailed_dhca.detailed_dhca", taken.append)
+    monkeypatch.setattr("flows.prefect_flows.detailed_dhca", taken.append)
     monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
     monkeypatch.setattr("flows.commands.runner.served", nullcontext)
     return keep
