@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,56 +89,59 @@ def accuracy(
     ]
     show(
         {"NOT_PRIVATE": STATEMENT, "regions": facts},
-        lambda: Group(*chain.from_iterable(map(_tables, facts))),
+        lambda: Group(*(table for each in facts for table in _tables(each))),
         as_json=options.as_json,
     )
 
 
-def _tables(facts: dict[str, Any]) -> list[Table]:
-    return [_table(facts), *([_gains(facts)] if "estimates" in facts else [])]
+def _tables(facts: dict[str, Any]) -> Iterator[Table]:
+    """Of every level and workload the errors of the measured counts, all sizes together; then what estimates gain."""
+    region = facts["region"].upper()
+    yield _table(
+        f"{region}: {facts['runs']} runs; {facts['report']}/accuracy.html",
+        {
+            "level": "({REGION_TYPE}, {ITERATION_LEVEL})",
+            "workload": "{WORKLOAD}",
+            "noise of": "{NOISE_OF}",
+            "share": "{PROPORTION:.2%}",
+            "95% within ±": "{ERROR_95:,}",
+            "stated margin ±": "{MOE:,}",
+            "coverage": "{COVERAGE:.1%}",
+            "bias": "{BIAS:+.2f}",
+            "suppressed": "{SUPPRESSED:.2%}",
+        },
+        facts["levels"],
+    )
+    if "estimates" in facts:
+        yield _table(
+            f"{region}: totals as counts and as estimates; {facts['report']}/estimates.svg",
+            {
+                "level": "({REGION_TYPE}, {ITERATION_LEVEL})",
+                "workload": "{WORKLOAD}",
+                "RMSE of counts": "{RMSE_COUNT:.2f}",
+                "of estimates": "{RMSE_ESTIMATE:.2f}",
+                "less by": "{GAIN:.1%}",
+                "margin ±": "{MOE_COUNT:,}",
+                "of estimates ±": "{margins}",
+                "within": "{COVERAGE_ESTIMATE:.1%}",
+            },
+            [
+                row | {"margins": _from_to(row["MOE_ESTIMATE"], row["MOE_LARGEST_ESTIMATE"])}
+                for row in facts["estimates"]
+                if row["COUNT_OF"] == "table"
+            ],
+        )
 
 
-def _gains(facts: dict[str, Any]) -> Table:
-    """Of every level and workload the errors of the totals, as counts and as estimates."""
-    table = Table("level", "workload", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{facts['region'].upper()}: totals as counts and as estimates; {facts['report']}/estimates.svg"
-    for name in ("RMSE of counts", "of estimates", "less by", "margin ±", "of estimates ±", "within"):
-        table.add_column(name, justify="right")
-    for row in facts["estimates"]:
-        if row["COUNT_OF"] == "table":
-            table.add_row(
-                f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
-                row["WORKLOAD"],
-                f"{row['RMSE_COUNT']:.2f}",
-                f"{row['RMSE_ESTIMATE']:.2f}",
-                f"{row['GAIN']:.1%}",
-                f"{row['MOE_COUNT']:,}",
-                _from_to(row["MOE_ESTIMATE"], row["MOE_LARGEST_ESTIMATE"]),
-                f"{row['COVERAGE_ESTIMATE']:.1%}",
-            )
+def _table(title: str, columns: dict[str, str], rows: Iterable[dict[str, Any]]) -> Table:
+    """Return a table whose columns have a heading and a format each; those after the words are figures."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading in ("level", "workload", "noise of") else "right")
+    for row in rows:
+        table.add_row(*(form.format_map(row) for form in columns.values()))
     return table
 
 
 def _from_to(least: int, largest: int) -> str:
     return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
-
-
-def _table(facts: dict[str, Any]) -> Table:
-    """Of every level and workload the errors of the measured counts, all sizes together."""
-    table = Table("level", "workload", "noise of", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{facts['region'].upper()}: {facts['runs']} runs; {facts['report']}/accuracy.html"
-    for name in ("share", "95% within ±", "stated margin ±", "coverage", "bias", "suppressed"):
-        table.add_column(name, justify="right")
-    for row in facts["levels"]:
-        table.add_row(
-            f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
-            row["WORKLOAD"],
-            row["NOISE_OF"],
-            f"{row['PROPORTION']:.2%}",
-            f"{row['ERROR_95']:,}",
-            f"{row['MOE']:,}",
-            f"{row['COVERAGE']:.1%}",
-            f"{row['BIAS']:+.2f}",
-            f"{row['SUPPRESSED']:.2%}",
-        )
-    return table

@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from flows.execution.settings import RunSettings
 from privacy.noise.laws import Definition
 from tasks.lifecycle.commit import commit
+from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
@@ -49,9 +50,13 @@ class Input(Protocol):
         """Digest of the records alone."""
 
 
-def digests_of(given: Input) -> dict[str, str]:
-    """Return the digests by which the ledger knows an input."""
-    return {"input_digest": given.input_digest, "records_digest": given.records_digest}
+def is_synthetic(run_id: str, ledger: Path, given: Input) -> bool:
+    """Return whether the data of what spends nothing is synthetic; if so, the ledger knows it from now on.
+
+    Raises Refused where the ledger contradicts the mark or its absence.
+    """
+    digests = {"input_digest": given.input_digest, "records_digest": given.records_digest}
+    return register_if_synthetic(run_id, ledger, marked=given.synthetic, **digests)
 
 
 class Stopped(Exception):

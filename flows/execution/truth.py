@@ -7,11 +7,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from flows.execution.runner import Done, InProcess, Input, S, Stage, digests_of
+from flows.execution.runner import Done, InProcess, Input, S, Stage, is_synthetic
 from privacy.noise.laws import Definition
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
 
@@ -33,8 +32,7 @@ class _Truth(InProcess[S]):
         **_arguments: Any,
     ) -> Stage:
         """Reserve nothing; refuse data that is not synthetic, unless its curator asks."""
-        ledger, digests = self.settings.charging.ledger, digests_of(given)
-        if not (register_if_synthetic(self.directory.id, ledger, marked=given.synthetic, **digests) or self.curator):
+        if not (is_synthetic(self.directory.id, self.settings.charging.ledger, given) or self.curator):
             raise Refused(
                 "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
             )

@@ -370,14 +370,12 @@ def test_findings_are_shown_to_the_curator_without_their_values(das, made, tmp_p
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
 def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das, made, tmp_path, client, monkeypatch):
-    monkeypatch.setattr(
-        "flows.commands.bottom_up.simulation.open_cluster", lambda settings, scratch: nullcontext(client)
-    )
     out = tmp_path / "out"
     code, told, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
     assert (code, json.loads(told)["synthetic"]) == (0, True)
     amounts = [line.split("│")[3].strip() for line in err.splitlines() if "BOTTOM-UP" in line]
     assert amounts == ["epsilon 1", "epsilon 2"]  # add or remove one record; replace one
+    monkeypatch.setattr("flows.execution.cluster.open_cluster", lambda settings, scratch: nullcontext(client))
     curve = ("curve", made.table, made.domain, "--calibrate", made.totals, "--epsilon", "1", "--workers", "1")
     code, told, _ = das(*curve, "--json")
     assert (code, json.loads(told)["points"][0]["a1"]["expected"]) == (0, None)

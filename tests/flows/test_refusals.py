@@ -560,7 +560,7 @@ def test_a_release_does_not_go_to_a_url(
     monkeypatch.chdir(tmp_path)
     code, _, err = das(command, "params", "data", "s3://b/out")
     assert code == 1
-    assert "give a folder on this machine" in last_line(err)
+    assert "give a path, on this machine" in last_line(err)
     assert not (tmp_path / "s3:").exists()
     with pytest.raises(ValidationError, match="give a folder on this machine"):  # as a deployment gives it
         DetailedDhcaSettings(params="p", data="d", out="s3://b/{run}", jurisdiction="us")
@@ -632,7 +632,7 @@ def test_what_nobody_foresaw_is_kept_under_the_given_state(
     def breaks(state: Path) -> None:
         raise ZeroDivisionError("a value of person 4711")
 
-    monkeypatch.setattr("flows.commands.runs.standing.run_directories", breaks)
+    monkeypatch.setattr("flows.execution.standing.run_directories", breaks)
     for home, given in ((tmp_path / "given", ("--state", tmp_path / "given")), (state_home, ())):
         for failures in (1, 2):  # within a second, and the first copy stays
             code, out, err = das("runs", "list", *given)
