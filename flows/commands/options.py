@@ -68,7 +68,7 @@ def _memory_limit(limit: str) -> str:
 
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
-OUT = typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us and OUT/pr.")
+OUT = typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us, OUT/pr.")
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 StateDirectory = Annotated[
     Path | None,

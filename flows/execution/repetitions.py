@@ -11,6 +11,8 @@ from flows.execution.runner import GATE, InProcess, is_synthetic
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
+from tasks.detailed_dhca.budget_check import planned_spend
+from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import load_queries
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
@@ -43,7 +45,9 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path
     Refused
         as `count_synthetic` does, and where a budget is infinite.
     """
-    run = settings.directory
+    run, (parameters, _) = settings.directory, read_parameters(settings.params)
+    if parameters is not None:  # else validation says why
+        planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_synthetic(settings, workers)
     if done["validate"] is None:
         return None

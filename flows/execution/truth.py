@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from flows.execution.runner import Done, InProcess, Input, S, Stage, is_synthetic
-from privacy.noise.laws import Definition
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.truth import mark_truth
@@ -22,15 +20,7 @@ class _Truth(InProcess[S]):
         super().__init__(settings, workers)
         self.curator = curator
 
-    def reserve(
-        self,
-        _function: Callable[..., Any],
-        /,
-        *_after: Stage,
-        given: Input,
-        charge: tuple[Definition, Fraction],
-        **_arguments: Any,
-    ) -> Stage:
+    def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
         """Reserve nothing; refuse data that is not synthetic, unless its curator asks."""
         if not (is_synthetic(self.directory.id, self.settings.charging.ledger, given) or self.curator):
             raise Refused(

@@ -111,7 +111,7 @@ def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabul
         input_digest=tabulated.input_digest if tabulated else "",
         configuration_digest=plan.digest(),
         noise_scheme=NOISE_SCHEME_VERSION,
-        records_digest=tabulated.records_digest if tabulated else "",
+        records_digests=tabulated.records_digests if tabulated else (),
         second_account=charging.second_account,
     )
 

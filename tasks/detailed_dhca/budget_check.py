@@ -72,7 +72,7 @@ def _request(
         input_digest=validated.input_digest if validated else "",
         configuration_digest=configuration,
         noise_scheme=NOISE_SCHEME_VERSION,
-        records_digest=validated.records_digest if validated else "",
+        records_digests=validated.records_digests if validated else (),
         second_account=charging.second_account,
     )
 

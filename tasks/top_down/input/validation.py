@@ -103,7 +103,7 @@ def request(
         input_digest=validated.input_digest if validated else "",
         configuration_digest=configuration,
         noise_scheme=NOISE_SCHEME_VERSION,
-        records_digest=validated.records_digest if validated else "",
+        records_digests=validated.records_digests if validated else (),
         second_account=charging.second_account,
     )
 
@@ -142,7 +142,7 @@ def _validate_records(
         mark.check(records | _beside_mark(tables, public))
     return Validated(
         input_digest=_input_digest(digests, public),
-        records_digest=" ".join(digests[product] for product in sorted(digests)),
+        records_digests=tuple(digests.values()),
         synthetic=mark is not None,
         states=blocks.states,
         nation=design.with_nation(blocks.states),

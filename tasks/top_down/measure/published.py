@@ -68,7 +68,7 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     save_object(run / "prepared/design", replace(description.design, measurements=False, **changes))
     save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(run / PUBLISHED, (folder.resolve(), description.spine_digest))
-    save_object(run / "prepared/validated", Validated("", "", description.synthetic, states, nation, digests))
+    save_object(run / "prepared/validated", Validated("", (), description.synthetic, states, nation, digests))
     return description.run
 
 
