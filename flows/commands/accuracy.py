@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Group
-from rich.table import Table
 
 from flows.commands.inputs import checked_parameters
 from flows.commands.options import Data, ExactOptions, Params, check_empty, with_options
-from flows.reports.terminal import err, show
+from flows.reports.formats import Format, report
+from flows.reports.terminal import err
 
 
 @with_options
@@ -44,7 +42,7 @@ def accuracy(
     from flows.execution.repetitions import measure_accuracy
     from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
-    from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
+    from tasks.detailed_dhca.accuracy.report import PAGE, STATEMENT, make_report, write_report
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
@@ -87,61 +85,9 @@ def accuracy(
         }
         for jurisdiction, made in reports.items()
     ]
-    show(
-        {"NOT_PRIVATE": STATEMENT, "regions": facts},
-        lambda: Group(*(table for each in facts for table in _tables(each))),
-        as_json=options.as_json,
-    )
-
-
-def _tables(facts: dict[str, Any]) -> Iterator[Table]:
-    """Of every level and workload the errors of the measured counts, all sizes together; then what estimates gain."""
-    region = facts["region"].upper()
-    yield _table(
-        f"{region}: {facts['runs']} runs; {facts['report']}/accuracy.html",
-        {
-            "level": "({REGION_TYPE}, {ITERATION_LEVEL})",
-            "workload": "{WORKLOAD}",
-            "noise of": "{NOISE_OF}",
-            "share": "{PROPORTION:.2%}",
-            "95% within ±": "{ERROR_95:,}",
-            "stated margin ±": "{MOE:,}",
-            "coverage": "{COVERAGE:.1%}",
-            "bias": "{BIAS:+.2f}",
-            "suppressed": "{SUPPRESSED:.2%}",
-        },
-        facts["levels"],
-    )
-    if "estimates" in facts:
-        yield _table(
-            f"{region}: totals as counts and as estimates; {facts['report']}/estimates.svg",
-            {
-                "level": "({REGION_TYPE}, {ITERATION_LEVEL})",
-                "workload": "{WORKLOAD}",
-                "RMSE of counts": "{RMSE_COUNT:.2f}",
-                "of estimates": "{RMSE_ESTIMATE:.2f}",
-                "less by": "{GAIN:.1%}",
-                "margin ±": "{MOE_COUNT:,}",
-                "of estimates ±": "{margins}",
-                "within": "{COVERAGE_ESTIMATE:.1%}",
-            },
-            [
-                row | {"margins": _from_to(row["MOE_ESTIMATE"], row["MOE_LARGEST_ESTIMATE"])}
-                for row in facts["estimates"]
-                if row["COUNT_OF"] == "table"
-            ],
-        )
-
-
-def _table(title: str, columns: dict[str, str], rows: Iterable[dict[str, Any]]) -> Table:
-    """Return a table whose columns have a heading and a format each; those after the words are figures."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for heading in columns:
-        table.add_column(heading, justify="left" if heading in ("level", "workload", "noise of") else "right")
-    for row in rows:
-        table.add_row(*(form.format_map(row) for form in columns.values()))
-    return table
-
-
-def _from_to(least: int, largest: int) -> str:
-    return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
+    tables = [
+        replace(table, title=f"{jurisdiction.upper()}, {runs} runs: {table.title}. {place / jurisdiction / PAGE}")
+        for jurisdiction, made in reports.items()
+        for table in made.tables()
+    ]
+    report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)

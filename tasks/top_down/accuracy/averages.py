@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from privacy.analyses.error_measures import ErrorSums
 from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES
 
 
@@ -42,11 +43,8 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     rows = []
     for kind, table in tables.items():
-        by_seed = table.assign(
-            mae=table["absolute"] / table["n"],
-            bias=table["signed"] / table["n"],
-            rmse=(table["squared"] / table["n"]) ** 0.5,
-        )
+        sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
+        by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, rmse=sums.rmse)
         noise = ["seed", "product", "level", "quantity", "size"]
         program = by_seed[by_seed["estimator"] == "topdown"].set_index(noise)["mae"].replace(0.0, np.nan)
         by_seed["ratio"] = by_seed["mae"] / program.reindex(pd.MultiIndex.from_frame(by_seed[noise])).to_numpy()

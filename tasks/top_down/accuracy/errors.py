@@ -48,8 +48,8 @@ def measure_errors(
         where a law of the spine cannot be drawn.
     """
     validated, design = run.validated, run.design
-    each = [(product, state) for product in design.products for state in validated.states]
-    workers.map("budget check", run, check_cost, each)
+    pieces = [(product, state) for product in design.products for state in validated.states]
+    workers.map("budget check", run, check_cost, pieces)
     configuration, errors, coverage = configuration_digest(run), [], []
     for seed in seeds:
         remove(run / "noisy")
@@ -60,7 +60,7 @@ def measure_errors(
             save_object(run / "prepared/design", replace(design, estimator=estimator))
             remove_estimates(run)
             estimate(run, workers)
-            for one, other in workers.map("compare", run, compare_state, each):
+            for one, other in workers.map("compare", run, compare_state, pieces):
                 errors.append(one.assign(seed=seed, estimator=estimator))
                 coverage.append(other.assign(seed=seed, estimator=estimator))
     keys = ["seed", "estimator", "product", "level", "quantity"]
