@@ -13,7 +13,7 @@ import fsspec
 
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import read_bytes
-from tasks.inputs.grf_c import GRF_FILE
+from tasks.inputs.synthetic_mark import GRF_FILE
 from tasks.inputs.tables import split_header
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import SEE_SPINE
