@@ -31,8 +31,8 @@ from e2e_runs import (
 from forked_commands import ForkedCommands
 
 from flows.detailed_dhca import check as detailed_check
-from flows.detailed_dhca import detailed_dhca
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger
 from tasks.detailed_dhca import budget_check
 from tasks.detailed_dhca.population_groups import count_population_groups
