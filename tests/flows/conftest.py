@@ -73,7 +73,7 @@ def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object) -> Iterator[Any]:
         yield client
 
-    for module in ("execution.cluster", "execution.run", "commands.bottom_up.simulation"):
+    for module in ("execution.cluster", "execution.run"):
         monkeypatch.setattr(f"flows.{module}.open_cluster", opened)
 
 
