@@ -31,7 +31,7 @@ from tasks.inputs.synthetic_mark import GRF_FILE, QUARTERS_FILE, TOTALS_FILE, Ma
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.input.invariants_input import QUARTERS
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.input.records import COLUMNS, DOMAINS
 
 Form = Literal["text", "parquet"]

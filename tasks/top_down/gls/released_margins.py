@@ -14,12 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.geography import BoolArray, IntArray
-from tasks.lifecycle.workers import Workers
-from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.estimate.descent import load_estimates
-from tasks.top_down.gls.saved_margins import Margins, Z, columns_of, count_columns, load_margins
-from tasks.top_down.input.geography import codes_of
-from tasks.top_down.release.tables import geounits, write_table
+from spine.top_down.histogram import Histograms
+from tasks.lifecycle.staging import write_table
+from tasks.top_down.areas import FOLDERS
+from tasks.top_down.gls.saved_margins import Z, columns_of, count_columns, load_margins
+from tasks.top_down.input.geography import geounits
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -40,31 +39,45 @@ WITHOUT = (
 )
 
 
-def stage_margins(run: TopDownRun, workers: Workers, staged: Path) -> None:
-    """Write the margins of every product, state by state."""
-    workers.map("release", run, write_state, [(*pair, staged) for pair in run.product_states])
+def write_margins(
+    run: TopDownRun,
+    product: ProductName,
+    state: str,
+    level: str,
+    staged: Path,
+    name: str,
+    codes: NDArray[np.uint8],
+    released: Histograms,
+) -> None:
+    """Write a row for each count of the geounits of a level, or areas of a family, if the run found margins for them.
 
-
-def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path) -> None:
-    """Write the margins of a state's geounits and areas."""
-    columns, spine = columns_of(product), run.spine(product, state)
-    for level, codes in zip(spine.levels, codes_of(run, product, state), strict=True):
-        released = count_columns(load_estimates(run, product, state, level), columns)
-        margins = load_margins(run, product, state, level)
-        if margins is not None:
-            _write(staged, f"margins/{product}/{level}/{state}.parquet", product, codes, margins, released)
-    for family in areas(run.state(state).geography, run.design.settings[product]):
-        margins = load_margins(run, product, state, family.family)
-        if margins is not None and margins.area is not None:
-            area = family.of_block[spine.order]
-            sums = np.zeros((len(family.codes), len(columns)), np.int64)
-            np.add.at(sums, area[area >= 0], released[area >= 0])  # of the blocks, the lowest level
-            name = f"margins/{product}/{FOLDERS[family.family]}/{state}.parquet"
-            _write(staged, name, product, family.geocodes[margins.area], margins, sums[margins.area])
+    codes, released: their codes and histograms.
+    """
+    margins = load_margins(run, product, state, level)
+    if margins is None:
+        return
+    columns, (n, width) = columns_of(product), margins.estimate.shape
+    rows = np.arange(n) if margins.area is None else margins.area
+    column = pa.array(np.tile(np.arange(width, dtype=np.int8), n))
+    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(product, margins.cut).ravel())
+    table = pa.table(
+        {
+            "geounit": geounits(codes[rows], np.repeat(np.arange(n), width)),
+            "count": pa.DictionaryArray.from_arrays(column, pa.array(columns.names)),
+            "released": pa.array(count_columns(released, columns)[rows].astype(np.int32).ravel()),
+            "margin": margin,
+            "estimate": pa.array(np.round(margins.estimate, PLACES).ravel() + 0.0),
+            "standard_error": pa.array(np.round(margins.error, PLACES).ravel()),
+        }
+    )
+    write_table(staged, f"margins/{name}", table)
 
 
 def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
-    """Return the manifest's entry: by level and family the mean standard errors, and how many have their margin."""
+    """Return the manifest's entry: by level and family the mean standard errors, and how many have their margin.
+
+    Empty where the run found no margins.
+    """
     levels = run.spine(product, run.validated.states[0]).levels
     rows = []
     for name in (*levels[:-1], *FOLDERS):
@@ -76,7 +89,7 @@ def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
             mean = np.round(error.mean(axis=0), PLACES).tolist()
             row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
             rows.append({**row, "mean_standard_error": dict(zip(columns_of(product).names, mean, strict=True))})
-    return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows}
+    return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
 def is_covered(product: ProductName, cut: IntArray) -> BoolArray:
@@ -88,23 +101,3 @@ def is_covered(product: ProductName, cut: IntArray) -> BoolArray:
     of_column = np.array([name.split(":")[0] in COVERED for name in names])
     covered: BoolArray = (cut == 0)[:, None] & of_column[None]
     return covered
-
-
-def _write(
-    staged: Path, name: str, product: ProductName, codes: NDArray[np.uint8], margins: Margins, released: IntArray
-) -> None:
-    """Write a row for each geounit and column."""
-    n, width = margins.estimate.shape
-    column = pa.array(np.tile(np.arange(width, dtype=np.int8), n))
-    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(product, margins.cut).ravel())
-    table = pa.table(
-        {
-            "geounit": geounits(codes, np.repeat(np.arange(n), width)),
-            "count": pa.DictionaryArray.from_arrays(column, pa.array(columns_of(product).names)),
-            "released": pa.array(released.astype(np.int32).ravel()),
-            "margin": margin,
-            "estimate": pa.array(np.round(margins.estimate, PLACES).ravel() + 0.0),
-            "standard_error": pa.array(np.round(margins.error, PLACES).ravel()),
-        }
-    )
-    write_table(staged, name, table)

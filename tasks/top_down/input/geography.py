@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.build import aian, conventional, optimized
@@ -20,6 +21,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.settings import SpineSettings
 from spine.top_down import PRODUCTS, Invariants, invariants
+from tasks.inputs.arrow import text
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
 from tasks.lifecycle.workers import Workers
@@ -174,3 +176,8 @@ def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[
     counters = [summary.counters for summary in summaries(run, product)]
     largest = tuple(max(column) for column in zip(*counters, strict=True))
     return list(geocodes(spine, run.state(state).geography, settings, largest))
+
+
+def geounits(codes: NDArray[np.uint8], rows: IntArray) -> pa.DictionaryArray:
+    """Return the geounit of each row of a table; codes: the digits of all geounits."""
+    return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), text(codes))

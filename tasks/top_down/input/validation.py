@@ -33,8 +33,7 @@ from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
-from tasks.top_down.run_plan import Design, ProductName
-from tasks.top_down.tables import Tables, file_name, public_digests
+from tasks.top_down.run_plan import Design, ProductName, Tables, file_name, public_digests
 
 
 def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Charging) -> None:

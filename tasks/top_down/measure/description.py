@@ -23,9 +23,9 @@ from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.files import open_file, read_text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import parse_exact
-from tasks.lifecycle.staging import release_file
+from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import spine_digest
-from tasks.top_down.input.invariants_input import QUARTERS
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation, exact
 
@@ -165,8 +165,7 @@ def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
     geography = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
     columns = {name: pa.array(array) for name, array in geography.items() if array is not None}
     columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
-    with release_file(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
-        pq.write_table(pa.table(columns), draft, compression="zstd")
+    write_table(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet", pa.table(columns))
 
 
 def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:
