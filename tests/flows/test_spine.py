@@ -28,7 +28,7 @@ def das(*arguments: object) -> tuple[int, str, BaseException | None]:
 
 
 def test_the_command_prints_tables_or_json(grfc: Path, tmp_path: Path) -> None:
-    code, text, _ = das(grfc, tmp_path / "one", "--settings", "pl94-units", "--state", 55)
+    code, text, _ = das(grfc, tmp_path / "one", "--settings", "pl94-units", "--only-state", 55)
     assert code == 0
     assert "Off-spine entity distance" in text
     assert "which blocks are occupied is not known" in text
