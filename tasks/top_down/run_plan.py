@@ -13,7 +13,7 @@ from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
 from spine.noise import parameter, record_cost
-from spine.settings import AS_WRITTEN, Jurisdiction, SpineSettings
+from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import PRODUCTS as ENGINE_PRODUCTS
 from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.inputs.blocks.files import input_digests
@@ -90,7 +90,7 @@ class Design:
             "kind": self.kind,
             "products": self.products,
             "settings": {name: settings.described() for name, settings in self.settings.items()},
-            "allocations": {name: exact(allocation) for name, allocation in self.allocations.items()},
+            "allocations": {name: allocation.described() for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
@@ -99,19 +99,6 @@ class Design:
             "measurements": self.measurements,
         }
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def exact(allocation: Allocation) -> dict[str, object]:
-    """Return an allocation as text with exact fractions."""
-    return {
-        "mechanism": AS_WRITTEN[allocation.definition],
-        "budget": str(allocation.budget),
-        "levels": {level: str(share) for level, share in allocation.levels.items()},
-        "queries": {
-            level: {query: str(alpha) for query, alpha in queries.items()}
-            for level, queries in allocation.queries.items()
-        },
-    }
 
 
 def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:

@@ -27,7 +27,7 @@ from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation, exact
+from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation
 
 FOLDER = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
@@ -75,9 +75,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "kind": design.kind,
         "products": design.products,
         "settings": {name: settings.described() for name, settings in design.settings.items()},
-        "allocations": {
-            name: {**exact(allocation), "source": allocation.source} for name, allocation in design.allocations.items()
-        },
+        "allocations": {name: {**each.described(), "source": each.source} for name, each in design.allocations.items()},
         "asked_states": design.states,
         "estimator": design.estimator,
         "rounding": design.rounding,
