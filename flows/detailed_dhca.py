@@ -28,7 +28,7 @@ from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import check_public, validate
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.population_groups.coterminous_sets import save_sets
-from tasks.spine.run_branch import build_spine
+from tasks.spine.optimize import build_spine
 
 LEVELS_AT_ONCE = 4  # their stages; the Dask workers behind them are the limit
 
