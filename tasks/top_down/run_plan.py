@@ -71,10 +71,9 @@ class Design:
         allocation = self.allocations[product]
         return sum(
             (
-                record_cost(allocation, [parameter(allocation, share, alpha) for alpha in queries.values()])
+                record_cost(allocation, [parameter(allocation, share, a) for a in allocation.queries[level].values()])
                 for level, share in allocation.levels.items()
                 if level != US or nation
-                for queries in (allocation.queries[level],)
             ),
             Fraction(0),
         )

@@ -26,7 +26,7 @@ from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.run import TopDownRun, Validated
 from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation
 
 FOLDER = "measurements"
@@ -49,16 +49,13 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
 
 @dataclass(frozen=True)
 class Description:
-    """What design.json says. totals: declared population by state code. digests: of public files, by name."""
+    """What design.json says. totals: declared population by state code. validated: without digests of records."""
 
     run: str
     design: Design
-    states: tuple[str, ...]
     totals: dict[int, int]
-    nation: bool
-    synthetic: bool
     spine_digest: str
-    digests: dict[str, str]
+    validated: Validated
 
 
 def write_description(run: TopDownRun, staged: Path) -> None:
@@ -95,12 +92,16 @@ def read_description(folder: Path) -> Description:
     return Description(
         run=str(content["run"]),
         design=_read_design(content),
-        states=tuple(map(str, content["states"])),
         totals=totals,
-        nation=bool(content["us_level"]),
-        synthetic=bool(content["synthetic"]),
         spine_digest=str(content["spine_digest"]),
-        digests=dict(content["public_files"]),
+        validated=Validated(
+            input_digest="",
+            records_digest="",
+            synthetic=bool(content["synthetic"]),
+            states=tuple(map(str, content["states"])),
+            nation=bool(content["us_level"]),
+            digests=dict(content["public_files"]),
+        ),
     )
 
 

@@ -30,7 +30,7 @@ from tasks.top_down.measure.description import (
     read_blocks,
     read_description,
 )
-from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
+from tasks.top_down.run import Blocks, TopDownRun, save_blocks
 from tasks.top_down.run_plan import US, ProductName
 
 if TYPE_CHECKING:
@@ -54,25 +54,25 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
         folder = folder / FOLDER
     try:
         description = read_description(folder)
-        parts = [read_blocks(folder, state) for state in description.states]
+        parts = [read_blocks(folder, state) for state in description.validated.states]
     except FileNotFoundError as error:
         raise Refused(f"{error.filename} is not there: give the folder measurements/ of a TopDown release") from None
     except UNREADABLE as error:
         raise Refused(
             f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
         ) from None
-    totals = description.totals
-    facilities = {state: int(part[1][:, 1:].sum()) for state, part in zip(description.states, parts, strict=True)}
-    if not parts or any(totals.get(int(state), -1) < number for state, number in facilities.items()):
+    totals, states = description.totals, description.validated.states
+    if not parts or any(
+        totals.get(int(state), -1) < quarters[:, 1:].sum() for state, (_, quarters) in zip(states, parts, strict=True)
+    ):
         raise Refused(
             f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
         )
     geography, quarters = zip(*parts, strict=True)
-    states, nation, digests = description.states, description.nation, description.digests
     save_object(run / "prepared/design", replace(description.design, measurements=False, **changes))
     save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(run / PUBLISHED, (folder.resolve(), description.spine_digest))
-    save_object(run / "prepared/validated", Validated("", "", description.synthetic, states, nation, digests))
+    save_object(run / "prepared/validated", description.validated)
     return description.run
 
 
