@@ -18,7 +18,7 @@ from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, compare_state
 from tasks.top_down.estimators import estimate
-from tasks.top_down.gls.saved_margins import MARGINS
+from tasks.top_down.gls.margin_tables import MARGINS
 from tasks.top_down.reserve_budget import check_cost, configuration_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ESTIMATORS, Estimator

@@ -21,8 +21,7 @@ from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
-from tasks.top_down.gls.released_margins import PLACES
-from tasks.top_down.gls.saved_margins import Z, columns_of
+from tasks.top_down.gls.margin_tables import PLACES, Z, columns_of
 from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
 from tasks.top_down.run_plan import US
 

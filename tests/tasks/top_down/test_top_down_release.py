@@ -224,12 +224,10 @@ def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path) -> N
     assert abs((drawn**2).mean() - 1) < 5 * (2 / len(drawn)) ** 0.5
 
 
-@pytest.mark.parametrize(("budget", "why"), [(Fraction(10**8), ""), (Fraction(1, 10**16), "")])
-def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(
-    tmp_path: Path, budget: Fraction, why: str
-) -> None:
+@pytest.mark.parametrize("budget", [Fraction(10**8), Fraction(1, 10**16)])
+def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(tmp_path: Path, budget: Fraction) -> None:
     data = country(tmp_path, ("46",))
-    with pytest.raises(Refused, match=f"cannot be drawn: .*{why}"):
+    with pytest.raises(Refused, match="cannot be drawn: "):
         begin(tmp_path, data, design(budget=budget))
     assert not (tmp_path / "runs/run/authorization").exists()
 
