@@ -9,15 +9,13 @@ Prefect's and Dask's start.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.parquet as pq
-from measure import measure
+from measure import arguments, measure_das
 
 from tasks.bottom_up.example import DOMAIN, TABLE, TOTALS, make_example
 from tasks.inputs.synthetic_mark import MARK_FILE
@@ -42,25 +40,21 @@ def as_text(folder: Path) -> Path:
 
 def main() -> None:
     """Make the table, run, print seconds and the most memory of all processes together."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--text", action="store_true")
-    arguments = parser.parse_args()
+    chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        make_example(folder, arguments.rows)
-        table = as_text(folder) if arguments.text else folder / TABLE
-        das = [str(Path(sys.executable).with_name("das")), "bottom-up", "run", str(table), str(folder / DOMAIN)]
-        options = ["--epsilon", "1/2", "--calibrate", str(folder / TOTALS), "--workers", str(arguments.workers)]
-        with (folder / "told.json").open("w") as told:
-            measured = measure([*das, f"{scratch}/out", *options, "--state", f"{scratch}/state", "--json"], stdout=told)
-        if measured["returncode"]:
-            raise SystemExit(f"das bottom-up run ended with {measured['returncode']}")
-        said = json.loads((folder / "told.json").read_text())
+        make_example(folder, chosen.rows)
+        table = as_text(folder) if chosen.text else folder / TABLE
+        inputs = table, folder / DOMAIN, folder / "out", "--calibrate", folder / TOTALS
+        options = "--epsilon", "1/2", "--workers", chosen.workers, "--state", folder / "state"
+        measured, said = measure_das("bottom-up", "run", *inputs, *options)
         print(
-            f"{arguments.rows:,} rows ({table.stat().st_size / 2**20:.0f} MiB), {said['cells']:,} cells, "
-            f"{measured['seconds']:.1f} s, {measured['peak_bytes'] / 2**30:.2f} GiB, {arguments.workers} workers"
+            f"{chosen.rows:,} rows ({table.stat().st_size / 2**20:.0f} MiB), {said['cells']:,} cells, "
+            f"{measured['seconds']:.1f} s, {measured['peak_bytes'] / 2**30:.2f} GiB, {chosen.workers} workers"
         )
 
 

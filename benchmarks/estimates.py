@@ -9,16 +9,16 @@ error over the runs. The cost of the stage: `stages.py --estimates`, and `measur
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from measure import arguments
+from stages import begin
 
 from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.repetitions import measure_accuracy
 from privacy.estimation.estimator import make_estimator
 from privacy.estimation.near_threshold import likely, size_laws
@@ -27,8 +27,9 @@ from privacy.estimation.selection import correct
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.accuracy.bureau import NAMES
 from tasks.detailed_dhca.accuracy.report import make_report
-from tasks.detailed_dhca.details import DETAILS, WIDTHS
+from tasks.detailed_dhca.details import WIDTHS
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
@@ -75,19 +76,8 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
 def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> pd.DataFrame:
     """The gains of T1 over some runs: mean and standard error over them, beside the law."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = DetailedDhcaSettings.new(
-            params=params,
-            data=data,
-            jurisdiction=jurisdiction,
-            out=f"{folder}/out",
-            state=folder,
-            ledger=f"{folder}/ledger.sqlite",
-            run_id="run",
-            estimates=True,
-            spine=False,
-        )
+        settings = begin(folder, params=params, data=data, jurisdiction=jurisdiction, estimates=True)
         run = settings.directory
-        run.create()
         told = []
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):
@@ -126,16 +116,15 @@ def summary(run: DetailedRun, told: pd.DataFrame) -> pd.DataFrame:
 
 def reduction(run: DetailedRun, level: Level, workload: str) -> float:
     """The law's, far from thresholds; 0 for TotalOnly groups."""
-    names = {"Total": "total", "Sex x Age(4)": "age4", "Sex x Age(9)": "age9", "Sex x Age(23)": "age23"}
-    if workload not in names:
+    if workload not in NAMES:
         return 0.0
-    queries, cells = load_queries(run, level), int(WIDTHS[DETAILS.index(names[workload])])
+    queries, cells = load_queries(run, level), int(WIDTHS[NAMES.index(workload)])
     answers_of_level = Answers(queries.law("stage_1"), queries.law("stage_2"), cells)
     return 100 * (1 - make_estimator(answers_of_level, None, None).deviation / answers_of_level.deviations[1])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("params", nargs="?")
     parser.add_argument("data", nargs="?")
     parser.add_argument("--runs", type=int, default=30)

@@ -12,10 +12,8 @@ beginning of its first piece to the end of its last; stages of different levels 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import secrets
 import subprocess
 import sys
@@ -28,10 +26,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from measure import DAS, arguments, machine
 from two_hosts import Host, NoNamespacesError, namespaces, tls_cluster
 
 RUN = "hosts"
-DAS = Path(sys.executable).with_name("das")
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def digest(folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("inputs", nargs="+", metavar="PARAMS DATA, or DATA")
     parser.add_argument("--scratch", type=Path, default=None, help="where run directories and releases go")
     parser.add_argument("--json", action="store_true")
@@ -126,7 +124,7 @@ def main() -> None:
     except NoNamespacesError as error:
         parser.error(str(error))
     told = {
-        "machine": f"{platform.machine()}, {platform.system()} {platform.release()}",
+        "machine": machine(),
         "load": os.getloadavg()[1],
         "one": one,
         "two": two,

@@ -14,18 +14,44 @@ import argparse
 import ctypes
 import json
 import os
+import platform
 import resource
 import subprocess
+import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")  # as the tests'
+DAS = str(Path(sys.executable).with_name("das"))
 INTERVAL = 0.5  # seconds between samples of memory: a sample of a large process takes milliseconds of the kernel's
 SCRATCH_EACH = 8  # samples of memory to one of the disk
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2): what a command leaves behind becomes a child of this process
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a benchmark's command line; the help is the script's docstring."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def machine() -> str:
+    """Return what this runs on."""
+    return f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}"
+
+
+def measure_das(*words: object, scratch: Path | None = None) -> tuple[dict[str, float | int], Any]:
+    """Run `das WORDS --json`; returns what `measure` does and what the command printed. A failure ends the program."""
+    with tempfile.TemporaryFile("w+") as printed:
+        measured = measure([DAS, *map(str, words), "--json"], scratch, stdout=printed)
+        printed.seek(0)
+        text = printed.read()
+    if measured["returncode"]:
+        raise SystemExit(f"das {' '.join(map(str, words))} failed: {text}")
+    return measured, json.loads(text)
 
 
 def measure(command: list[str], scratch: Path | None = None, **options: object) -> dict[str, float | int]:
@@ -37,7 +63,7 @@ def measure(command: list[str], scratch: Path | None = None, **options: object) 
     while process.poll() is None:
         peak = max(peak, _pss(process.pid))
         if scratch and samples % SCRATCH_EACH == 0:
-            peak_scratch = max(peak_scratch, _held(scratch))
+            peak_scratch = max(peak_scratch, held(scratch))
         samples += 1
         with suppress(subprocess.TimeoutExpired):
             process.wait(INTERVAL)
@@ -83,8 +109,8 @@ def _pss(pid: int) -> int:
     return total
 
 
-def _held(folder: Path) -> int:
-    """Bytes of the files below a folder; some may go while this looks."""
+def held(folder: Path) -> int:
+    """Return the bytes of the files below a folder; some may go while this looks."""
     total = 0
     for at, _, names in os.walk(folder):
         for name in names:
@@ -94,7 +120,7 @@ def _held(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--scratch", type=Path)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     chosen = parser.parse_args()

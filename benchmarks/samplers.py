@@ -7,10 +7,8 @@ age23); both derive the key, make the words, look the draws up and return int64.
 of a law, once a process. OpenDP's figure is its vector mechanism on a list of zeros.
 """
 
-import argparse
 import json
 import os
-import platform
 import time
 import warnings
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from importlib.metadata import version
 
 import numpy as np
 import opendp.prelude as dp
+from measure import arguments, machine
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.query_noise import QueryNoise
@@ -75,7 +74,7 @@ def measure(seconds: float) -> dict[str, object]:
     dp.enable_features("contrib")
     results = [{"law": name, **ours(law, seconds), "opendp": theirs(law, seconds)} for name, law in LAWS.items()]
     return {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        "machine": f"{machine()}, load {os.getloadavg()[0]:.1f}",
         "versions": {name: version(name) for name in ("das-flows", "numpy", "cryptography", "opendp")},
         "unit": "draws a second on one core, best of repetitions",
         "results": results,
@@ -83,12 +82,12 @@ def measure(seconds: float) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each figure (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
-    report = measure(arguments.seconds)
-    if arguments.json:
+    chosen = parser.parse_args()
+    report = measure(chosen.seconds)
+    if chosen.json:
         print(json.dumps(report, indent=2))
         return
     print(f"million draws a second on one core ({report['machine']})")

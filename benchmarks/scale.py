@@ -14,19 +14,15 @@ processor seconds, which depend less on who else uses the machine.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
-from measure import DATA, measure
+from measure import DAS, DATA, arguments, machine, measure_das
 from scipy.optimize import nnls
 
 from tasks.pages.charts import BLUE, ORANGE, save
@@ -46,7 +42,7 @@ def make(folder: Path, size: str, params: Path, form: str) -> Path:
     out = folder / f"nation-{millions}-{form}"
     if not out.exists():
         part = {1: ["--states", ONE_STATE], 331: []}.get(millions, ["--persons", str(millions * 1_000_000)])
-        command = [_das(), "synth", "nation", str(out), "--params", str(params), "--format", form, *part]
+        command = [DAS, "synth", "nation", str(out), "--params", str(params), "--format", form, *part]
         subprocess.run(command, check=True)
     settings = json.loads((out / "params/config.json").read_text())
     settings["run_pr"] = False  # a run of its own, of little size
@@ -60,13 +56,9 @@ def make(folder: Path, size: str, params: Path, form: str) -> Path:
 def run(folder: Path, nation: Path, memory_limit: str) -> dict:
     """One `das run` from text files, measured as a whole."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        out = Path(scratch) / "out"
-        command = [_das(), "run", str(nation / "params"), str(nation / "data"), str(out), "--no-spine", "--json"]
-        command += ["--memory-limit", memory_limit, "--state", f"{scratch}/state"]
-        with open(Path(scratch) / "told.json", "w") as told:
-            result = measure(command, Path(scratch) / "state", stdout=told)
-        if result["returncode"]:
-            raise SystemExit(f"das run failed: {(Path(scratch) / 'told.json').read_text()}")
+        out, state = Path(scratch) / "out", Path(scratch) / "state"
+        words = "run", nation / "params", nation / "data", out, "--memory-limit", memory_limit, "--state", state
+        result, _ = measure_das(*words, "--no-spine", scratch=state)
         manifest = json.loads((out / "us/manifest.json").read_text())
         files = (out / "us/parquet").rglob("*.parquet")
         return {
@@ -143,12 +135,8 @@ def line(point: dict) -> str:
     return f"{volumes} {took} {memory:6.2f} GiB memory {scratch:6.1f} GB scratch"
 
 
-def _das() -> str:
-    return str(Path(sys.executable).with_name("das"))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--params", type=Path, default=DATA / "params-2020-production")
     parser.add_argument(
@@ -167,7 +155,7 @@ def main() -> None:
         print(line(point), flush=True)
     told = {
         "form": {"text": "text", "parquet": "Parquet"}[chosen.format],
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.release()}",
+        "machine": machine(),
         "points": points,
     }
     if len(points) > 4:  # as many points as coefficients would fit anything

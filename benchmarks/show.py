@@ -10,7 +10,6 @@ regions and iterations; each is asked for once.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -25,12 +24,17 @@ from statistics import median
 
 import numpy as np
 import psutil
-import pyarrow as pa
 import pyarrow.parquet as pq
+from measure import DAS, arguments
 
-from tasks.detailed_dhca.details import AGES, LAST_AGE, WIDTHS
-from tasks.inputs.configuration import ALL_LEVELS
+from tasks.detailed_dhca.details import WIDTHS
+from tasks.detailed_dhca.published import PublishedGroups
+from tasks.detailed_dhca.tables import CountMargins, t1_tables, t2_tables
+from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.staging import drafts
+from tasks.population_groups.domain import Domain
+from tasks.population_groups.tables import write_table
 from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 
 LEVELS = {str(level): level for level in ALL_LEVELS}
@@ -42,7 +46,7 @@ PUBLISHED = {  # groups per region; (level, iteration level), so that they sum t
     **{("TRACT", 1): 6, ("TRACT", 2): 58, ("PLACE", 1): 8, ("PLACE", 2): 62, ("AIANNH", 1): 15, ("AIANNH", 2): 150},
 }
 SHARES = (0.9, 0.08, 0.015, 0.005)  # of the published, by table; 2020's tables are about as rare
-AT_ONCE = 100_000  # groups, as a release is written
+AT_ONCE = 100_000  # groups that are drawn
 
 
 def make(model: Path, out: Path, seed: int = 1) -> None:
@@ -91,57 +95,32 @@ def region_ids(region_type: str) -> np.ndarray:
             return np.array([f"{counties[one * len(counties) // REGIONS['TRACT']]}{one:06d}" for one in number])
 
 
-def write_level(out: Path, level, ids, codes, each, draw) -> None:
-    """Write t1 and t2 of a level, a batch of regions at a time."""
-    paths = [out / f"parquet/{table}/{level.slug}.parquet" for table in ("t1", "t2")]
-    writers: list[pq.ParquetWriter] = []
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
+def write_level(out: Path, level: Level, ids: np.ndarray, codes: np.ndarray, each: int, draw: np.random.Generator):
+    """Write t1 and t2 of a level, `each` groups a region."""
+    made = []
     step = max(1, AT_ONCE // each)
     for start in range(0, len(ids), step):
-        some = ids[start : start + step]
-        chosen = np.sort(np.argsort(draw.random((len(some), len(codes))), axis=1)[:, :each], axis=1)
-        region, code = np.repeat(some, each), codes[chosen.ravel()]
-        shape = draw.choice(4, size=len(code), p=SHARES)
-        count = (draw.pareto(0.8, len(code)) * 40 + 22).astype(np.int64)
-        cells = WIDTHS[:4][shape]
-        t1 = {"REGION_ID": region, "REGION_TYPE": np.full(len(code), level.region_type), "ITERATION_CODE": code}
-        tables = [pa.table({**t1, "COUNT": count, "MOE": (11 * np.sqrt(cells)).astype(np.int64)})]
-        rows = np.where(shape > 0, cells + 2, 0)
-        where = np.repeat(np.arange(len(code)), rows)
-        labels = [label for one in shape if one for label in LABELS[one]]
-        age, end, sex = (np.array(column) for column in zip(*labels, strict=True)) if labels else ([], [], [])
-        t2 = {name: column[where] for name, column in t1.items()} | {"AGESTART": age, "AGEEND": end, "SEX": sex}
-        ones = np.ones(len(where), np.int64)
-        tables.append(pa.table({**t2, "COUNT": ones * 20, "MOE": ones * 11}))
-        if not writers:
-            writers = [
-                pq.ParquetWriter(path, table.schema, compression="zstd")
-                for path, table in zip(paths, tables, strict=True)
-            ]
-        for writer, table in zip(writers, tables, strict=True):
-            writer.write_table(table.cast(writer.schema))
-    for writer in writers:
-        writer.close()
-
-
-def labels(detail: int) -> list[tuple[str, str, str]]:
-    """(AGESTART, AGEEND, SEX) of a T2 table's rows."""
-    starts = AGES[detail]
-    ends = [start - 1 for start in starts[1:]] + [LAST_AGE]
-    ages = [("*", "*"), *((str(start), str(end)) for start, end in zip(starts, ends, strict=True))]
-    return [(start, end, sex) for start, end in ages for sex in "12"]
-
-
-LABELS = {detail: labels(detail) for detail in (1, 2, 3)}
+        region = np.arange(start, min(start + step, len(ids)))
+        chosen = np.sort(np.argsort(draw.random((len(region), len(codes))), axis=1)[:, :each], axis=1)
+        group = (region[:, None] * len(codes) + chosen).ravel()
+        detail = draw.choice(4, size=len(group), p=SHARES).astype(np.uint8)
+        total = (draw.pareto(0.8, len(group)) * 40 + 22).astype(np.int64)
+        cells = np.full(int(PublishedGroups.CELLS[detail].sum()), 20)
+        made.append(PublishedGroups(group, detail, np.zeros_like(detail), cells, total))
+    iterations = np.arange(len(codes)), tuple(codes.tolist()), np.zeros(len(codes), bool)
+    domain = Domain(level, tuple(ids.tolist()), *iterations)
+    one = np.full((1, len(WIDTHS)), 11)
+    margins = CountMargins(total=(one * np.sqrt(WIDTHS)).astype(np.int64), sex=one, cell=one)
+    for table, tables in (("t1", t1_tables), ("t2", t2_tables)):
+        write_table(out, table, level, tables(domain, made, margins, clip=False))
+    drafts(out).rmdir()
 
 
 def measure(release: Path, answers: int) -> dict[str, object]:
     """Start `das show` and ask it."""
-    das = Path(sys.executable).parent / "das"
     start = time.perf_counter()
-    command = [das, "show", release, "--port", "0", "--no-browser"]
-    server = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
+    command = [DAS, "show", str(release), "--port", "0", "--no-browser"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
         while not (url := re.search(r"http://127\.0\.0\.1:\d+/", line := server.stderr.readline())):
@@ -208,7 +187,7 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("release", type=Path)
     parser.add_argument(
         "--nation", type=Path, metavar="FOLDER", help="make a release of a nation's size here, and measure it"

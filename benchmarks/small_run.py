@@ -10,7 +10,6 @@ JSON, with the medians.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -21,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measure import adopt, await_orphans, processor_seconds
+from measure import adopt, arguments, await_orphans, processor_seconds
 
 from tasks.synth.synthesize import Options, synthesize_example
 
@@ -40,7 +39,7 @@ def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, flo
 
 def main() -> None:
     """Measure both in turn, once to warm up and then as often as told."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--times", type=int, default=5)
     times = parser.parse_args().times
     adopt()

@@ -8,9 +8,6 @@ Reading and checking, three spines, bypass, OSED and standard errors of all clas
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 from pathlib import Path
 
@@ -18,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from measure import DATA, measure
+from measure import DATA, arguments, held, measure_das
 
 WISCONSIN = DATA / "wi_blocks_2020.csv.gz"
 # 2020 tallies of the 50 states and DC.
@@ -81,14 +78,9 @@ def _stretches(rng: np.random.Generator, number: int, covered: float, none: int,
 def timed(name: str, source: Path, workers: int) -> None:
     """Run `das spine` on one geography; print seconds and the most memory of its processes together."""
     with tempfile.TemporaryDirectory() as folder:
-        das = Path(sys.executable).with_name("das")
-        command = [str(das), "spine", str(source), f"{folder}/spine", "--workers", str(workers), "--json"]
-        with open(f"{folder}/summary.json", "w") as summary:
-            measured = measure(command, stdout=summary)
-        if measured["returncode"]:
-            raise SystemExit(f"{name}: das spine ended with {measured['returncode']}")
-        said = json.loads(Path(folder, "summary.json").read_text())
-        written = sum(f.stat().st_size for f in Path(folder, "spine").rglob("*") if f.is_file())
+        spine = Path(folder, "spine")
+        measured, said = measure_das("spine", source, spine, "--workers", workers)
+        written = held(spine)
     print(
         f"{name}: {said['blocks']:,} blocks, {said['geounits']['optimized']['Block_Group']:,} optimized block groups, "
         f"{measured['seconds']:.1f} s, {measured['peak_bytes'] / 2**30:.2f} GiB, {written / 2**20:.0f} MiB written, "
@@ -98,17 +90,17 @@ def timed(name: str, source: Path, workers: int) -> None:
 
 def main() -> None:
     """Run the benchmarks that are named, or both."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("which", nargs="?", choices=["wisconsin", "nation", "both"], default="both")
     parser.add_argument("--workers", type=int, default=0, help="Dask worker processes; 0 for this process alone")
-    arguments = parser.parse_args()
-    if arguments.which != "nation" and WISCONSIN.exists():
-        timed("Wisconsin", WISCONSIN, arguments.workers)
-    if arguments.which != "wisconsin":
+    chosen = parser.parse_args()
+    if chosen.which != "nation" and WISCONSIN.exists():
+        timed("Wisconsin", WISCONSIN, chosen.workers)
+    if chosen.which != "wisconsin":
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "GRF-C.txt"
             nation(path)
-            timed("Synthetic nation", path, arguments.workers)
+            timed("Synthetic nation", path, chosen.workers)
 
 
 if __name__ == "__main__":

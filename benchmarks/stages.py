@@ -11,9 +11,7 @@ program. The first measurement of an installation compiles kernels, so make anot
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import shutil
 import tempfile
 import time
@@ -28,6 +26,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from measure import arguments, machine
 
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
@@ -55,6 +54,14 @@ def timed(function: Callable[[], Any]) -> float:
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
+
+
+def begin(folder: str, **options: Any) -> DetailedDhcaSettings:
+    """Make the directory of a run without a spine, with all that it writes in a folder; returns its settings."""
+    places = {"out": f"{folder}/out", "state": folder, "ledger": f"{folder}/ledger.sqlite"}
+    settings = DetailedDhcaSettings.new(**places, **options, run_id="run", spine=False)
+    settings.directory.create()
+    return settings
 
 
 def read_only(run: DetailedRun, path: str, number: int) -> int:
@@ -221,7 +228,7 @@ def costs(measured: dict, workers: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("params")
     parser.add_argument("data")
     parser.add_argument("--workers", type=int, default=2)
@@ -233,19 +240,9 @@ def main() -> None:
     if read_parameters(chosen.params)[0] is None:
         parser.error(f"{chosen.params} has errors: das validate tells them")
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
-        settings = DetailedDhcaSettings.new(
-            params=chosen.params,
-            data=chosen.data,
-            jurisdiction=chosen.jurisdiction,
-            out=f"{folder}/out",
-            state=folder,
-            ledger=f"{folder}/ledger.sqlite",
-            run_id="run",
-            estimates=chosen.estimates,
-            spine=False,
-        )
+        inputs = {"params": chosen.params, "data": chosen.data, "jurisdiction": chosen.jurisdiction}
+        settings = begin(folder, **inputs, estimates=chosen.estimates)
         run = settings.directory
-        run.create()
         with open_cluster(ClusterSettings(workers=chosen.workers), run / "dask") as client:
             workers = Workers(client)
             workers.map("warm up", run, keystream_only, [(k, 1) for k in range(4 * chosen.workers)])
@@ -253,7 +250,7 @@ def main() -> None:
             bounds = measure_bounds(run, workers, chosen.data, measured)
         seconds = measured["seconds"]
         told = {
-            "machine": f"{platform.machine()}, {platform.system()} {platform.release()}",
+            "machine": machine(),
             "workers": chosen.workers,
             **measured,
             "bounds": bounds,

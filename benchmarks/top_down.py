@@ -9,18 +9,17 @@ Each is run twice: the first run compiles the kernels. Start-up of Prefect and D
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
 
-from measure import DATA, measure
+from measure import DATA, arguments, held, measure
 
 STATES = ("ri_blocks_2020.csv.gz", "wi_blocks_2020.csv.gz")
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = arguments(__doc__)
     words.add_argument("geography", nargs="*", default=[str(DATA / name) for name in STATES])
     words.add_argument("--workers", type=int, default=2)
     words.add_argument("--accuracy", action="store_true")
@@ -32,9 +31,7 @@ def main() -> None:
             for number in (1, 2):
                 run = ["das", "tda", "run", str(data), f"{folder}/out{number}", *state]
                 told = measure(run, Path(folder) / "state")
-                released = sum(
-                    path.stat().st_size for path in Path(folder, f"out{number}").rglob("*") if path.is_file()
-                )
+                released = held(Path(folder, f"out{number}"))
                 print(json.dumps({"geography": geography, "run": number, **told, "released_bytes": released}))
             if given.accuracy:
                 print(json.dumps(measure(["das", "tda", "accuracy", str(data), f"{folder}/errors", *state])))

@@ -10,7 +10,6 @@ the most by which our solution misses a count, band or bound. cost: ours minus t
 
 from __future__ import annotations
 
-import argparse
 import resource
 import sys
 from collections.abc import Callable
@@ -20,8 +19,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from measure import DATA, arguments
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]  # tests/spine is another package
 from top_down_cases import STATE, State, everything, measuring, plan_of, populate, state
 
 from spine import build
@@ -37,7 +37,7 @@ from spine.top_down.parent_problem import ParentProblem
 
 COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
 UNKNOWNS = 1500  # of the parents that the general solvers are given: their matrices grow with the square
-BLOCKS = Path(__file__).parents[2] / "shared" / "data" / "ri_blocks_2020.csv.gz"
+BLOCKS = DATA / "ri_blocks_2020.csv.gz"
 
 
 def rhode_island(seed: int = 1) -> State:
@@ -47,14 +47,7 @@ def rhode_island(seed: int = 1) -> State:
     code = geocode16(number["STATE"], number["COUNTY"], number["TRACT"], number["BLOCK"])
     tract = np.unique(code // 10**5, return_inverse=True)[1]
     row, cell, quarters = populate(number["POP"], tract, seed)
-    codes = {
-        name: table[column].fillna(none).astype(int).to_numpy()
-        for name, column, none in (
-            ("place", "PLACEFP", "99999"),
-            ("mcd", "COUSUBFP", "99999"),
-            ("aian", "AIANNHCE", "9999"),
-        )
-    }
+    codes = {name: table[column].fillna(none).astype(int).to_numpy() for name, column, none in COLUMNS}
     place, mcd, aian = codes["place"].astype(np.int32), codes["mcd"].astype(np.int32), codes["aian"].astype(np.int16)
     present = gq_pattern([quarters[:, t] > 0 for t in range(1, 8)])
     universe = quarters.sum(axis=1) > 0
@@ -194,16 +187,16 @@ def large() -> None:
 
 def main() -> None:
     """Print the times."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--large", action="store_true", help="a nation's root and a county of 1,000 tracts")
     parser.add_argument("--sample", type=int, default=40, help="parents of each level beside the general solvers")
-    arguments = parser.parse_args()
-    if arguments.large:
+    chosen = parser.parse_args()
+    if chosen.large:
         large()
     else:
         plan_and_persons = rhode_island()
         plan = plan_of(plan_and_persons)
-        beside(plan, estimated(plan, plan_and_persons.persons), arguments.sample)
+        beside(plan, estimated(plan, plan_and_persons.persons), chosen.sample)
     print(f"most memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

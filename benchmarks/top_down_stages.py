@@ -8,7 +8,6 @@ kernels. Fit for a busy machine: processor seconds hardly depend on who else use
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import sys
@@ -17,6 +16,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
+
+from measure import arguments, held
 
 from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import TopDownSettings
@@ -49,7 +50,7 @@ class Here:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = arguments(__doc__)
     words.add_argument("data")
     words.add_argument("state", type=Path)
     words.add_argument("--only", type=int, action="append", default=[])
@@ -91,11 +92,6 @@ def once(settings: TopDownSettings) -> None:
     }
     json.dump(told, sys.stdout, indent=1)
     print()
-
-
-def held(folder: Path) -> int:
-    """Bytes of the files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 if __name__ == "__main__":

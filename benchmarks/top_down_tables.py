@@ -9,12 +9,12 @@ the margins. With it they replace what stands between `<!-- MARK-ratios -->` and
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
+from measure import arguments
 
 from tasks.top_down.accuracy.compare import LEVELS
 
@@ -101,7 +101,7 @@ def _spread(here: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = arguments(__doc__)
     words.add_argument("errors", type=Path)
     words.add_argument("--spine", action="append", help="only this spine; may be repeated")
     words.add_argument("--into", type=Path, help="the page whose tables are replaced")

@@ -34,7 +34,6 @@ SHOTS: dict[str, Shot] = {  # file: address or file, width, height, colour schem
     "group": ("?view=group/COUNTY/44007/4015", 1200, 1240, "light"),
     "sum": ("?view=group/STATE/44/4015", 1200, 900, "light"),
     "compare": ("?view=compare&a=COUNTY/44007/4015&b=COUNTY/44003/4015", 1200, 900, "dark"),
-    "phone": ("?view=group/COUNTY/44003/4015", 390, 800, "light"),
     "report": ("report.html", 1200, 1500, "light"),
 }
 SCROLLED = {"sum": "//h2[.='Its counties']", "report": "//h2[contains(., 'Noise beside')]"}

@@ -40,8 +40,7 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     settings, workers, plan = run.settings, run.workers, run.settings.plan()
     save_object(run.directory / PLAN, plan)
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
-    spend = plan.mechanism.spend
-    run.reserve(reserve_budget, given=tabulated, charge=(spend.definition, spend.unbounded)).result()
+    run.reserve(reserve_budget, given=tabulated, charge=lambda: plan.mechanism.spend).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_release, workers=workers, staged=run.staged)

@@ -8,6 +8,7 @@ geographic spine (public geography only) ---------------------------------------
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,24 +64,22 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     settings, workers = run.settings, run.workers
     jurisdiction, options, estimates = settings.jurisdiction, settings.shaping_options, settings.estimates
     here = {"workers": workers, "jurisdiction": jurisdiction}
-    sets = {"enabled": settings.coterminous, "listed": settings.coterminous_list}
     public = {"params": settings.params, "data": settings.data}
 
     validated = run.do("validate", validate, **here, **public, next_run=settings.next_run)
     if validated is None:
         return None
-    configuration = run.settings.directory.parameters.configuration
-    levels, spend = configuration.levels(jurisdiction), planned_spend(configuration, jurisdiction)
+    configuration = settings.directory.parameters.configuration
+    levels = configuration.levels(jurisdiction)
 
+    sets = {"listed": settings.coterminous_list, "digest": options["coterminous_list"]}
     ready = [
         run.submit("population groups", count_population_groups, **here, blocks_each=settings.blocks_each),
-        run.submit(
-            "coterminous sets", save_sets, jurisdiction=jurisdiction, **sets, digest=options.get("coterminous_list")
-        ),
+        run.submit("coterminous sets", save_sets, jurisdiction=jurisdiction, enabled=settings.coterminous, **sets),
     ]
     if estimates:  # public, and what could fail in them fails before anything is spent
         ready.append(run.submit("estimate tables", make_estimators, **here))
-    charge = (spend.definition, spend.unbounded)
+    charge = partial(planned_spend, configuration, jurisdiction)
     gate = run.reserve(
         reserve_budget, *ready, given=validated, charge=charge, jurisdiction=jurisdiction, options=options
     )
@@ -98,7 +97,7 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
         published += [
             run.submit(f"estimates {level}", estimate, *published, workers=workers, level=level) for level in levels
         ]
-    equated = run.submit("coterminous", equate_coterminous, *published, **here, **sets, estimates=estimates)
+    equated = run.submit("coterminous", equate_coterminous, *published, **here, estimates=estimates)
     run.wait()  # a run that fails does not wait for its spine
 
     line = (spine.result() or "not built: its stage failed") if settings.spine else "not asked for"

@@ -6,6 +6,7 @@ validate -> spine -> histograms -> budget check -> measure ---------------------
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from prefect import flow
 from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import TopDownSettings
+from privacy.accounting.composition import spend
 from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
@@ -51,7 +53,7 @@ def stages(run: Runner[TopDownSettings]) -> Path:
     validated = run.do("validate", validate, workers=workers, tables=settings.tables, design=design, charging=charging)
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
-    charge = (design.definition, design.total(validated.nation))
+    charge = partial(spend, design.definition, [design.total(validated.nation)])
     gate = run.reserve(reserve_budget, given=validated, charge=charge, workers=workers)
     measured = run.submit("measure", write_measurements, gate, workers=workers, **to)
     estimated = run.submit("estimate", estimate, gate, workers=workers)

@@ -14,10 +14,13 @@ import privacy.accounting
 import privacy.noise
 import spine
 from docs import commands
+from tests.test_citations import texts
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "deploy").glob("*.md"))]
 BLOCK = re.compile(r"^```(?:sh|console(?: noisy)?)?\n(.*?)^```$", re.M | re.S)
+CODE = re.compile(r"`([\w./]+\.py|[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z]+){2,})(?:\.\w+|\(\))?`")
+FOREIGN = {"table_reader.py", "pause_reschedule"}  # of the Bureau's program and of Prefect
 
 
 def shown(page: Path) -> list[list[str]]:
@@ -71,6 +74,20 @@ def test_the_commands_and_options_that_a_page_shows_exist(page: Path) -> None:
         ]
         if not name and "--help" not in words:
             wrong.append(" ".join(words))
+    assert not wrong
+
+
+def test_files_and_names_of_code_that_pages_show_exist() -> None:
+    """Backticked: a file of Python by its name or the end of its path, an identifier_like_this or LikeThis."""
+    sources = [file for file in texts(".py", ".toml", ".html", ".yaml", ".sql") if file.name != "test_docs.py"]
+    words = {word for file in sources for word in re.findall(r"\w+", file.read_text())}
+    paths = [f"/{file.relative_to(ROOT)}" for file in sources]
+    wrong = []
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        for name in set(CODE.findall(page.read_text())) - FOREIGN:
+            is_file = (ROOT / name).exists() or any(path.endswith(f"/{name}") for path in paths)
+            if not (is_file if name.endswith(".py") else name in words):
+                wrong.append(f"{page.relative_to(ROOT)}: {name}")
     assert not wrong
 
 

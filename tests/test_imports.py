@@ -1,6 +1,6 @@
 """The house: which room may import which, and which libraries. Every import counts, those inside functions too.
 
-flows -> tasks -> privacy, spine          in tasks: a system -> population_groups -> inputs, lifecycle, pages;
+flows -> tasks -> privacy, spine          in tasks: a system -> population_groups -> inputs, pages -> lifecycle;
                                           no system imports another
 """
 

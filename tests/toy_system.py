@@ -45,14 +45,14 @@ CONFIGURATION = sha256(b"one budget for all").hexdigest()
 @dataclass(frozen=True)
 class Counted:
     input_digest: str
-    records_digest: str
+    records_digests: tuple[str, ...]
     synthetic: bool
 
 
 def count(run: RunDirectory, workers: Workers, data: str) -> Counted:
     """Count the lines on a worker; the count stays in the confidential directory."""
     (digest,) = workers.map("count", run, count_lines, [(data,)])
-    return Counted(digest, digest, synthetic=False)
+    return Counted(digest, (digest,), synthetic=False)
 
 
 def count_lines(run: RunDirectory, data: str) -> str:
@@ -62,7 +62,7 @@ def count_lines(run: RunDirectory, data: str) -> str:
 
 
 def reserve_budget(run: RunDirectory, charging: Charging, counted: Counted) -> None:
-    digests = {"input_digest": counted.input_digest, "records_digest": counted.records_digest}
+    digests = {"input_digest": counted.input_digest, "records_digests": counted.records_digests}
     shape = {"configuration_digest": CONFIGURATION, "noise_scheme": NOISE_SCHEME_VERSION, **digests}
     asked = Request(run.id, str(charging.account), ("44",), SPEND.definition, SPEND.unbounded, **shape)
     authorize(run, charging, asked, synthetic=counted.synthetic)
@@ -122,8 +122,7 @@ def check(settings: ToySettings) -> bool:
 
 def stages(run: Runner[ToySettings]) -> Path:
     counted = run.do("count", count, workers=run.workers, data=run.settings.data)
-    charge = (SPEND.definition, SPEND.unbounded)
-    gate = run.reserve(reserve_budget, given=counted, charge=charge, counted=counted)
+    gate = run.reserve(reserve_budget, given=counted, charge=lambda: SPEND, counted=counted)
     measured = run.submit("measure", measure, gate, workers=run.workers)
     staged = run.submit("release", stage_release, measured, staged=run.staged)
     return run.commit(staged)

@@ -11,6 +11,8 @@ from flows.execution.runner import GATE, InProcess, digests_of
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
+from tasks.detailed_dhca.budget_check import planned_spend
+from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import load_queries
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import register_if_synthetic
@@ -29,7 +31,7 @@ def count_synthetic(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     runner.run()
     validated, ledger = runner.results["validate"], settings.charging.ledger
     if validated is not None and not register_if_synthetic(
-        settings.directory.id, ledger, marked=validated.synthetic, **digests_of(validated)
+        settings.directory.id, ledger, digests_of(validated), marked=validated.synthetic
     ):
         raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
     return runner.results
@@ -46,7 +48,9 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path
     Refused
         as `count_synthetic` does, and where a budget is infinite.
     """
-    run = settings.directory
+    run, (parameters, _) = settings.directory, read_parameters(settings.params)
+    if parameters is not None:  # else validation says why
+        planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_synthetic(settings, workers)
     if done["validate"] is None:
         return None

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -32,8 +31,8 @@ from flows.execution.runner import Input, Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
+from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import format_amount
-from privacy.noise.laws import Definition
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
@@ -132,7 +131,7 @@ class PrefectRunner(Runner[S]):
         /,
         *after: Stage,
         given: Input,
-        charge: tuple[Definition, Fraction],
+        charge: Callable[[], Spend],
         **arguments: Any,
     ) -> Stage:
         """Start the gate, after a person's approval where the settings ask for it; its artifact shows what it charged.
@@ -141,7 +140,7 @@ class PrefectRunner(Runner[S]):
         """
         if self.settings.approval and not given.synthetic:
             self.wait()
-            self._await_approval(*charge)
+            self._await_approval(charge())
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
@@ -151,7 +150,7 @@ class PrefectRunner(Runner[S]):
 
         return super().reserve(reserve, *after, given=given, charge=charge, **arguments)
 
-    def _await_approval(self, definition: Definition, amount: Fraction) -> None:
+    def _await_approval(self, charge: Spend) -> None:
         """Suspend the flow run until a person approves its charge.
 
         Its process ends meanwhile; when resumed, the flow comes here again and continues. Raises Refused where the
@@ -159,8 +158,8 @@ class PrefectRunner(Runner[S]):
         """
         if (self.directory / AUTHORIZATION).exists():  # charged: it was approved
             return
-        unit = "rho" if definition == "zcdp" else "epsilon"
-        asked = f"{unit} {format_amount(amount)} will be charged to every state of account {self.settings.account}"
+        amount = f"{'rho' if charge.definition == 'zcdp' else 'epsilon'} {format_amount(charge.unbounded)}"
+        asked = f"{amount} will be charged to every state of account {self.settings.account}"
         form = Approval.with_initial_data(description=asked, approve=False)
         if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
             raise Refused("the charge was not approved")

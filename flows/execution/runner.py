@@ -10,13 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from flows.execution.settings import RunSettings
-from privacy.noise.laws import Definition
+from privacy.accounting.composition import Spend
 from tasks.lifecycle.commit import commit
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
@@ -45,13 +44,13 @@ class Input(Protocol):
         """Digest of all that was read."""
 
     @property
-    def records_digest(self) -> str:
-        """Digest of the records alone."""
+    def records_digests(self) -> tuple[str, ...]:
+        """Digests of the files of records alone."""
 
 
-def digests_of(given: Input) -> dict[str, str]:
+def digests_of(given: Input) -> set[str]:
     """Return the digests by which the ledger knows an input."""
-    return {"input_digest": given.input_digest, "records_digest": given.records_digest}
+    return {given.input_digest, *given.records_digests}
 
 
 class Stopped(Exception):
@@ -112,12 +111,13 @@ class Runner(ABC, Generic[S]):
         /,
         *after: Stage,
         given: Input,
-        charge: tuple[Definition, Fraction],
+        charge: Callable[[], Spend],
         **arguments: Any,
     ) -> Stage:
         """Start the gate, which reserves what the run will spend and so lets it draw noise.
 
-        given: what validation says of the input. charge: what will be charged for it, unless it is synthetic.
+        given: what validation says of the input. charge: returns what will be charged, where a person
+        has to approve it.
         """
         self.charged = not given.synthetic
         return self.submit(GATE, function, *after, charging=self.settings.charging, **arguments)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from flows.execution.runner import Done, InProcess, Input, S, Stage, digests_of
-from privacy.noise.laws import Definition
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import register_if_synthetic
@@ -23,18 +21,10 @@ class _Truth(InProcess[S]):
         super().__init__(settings, workers)
         self.curator = curator
 
-    def reserve(
-        self,
-        _function: Callable[..., Any],
-        /,
-        *_after: Stage,
-        given: Input,
-        charge: tuple[Definition, Fraction],
-        **_arguments: Any,
-    ) -> Stage:
+    def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
         """Reserve nothing; refuse data that is not synthetic, unless its curator asks."""
-        ledger, digests = self.settings.charging.ledger, digests_of(given)
-        if not (register_if_synthetic(self.directory.id, ledger, marked=given.synthetic, **digests) or self.curator):
+        run, ledger = self.directory.id, self.settings.charging.ledger
+        if not (register_if_synthetic(run, ledger, digests_of(given), marked=given.synthetic) or self.curator):
             raise Refused(
                 "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
             )

@@ -55,10 +55,9 @@ class Request:
     """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
-    `input_digest` is of all that was read, `records_digest` of the file of records alone: the same persons under
-    another geography, or counted by another system, are the same persons. Of several such files it holds the digest of
-    each, with a space between; data that has one of them is the same data. `second_account` says that the curator means
-    to charge persons that another account was charged for: neither total bounds the two, only their sum does.
+    `input_digest` is of all that was read, `records_digests` are of each file of records alone: data that shares one of
+    them is the same data, also under another geography or counted by another system. `second_account` says that the
+    curator means to charge persons that another account was charged for: neither total bounds the two, only their sum.
     """
 
     run: str
@@ -69,7 +68,7 @@ class Request:
     input_digest: str
     configuration_digest: str
     noise_scheme: int
-    records_digest: str
+    records_digests: tuple[str, ...]
     second_account: bool = False
 
     def __post_init__(self) -> None:
@@ -81,7 +80,7 @@ class Request:
     @property
     def digests(self) -> Set[str]:
         """The digests by which the data is known."""
-        return _digests(self.input_digest, self.records_digest)
+        return {self.input_digest, *self.records_digests}
 
 
 @dataclass(frozen=True)
@@ -177,15 +176,14 @@ class Ledger:
         with self._transaction() as entries:
             return entries.row(run)
 
-    def enter_synthetic(self, run: str, input_digest: str, records_digest: str) -> None:
-        """Enter what a run on synthetic data read, uncharged; make the ledger where there is none.
+    def enter_synthetic(self, run: str, digests: Set[str]) -> None:
+        """Enter a run on synthetic data by the data's digests, uncharged; make the ledger where there is none.
 
         Raises
         ------
         LedgerError
             where a run was charged for this data, or this run has other data.
         """
-        digests = _digests(input_digest, records_digest)
         with self._transaction(create=True) as entries:
             if entries.has_data(digests, synthetic=False):
                 raise LedgerError(CHARGED_BEFORE)
@@ -194,10 +192,10 @@ class Ledger:
             elif entries.digests(run) != digests:
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
 
-    def check_confidential(self, input_digest: str, records_digest: str) -> None:
-        """Raise LedgerError where some run took this data, or the same records, for synthetic."""
+    def check_confidential(self, digests: Set[str]) -> None:
+        """Raise LedgerError where some run took data with one of these digests for synthetic."""
         with self._transaction() as entries:
-            entries.check_confidential(_digests(input_digest, records_digest))
+            entries.check_confidential(digests)
 
     def synthetic_runs(self) -> list[tuple[str, str]]:
         """Return the runs on synthetic data, which were not charged, and when each was entered; oldest first."""
@@ -467,10 +465,6 @@ def format_amount(amount: Fraction) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _digests(input_digest: str, records_digest: str) -> Set[str]:
-    return {input_digest, *records_digest.split()}
 
 
 def _marks(values: Set[str]) -> str:

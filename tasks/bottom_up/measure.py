@@ -102,8 +102,16 @@ def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Chargin
 def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabulated | None = None) -> Request:
     """Return the run's request to the ledger; before the table is read, without its digests."""
     spend = plan.mechanism.spend
-    digests = (tabulated.input_digest, tabulated.records_digest) if tabulated else ()
-    return request_of(run, charging, plan.domain.states, spend.definition, spend.unbounded, plan.digest(), *digests)
+    return request_of(
+        run,
+        charging,
+        plan.domain.states,
+        spend.definition,
+        spend.unbounded,
+        plan.digest(),
+        tabulated.input_digest if tabulated else "",
+        tabulated.records_digests if tabulated else (),
+    )
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:

@@ -51,10 +51,10 @@ class Source(RecordFile):
 
 @dataclass(frozen=True)
 class Tabulated:
-    """The result that later stages need; both digests are confidential. synthetic: a mark covers the table."""
+    """The result that later stages need; the digests are confidential. synthetic: a mark covers the table."""
 
     input_digest: str
-    records_digest: str
+    records_digests: tuple[str, ...]
     synthetic: bool
     partitions: int
 
@@ -97,7 +97,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     mark = read_table_mark(source.path)
     if mark is not None:
         mark.check({source.name: digest})
-    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), digest, mark is not None, partitions)
+    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark is not None, partitions)
 
 
 def open_source(table: str, domain: Domain) -> Source:

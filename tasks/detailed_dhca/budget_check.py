@@ -86,7 +86,7 @@ def reserve_budget(
         total.unbounded,
         configuration_digest(parameters.digests, options),
         validated.input_digest,
-        validated.records_digest,
+        validated.records_digests,
     )
     authorize(run, charging, replace(request, run=entered_as or run.id), synthetic=validated.synthetic)
     return total

@@ -6,9 +6,7 @@ nothing else. A TotalOnly group has one answer: its estimate is its count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,15 +54,15 @@ def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
 
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the estimates of the published groups of regions first ... last - 1: the arrays of `EstimatedGroups`."""
-    folder = run.estimates_folder(level, first)
+    folder = run.noisy_folder(level, EstimatedGroups.MADE, first)
     unless_done(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
 
 
 def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> PooledTotals:
     """Return the estimated totals of groups of a level, in any order, from both of their noisy answers."""
-    detail = _taken(run, level, groups, run.details_folder, "detail").astype(np.uint8)
-    stage_1 = _taken(run, level, groups, run.details_folder, "total")
-    measured = _taken(run, level, groups, run.tables_folder, "total")
+    detail = _taken(run, level, groups, "totals", "detail").astype(np.uint8)
+    stage_1 = _taken(run, level, groups, "totals", "total")
+    measured = _taken(run, level, groups, "sex_by_age", "total")
     queries, widths = load_queries(run, level), WIDTHS[detail]
     total, margin = measured.copy(), np.full(len(groups), queries.margin(TOTAL_ONLY, 1))
     uniform, turn = np.zeros(len(groups)), np.zeros(len(groups), np.int64)
@@ -87,14 +85,8 @@ def _words(
     return uniform, (words[:, 1] % np.uint64(cells)).astype(np.int64)
 
 
-def _taken(
-    run: DetailedRun,
-    level: Level,
-    groups: NDArray[np.int64],
-    folder: Callable[[Level, int], Path],
-    name: str,
-) -> NDArray[np.int64]:
-    """Return the values of these groups in an array that is saved piece by piece."""
+def _taken(run: DetailedRun, level: Level, groups: NDArray[np.int64], stage: str, name: str) -> NDArray[np.int64]:
+    """Return the values of these groups in an array that a stage saves piece by piece."""
     domain = load_domain(run, level)
     width = len(domain.iterations)
     starts = np.array([first * width for first, _ in domain.pieces()])
@@ -102,13 +94,13 @@ def _taken(
     taken = np.empty(len(groups), np.int64)
     for number in np.unique(piece):
         rows = np.flatnonzero(piece == number)
-        array = open_array(folder(level, int(starts[number]) // width), name)
+        array = open_array(run.noisy_folder(level, stage, int(starts[number]) // width), name)
         taken[rows] = array[groups[rows] - starts[number]]
     return taken
 
 
 def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
-    published = PublishedGroups.load([run.published_folder(level, first)])
+    published = PublishedGroups.load([run.noisy_folder(level, PublishedGroups.MADE, first)])
     pooled = pooled_totals(run, level, published.group)
     dropped = _dropped(run, level, published.group, pooled)
     summed = _equated(run, level, published.group, pooled)

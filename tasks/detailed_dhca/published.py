@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,14 @@ class PublishedGroups(GroupTables):
     """
 
     CELLS = np.array([width if detail in AGES else 0 for detail, width in enumerate(WIDTHS)])
+    MADE, FINAL = "published", "final"
+    FOLDER, COLUMN = "", "COUNT"  # of a release, and its tables
 
     total: NDArray[np.int64]
+
+    def released(self) -> Self:
+        """Return the groups that are released."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -38,5 +45,12 @@ class EstimatedGroups(PublishedGroups):
         The groups that the ancestor test leaves out of the estimates.
     """
 
+    MADE, FINAL = "estimates", "final_estimates"
+    FOLDER, COLUMN = "estimates/", "ESTIMATE"
+
     margin: NDArray[np.int64]
     dropped: NDArray[np.bool_]
+
+    def released(self) -> Self:
+        """Return the groups that are released: those that were not dropped."""
+        return self.take(np.flatnonzero(~self.dropped))

@@ -8,17 +8,16 @@ are tables of the same kind in folders of their own, with ESTIMATE and MOE in pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.coterminous import load_final, load_final_estimates
+from tasks.detailed_dhca.coterminous import load_final
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.manifest import describe_release
-from tasks.detailed_dhca.published import PublishedGroups
+from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.inputs.configuration import Level
@@ -47,43 +46,35 @@ def stage_release(
         for folder in (staged, drafts(staged)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     each = [(level, table, staged) for level in levels for table in TABLES]
-    workers.map("release", run, write_counts, each)
+    workers.map("release", run, write_tables, each)
     published = workers.map("release", run, published_details, [(level,) for level in levels])
     write_tabulated(run, jurisdiction, staged)
     estimated = None
     if options.get("estimates"):
-        workers.map("release of estimates", run, write_estimates, each)
+        workers.map("release of estimates", run, write_tables, [(*one, EstimatedGroups) for one in each])
         dropped = workers.map("release of estimates", run, dropped_estimates, [(level,) for level in levels])
         estimated = dict(zip(levels, dropped, strict=True))
     describe_release(run, jurisdiction, staged, dict(zip(levels, published, strict=True)), options, spine, estimated)
 
 
-def write_counts(run: DetailedRun, level: Level, table: str, out: Path) -> None:
-    """Write t1 or t2 of a level, as text and Parquet, into OUT."""
-    write_table(out, table, level, _batches(run, level, table, load_final(run, level), of="COUNT"))
-
-
-def write_estimates(run: DetailedRun, level: Level, table: str, out: Path) -> None:
-    """Write t1 or t2 of a level's estimates, as text and Parquet, into OUT."""
-    kept = (piece.take(np.flatnonzero(~piece.dropped)) for piece in load_final_estimates(run, level))
-    write_table(out, f"estimates/{table}", level, _batches(run, level, table, kept, of="ESTIMATE"))
-
-
-def _batches(
-    run: DetailedRun, level: Level, table: str, pieces: Iterator[PublishedGroups], *, of: str
-) -> Iterator[pa.Table]:
+def write_tables(
+    run: DetailedRun, level: Level, table: str, out: Path, kind: type[PublishedGroups] = PublishedGroups
+) -> None:
+    """Write t1 or t2 of a level, of its counts or its estimates, as text and Parquet, into OUT."""
     clip = not run.parameters.configuration.allow_negative_counts
-    return TABLES[table](load_domain(run, level), pieces, load_margins(run, level), clip=clip, of=of)
+    pieces = (piece.released() for piece in load_final(run, level, kind))
+    parts = TABLES[table](load_domain(run, level), pieces, load_margins(run, level), clip=clip, column=kind.COLUMN)
+    write_table(out, kind.FOLDER + table, level, parts)
 
 
 def published_details(run: DetailedRun, level: Level) -> dict[str, int]:
     """Return the number of groups of a level published at each detail, a function of the release."""
     details = np.zeros(len(WIDTHS), np.int64)
-    for piece in load_final(run, level):
+    for piece in load_final(run, level, PublishedGroups):
         details += np.bincount(piece.detail, minlength=len(WIDTHS))
     return dict(zip(DETAILS, details.tolist(), strict=True))
 
 
 def dropped_estimates(run: DetailedRun, level: Level) -> int:
     """Return how many estimates of a level the ancestor test left out."""
-    return sum(int(piece.dropped.sum()) for piece in load_final_estimates(run, level))
+    return sum(int(piece.dropped.sum()) for piece in load_final(run, level, EstimatedGroups))

@@ -4,7 +4,9 @@ Besides what every SafeTab run has (tasks/population_groups/run.py):
 ```
 prepared/                    person_file, validated, estimators/NUMBER
 persons/NUMBER               encoded person records of a chunk                  confidential
-noisy/LEVEL/totals, sex_by_age, published, estimates, final, final_estimates
+noisy/LEVEL/totals           the details of groups, chosen by their noisy totals
+noisy/LEVEL/sex_by_age       their noisy tables
+noisy/LEVEL/published, estimates, then final, final_estimates: coterminous regions made equal
 ```
 """
 
@@ -15,7 +17,6 @@ from pathlib import Path
 
 from tasks.detailed_dhca.parameters import Parameters
 from tasks.detailed_dhca.person_file import CELLS, PersonFile
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import load_object
 from tasks.population_groups.run import SafeTabRun
 
@@ -24,13 +25,13 @@ from tasks.population_groups.run import SafeTabRun
 class Validated:
     """What later stages need to know of a valid input.
 
-    `input_digest` and `records_digest` (of the file of person records alone) are confidential: they go to the ledger,
+    `input_digest` and `records_digests` (of the file of person records alone) are confidential: they go to the ledger,
     the first into key derivation too, and are never shown or stored outside the confidential directory. The rest is
     public. `synthetic` says that a mark covers the files; what the mark is worth says tasks/lifecycle/reservation.py.
     """
 
     input_digest: str
-    records_digest: str
+    records_digests: tuple[str, ...]
     geography_digest: str
     synthetic: bool
     blocks: int
@@ -68,30 +69,6 @@ class DetailedRun(SafeTabRun):
         """What validation says of the input."""
         validated: Validated = load_object(self.validated_path)
         return validated
-
-    def details_folder(self, level: Level, first: int) -> Path:
-        """Where the details of a piece of a level lie, chosen by their noisy totals."""
-        return self.noisy_folder(level, "totals", first)
-
-    def tables_folder(self, level: Level, first: int) -> Path:
-        """Where the noisy tables of a piece of a level lie."""
-        return self.noisy_folder(level, "sex_by_age", first)
-
-    def published_folder(self, level: Level, first: int) -> Path:
-        """Where the published groups of a piece of a level lie."""
-        return self.noisy_folder(level, "published", first)
-
-    def estimates_folder(self, level: Level, first: int) -> Path:
-        """Where the estimates of the published groups of a piece of a level lie."""
-        return self.noisy_folder(level, "estimates", first)
-
-    def final_folder(self, level: Level, first: int) -> Path:
-        """Where the groups of a piece of a level lie that will be released, coterminous regions made equal."""
-        return self.noisy_folder(level, "final", first)
-
-    def final_estimates_folder(self, level: Level, first: int) -> Path:
-        """Where the estimates lie that will be released, coterminous regions made equal."""
-        return self.noisy_folder(level, "final_estimates", first)
 
     def estimator_path(self, number: int) -> Path:
         """Where one of the run's estimators lies."""

@@ -32,13 +32,13 @@ def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> Non
     Arrays `total` (`narrowest`, one per group: measured, or for a sex-by-age group the sum of its cells) and, for each
     detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
-    folder = run.tables_folder(level, first)
+    folder = run.noisy_folder(level, "sex_by_age", first)
     unless_done(folder, lambda: _measure(run, level, first, last, folder))
 
 
 def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path) -> None:
     start = first * len(load_domain(run, level).iterations)
-    detail = open_array(run.details_folder(level, first), "detail")
+    detail = open_array(run.noisy_folder(level, "totals", first), "detail")
     exact = read_exact_counts(run, level, first, last)
     noise = open_noise(run, level)
     exact_total, noisy_total = exact.totals(), np.zeros(len(detail), np.int64)

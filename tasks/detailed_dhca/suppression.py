@@ -36,13 +36,13 @@ def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
 
 def keep_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the published groups of regions first ... last - 1: the arrays of `PublishedGroups`."""
-    folder = run.published_folder(level, first)
+    folder = run.noisy_folder(level, PublishedGroups.MADE, first)
     unless_done(folder, lambda: save_arrays(folder, _published(run, level, first).arrays()))
 
 
 def _published(run: DetailedRun, level: Level, first: int) -> PublishedGroups:
-    detail = np.asarray(open_array(run.details_folder(level, first), "detail"))
-    tables = run.tables_folder(level, first)
+    detail = np.asarray(open_array(run.noisy_folder(level, "totals", first), "detail"))
+    tables = run.noisy_folder(level, "sex_by_age", first)
     total = np.asarray(open_array(tables, "total"))
     threshold = suppression_threshold(run, level)
     kept = np.ones(len(total), bool) if threshold is None else (detail != TOTAL) | (total > threshold)

@@ -72,17 +72,17 @@ def load_margins(run: DetailedRun, level: Level) -> CountMargins:
 
 
 def t1_tables(
-    domain: Domain, published: Iterable[PublishedGroups], margins: CountMargins, *, clip: bool, of: str = "COUNT"
+    domain: Domain, published: Iterable[PublishedGroups], margins: CountMargins, *, clip: bool, column: str = "COUNT"
 ) -> Iterator[pa.Table]:
     """Yield T1 in batches: every published group's total with its margin. published: pieces of the level, in order."""
     for part in batches(published, PublishedGroups):
         count = np.maximum(part.total, 0) if clip else part.total
         columns = group_columns(domain, part.group)
-        yield pa.table({**columns, of: count, "MOE": margins.of_totals(part)})
+        yield pa.table({**columns, column: count, "MOE": margins.of_totals(part)})
 
 
 def t2_tables(
-    domain: Domain, published: Iterable[PublishedGroups], margins: CountMargins, *, clip: bool, of: str = "COUNT"
+    domain: Domain, published: Iterable[PublishedGroups], margins: CountMargins, *, clip: bool, column: str = "COUNT"
 ) -> Iterator[pa.Table]:
     """Yield T2 in batches: of every sex-by-age group the sum of each sex (AGESTART = AGEEND = *), then cells by age."""
     for part in batches((piece.take(np.flatnonzero(piece.widths)) for piece in published), PublishedGroups):
@@ -108,7 +108,7 @@ def t2_tables(
         columns = group_columns(domain, np.repeat(part.group, rows))
         start, end = (pa.array(labels).take(pa.array(age)) for labels in zip(*_AGE_RANGES, strict=True))
         columns |= {"AGESTART": start, "AGEEND": end, "SEX": pa.array(SEXES).take(pa.array(sex))}
-        yield pa.table({**columns, of: np.maximum(count, 0) if clip else count, "MOE": margin})
+        yield pa.table({**columns, column: np.maximum(count, 0) if clip else count, "MOE": margin})
 
 
 # (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.

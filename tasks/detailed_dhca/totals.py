@@ -28,7 +28,7 @@ def choose_details(run: DetailedRun, level: Level, first: int, last: int, estima
     Stage-1 totals are compared with the thresholds and never released. Only a run that makes estimates keeps them, as
     array `total`. TotalOnly groups hold 0: their stage-1 query is not paid for and not drawn.
     """
-    folder = run.details_folder(level, first)
+    folder = run.noisy_folder(level, "totals", first)
     unless_done(folder, lambda: _choose(run, level, first, last, folder, estimates=estimates))
 
 

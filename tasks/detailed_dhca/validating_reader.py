@@ -66,30 +66,9 @@ def check_and_encode(
         "cell": (23 * (columns["QSEX"].where(code_number, np.int64) - 1)).astype(np.uint8)
         + columns["QAGE"].where(lambda age: np.searchsorted(AGE23_BINS, code_number(age), "right") - 1, np.uint8),
     }
-    encoded["combination"], combinations = distinct_columns(codes)
+    combination = pd.DataFrame(codes.T).groupby(list(range(9)), sort=False).ngroup()  # numbered as they first occur
+    encoded["combination"] = combination.to_numpy(np.int32)
+    combinations = codes.T[~combination.duplicated()]
     if not checks.good.all():
         encoded = {name: array[:0] for name, array in encoded.items()}
     return {**encoded, "combinations": combinations}, checks.left_out, checks.findings
-
-
-def distinct_columns(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-    """Number the distinct columns of a k x n array; return each column's number and, as rows, the distinct columns.
-
-    A row at a time: a number so far and a code make a new number. Columns that hold 0 in a later row keep theirs, so
-    the cost follows the codes given, and few persons give more than one.
-    """
-    numbers, distinct = pd.factorize(codes[-1].astype(np.int64) * 65536 + codes[0])
-    count = len(distinct)
-    for row in codes[1:-1]:
-        given = np.flatnonzero(row)
-        if len(given):
-            pairs = numbers[given] * 65536 + row[given]
-            renumbered, distinct = pd.factorize(pairs)
-            numbers[given] = count + renumbered
-            count += len(distinct)
-    first = np.zeros(count, np.int64)
-    first[numbers[::-1]] = np.arange(codes.shape[1])[::-1]
-    used = np.zeros(count, bool)
-    used[numbers] = True
-    compact = np.cumsum(used) - 1
-    return compact[numbers].astype(np.int32), np.ascontiguousarray(codes[:, first[used]].T)

@@ -118,7 +118,7 @@ def _validate_data(
         mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
     return Validated(
         input_digest=_input_digest(person_digest, geography_digest),
-        records_digest=person_digest,
+        records_digests=(person_digest,),
         geography_digest=geography_digest,
         synthetic=mark is not None,
         blocks=len(geography.blocks),

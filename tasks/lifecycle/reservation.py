@@ -6,6 +6,7 @@ new run and a new spend. Synthetic data is charged nothing: `register_if_synthet
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -47,7 +48,7 @@ def request_of(
     amount: Fraction,
     configuration_digest: str = "",
     input_digest: str = "",
-    records_digest: str = "",
+    records_digests: tuple[str, ...] = (),
 ) -> Request:
     """Return a run's request to the ledger; before its data is read, without digests."""
     return Request(
@@ -59,7 +60,7 @@ def request_of(
         input_digest,
         configuration_digest,
         NOISE_SCHEME_VERSION,
-        records_digest,
+        records_digests,
         charging.second_account,
     )
 
@@ -111,23 +112,22 @@ def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthe
     Refused, Failed
         where the budget check refuses or the ledger cannot be used now; each says why.
     """
-    digests = {"input_digest": request.input_digest, "records_digest": request.records_digest}
-    if register_if_synthetic(request.run, charging.ledger, marked=synthetic, **digests):
+    if register_if_synthetic(request.run, charging.ledger, request.digests, marked=synthetic):
         secret_digest = _synthetic_secret(run, request)
     else:
         secret_digest = _reserve(run, Ledger(charging.ledger), request)
     save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
 
 
-def register_if_synthetic(run_id: str, ledger: Path, *, marked: bool, input_digest: str, records_digest: str) -> bool:
+def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marked: bool) -> bool:
     """Return whether a run's data is synthetic, so that nothing of it is charged or secret; if so, enter it as such.
 
     A mark is a claim of whoever wrote it. It holds as long as the ledger does not contradict it: data that was charged
     for is never synthetic, and data that was treated as synthetic, for which noise was drawn or exact counts were
     shown at no charge, is never confidential again.
 
-    `marked` says that a mark beside the data covers these very files (tasks/inputs/synthetic_mark.py); the digests are
-    those of all that was read and of the file of records alone. A ledger is made where marked data finds none.
+    `marked` says that a mark beside the data covers these very files (tasks/inputs/synthetic_mark.py); `digests` are
+    those of all that was read and of each file of records alone. A ledger is made where marked data finds none.
 
     Raises
     ------
@@ -139,9 +139,9 @@ def register_if_synthetic(run_id: str, ledger: Path, *, marked: bool, input_dige
     book = Ledger(ledger)
     try:
         if marked:
-            book.enter_synthetic(run_id, input_digest, records_digest)
+            book.enter_synthetic(run_id, digests)
         elif ledger.exists():
-            book.check_confidential(input_digest, records_digest)
+            book.check_confidential(digests)
     except LedgerUnusable as error:
         raise Failed(f"budget check: {error}") from None
     except LedgerError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,25 +18,24 @@ from tasks.population_groups.domain import load_domain
 from tasks.population_groups.group_tables import GroupTables
 from tasks.population_groups.run import SafeTabRun
 
-Folder = Callable[[Level, int], Path]  # of a piece of a level, by its first region
 
-
-def equate(run: SafeTabRun, levels: Sequence[Level], kind: type[GroupTables], source: Folder, final: Folder) -> None:
+def equate(run: SafeTabRun, levels: Sequence[Level], kind: type[GroupTables]) -> None:
     """Overwrite, in each set of coterminous groups, all but the donor's tables; write each piece of the levels.
 
     The levels are those of one iteration level, in the order R: the donor is the first that published the group.
     """
     pieces = {level: load_domain(run, level).pieces() for level in levels}
-    if all(final(level, first).exists() for level in levels for first, _ in pieces[level]):
+    if all(run.noisy_folder(level, kind.FINAL, first).exists() for level in levels for first, _ in pieces[level]):
         return
-    sides = [_read_side(run, level, kind, [source(level, first) for first, _ in pieces[level]]) for level in levels]
+    made = {level: [run.noisy_folder(level, kind.MADE, first) for first, _ in pieces[level]] for level in levels}
+    sides = [_read_side(run, level, kind, made[level]) for level in levels]
     recipients = _recipients(sides)
     for place, side in enumerate(sides):
         given = _given(sides, recipients[recipients["place"] == place], side.codes)
-        for first, last in pieces[side.level]:
+        for source, (first, last) in zip(made[side.level], pieces[side.level], strict=True):
             inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
-            folder = final(side.level, first)
-            unless_done(folder, partial(_write_final, source(side.level, first), folder, given.take(inside)))
+            folder = run.noisy_folder(side.level, kind.FINAL, first)
+            unless_done(folder, partial(_write_final, source, folder, given.take(inside)))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -81,51 +83,24 @@ def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _equal_pairs(
     geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield pairs of regions of two types that hold the same land blocks.
-
-    A region can only equal the one that holds its first block; the two are equal if their intersection has as many
-    blocks as each. Counted by runs of blocks, which are few even where blocks are many.
-    """
-    region_of, blocks = _runs(geography, region_types)
-    sizes, firsts = {}, {}
-    for name in region_types:
-        inside = np.flatnonzero(region_of[name] != NOWHERE)
-        count = len(geography.region_ids[name])
-        sizes[name] = _added_up(region_of[name][inside], blocks[inside], count)
-        firsts[name] = np.full(count, NOWHERE)
-        firsts[name][region_of[name][inside][::-1]] = inside[::-1]
-    for i, first in enumerate(region_types):
-        for j, second in enumerate(region_types[i + 1 :], start=i + 1):
-            regions = np.flatnonzero(sizes[first])
-            if not len(regions):
-                continue
-            candidate = np.full(len(sizes[first]), NOWHERE)
-            candidate[regions] = region_of[second][firsts[first][regions]]
-            inside = region_of[first] != NOWHERE
-            shared = inside & (region_of[second] != NOWHERE) & (region_of[second] == candidate[region_of[first]])
-            both = _added_up(region_of[first][shared], blocks[shared], len(sizes[first]))
-            regions = regions[candidate[regions] != NOWHERE]
-            same = (both[regions] == sizes[first][regions]) & (both[regions] == sizes[second][candidate[regions]])
-            yield regions[same] + offsets[i], candidate[regions[same]] + offsets[j]
+    """Yield pairs of regions of two types that hold the same land blocks: both have as many as they share."""
+    runs = _runs(geography, region_types)
+    of_type = {name: runs[runs[name] != NOWHERE] for name in region_types}
+    sizes = {name: of_type[name].groupby(name)["blocks"].sum() for name in region_types}
+    for (i, first), (j, second) in combinations(enumerate(region_types), 2):
+        both = of_type[first][of_type[first][second] != NOWHERE]
+        shared = both.groupby([first, second])["blocks"].sum().reset_index()
+        blocks = shared["blocks"]
+        same = shared[(blocks == shared[first].map(sizes[first])) & (blocks == shared[second].map(sizes[second]))]
+        yield same[first].to_numpy() + offsets[i], same[second].to_numpy() + offsets[j]
 
 
-def _runs(
-    geography: RegionMap, region_types: tuple[str, ...]
-) -> tuple[dict[str, NDArray[np.int32]], NDArray[np.int64]]:
-    """Cut the land blocks into runs that lie in the same region of every type: their regions, and how many blocks."""
+def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
+    """Cut the land blocks into runs that lie in the same region of every type: these regions, and how many `blocks`."""
     land = np.flatnonzero(~is_water(geography.blocks))
-    begins = np.zeros(len(land), bool)
-    begins[:1] = True
-    region_of = {name: geography.region_of[name][land] for name in region_types}
-    for regions in region_of.values():
-        begins[1:] |= regions[1:] != regions[:-1]
-    starts = np.flatnonzero(begins)
-    return {name: regions[starts] for name, regions in region_of.items()}, np.diff(starts, append=len(land))
-
-
-def _added_up(region: NDArray[np.int32], blocks: NDArray[np.int64], regions: int) -> NDArray[np.int64]:
-    """Return the number of blocks of each region."""
-    return np.bincount(region, weights=blocks, minlength=regions).astype(np.int64)
+    runs = pd.DataFrame({name: geography.region_of[name][land] for name in region_types})
+    begins = (runs != runs.shift()).any(axis=1)
+    return runs[begins].assign(blocks=np.diff(np.flatnonzero(begins), append=len(land)))
 
 
 def _listed_pairs(

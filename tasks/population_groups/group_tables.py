@@ -17,7 +17,10 @@ TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # of ar
 
 @dataclass(frozen=True)
 class GroupTables:
-    """Noisy tables of groups of a level. CELLS is the number of cells of a table at each detail.
+    """Noisy tables of groups of a level.
+
+    CELLS is the number of cells of a table at each detail. The stage that makes the tables writes them to the folder
+    MADE of a piece (`SafeTabRun.noisy_folder`); FINAL has them with coterminous regions made equal.
 
     Attributes
     ----------
@@ -33,6 +36,8 @@ class GroupTables:
     """
 
     CELLS: ClassVar[NDArray[np.int64]]
+    MADE: ClassVar[str]
+    FINAL: ClassVar[str]
 
     group: NDArray[np.int64]
     detail: NDArray[np.uint8]

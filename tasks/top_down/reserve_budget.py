@@ -48,7 +48,7 @@ def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> Non
         design.total(validated.nation),
         configuration_digest(run),
         validated.input_digest,
-        validated.records_digest,
+        validated.records_digests,
     )
     authorize(run, charging, reservation, synthetic=validated.synthetic)
 

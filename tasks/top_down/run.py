@@ -36,13 +36,13 @@ H = TypeVar("H", bound=Histograms)
 class Validated:
     """What later stages need to know of a valid input.
 
-    `input_digest` and `records_digest` (of the files of the run's products) are confidential: both go to the ledger,
+    `input_digest` and `records_digests` (of the files of the run's products) are confidential: both go to the ledger,
     the first also into key derivation, and neither anywhere else. The rest is public. states: two-digit codes.
     digests: of public files, by name.
     """
 
     input_digest: str
-    records_digest: str
+    records_digests: tuple[str, ...]
     synthetic: bool
     states: tuple[str, ...]
     nation: bool

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from flows.commands.inputs import show_findings_of
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.progress import report
+from flows.execution.runner import digests_of
 from flows.execution.settings import new_run_id
 from privacy.analyses.accuracy_curve import Simulation
 from tasks.bottom_up.domain import Domain, read_domain, read_totals
@@ -78,8 +79,9 @@ def _exact(
         try:
             with open_cluster(ClusterSettings(workers=workers), run / "dask") as client:
                 tabulated = tabulate(run, Workers(client, report), table, domain)
-            digests = {"input_digest": tabulated.input_digest, "records_digest": tabulated.records_digest}
-            if not (register_if_synthetic(run.id, ledger, marked=tabulated.synthetic, **digests) or curator):
+            if not (
+                register_if_synthetic(run.id, ledger, digests_of(tabulated), marked=tabulated.synthetic) or curator
+            ):
                 raise Refused(
                     "the table is not marked synthetic, and its accuracy curve is not private: "
                     "only its curator may see it (--i-am-the-curator)"

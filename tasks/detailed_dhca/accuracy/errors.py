@@ -88,7 +88,7 @@ def size_class(totals: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.searchsorted(LARGEST, totals)
 
 
-def compare(run: DetailedRun, level: Level, *, estimates: bool = False) -> None:
+def compare(run: DetailedRun, level: Level, estimates: bool = False) -> None:
     """Write the errors of a level's final tables, and of its estimates.
 
     Arrays `tally` (key, error, number of counts: 3 x n), `published` (groups by detail and size), `groups` (of the
@@ -108,7 +108,8 @@ def errors_folder(run: DetailedRun, level: Level, quantity: int = COUNT) -> Path
 def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -> None:
     domain = load_domain(run, level)
     width = len(domain.iterations)
-    final, margins = _compared(run, level, estimates=estimates), load_margins(run, level)
+    kind = EstimatedGroups if estimates else PublishedGroups
+    final, margins = kind.load(final_folders(run, level, kind)).released(), load_margins(run, level)
     clip = not run.parameters.configuration.allow_negative_counts
     tallies, groups = [], np.zeros(len(LARGEST), np.int64)
     sizes, absolute, squared = (np.zeros(len(final.group), np.int64) for _ in range(3))
@@ -136,15 +137,6 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
         "squared": squared,
     }
     save_arrays(folder, {"tally": np.hstack(tallies), "published": published, "groups": groups} | of_groups)
-
-
-def _compared(run: DetailedRun, level: Level, *, estimates: bool) -> PublishedGroups:
-    """Return the final tables of a level; of estimates those that are released."""
-    folders = final_folders(run, level, estimates)
-    if not estimates:
-        return PublishedGroups.load(folders)
-    final = EstimatedGroups.load(folders)
-    return final.take(np.flatnonzero(~final.dropped))
 
 
 def is_measured(statistic: Any, detail: Any) -> Any:

@@ -14,7 +14,6 @@ from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Errors, compare, gather
 from tasks.detailed_dhca.budget_check import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 
@@ -52,13 +51,8 @@ def end_trial(
     """
     trial = trial_directory(run, number)
     levels = trial.parameters.configuration.levels(jurisdiction)
-    workers.map("comparison", trial, compare_trial, [(level, estimates) for level in levels])
+    workers.map("comparison", trial, compare, [(level, estimates) for level in levels])
     workers.map("errors by group", trial, write_single_run, [(jurisdiction, out / f"single_runs/trial_{number}")])
     errors = gather(trial, levels, estimates=estimates)
     shutil.rmtree(trial.path)
     return errors
-
-
-def compare_trial(trial: DetailedRun, level: Level, estimates: bool = False) -> None:
-    """Compare a repetition's tables of a level with the exact counts."""
-    compare(trial, level, estimates=estimates)

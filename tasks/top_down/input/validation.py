@@ -114,7 +114,7 @@ def _validate_records(
         mark.check(records | _beside_mark(tables, public))
     return Validated(
         input_digest=_input_digest(digests, public),
-        records_digest=" ".join(digests[product] for product in sorted(digests)),
+        records_digests=tuple(digests.values()),
         synthetic=mark is not None,
         states=blocks.states,
         nation=design.with_nation(blocks.states),

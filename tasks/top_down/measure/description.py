@@ -96,7 +96,7 @@ def read_description(folder: Path) -> Description:
         spine_digest=str(content["spine_digest"]),
         validated=Validated(
             input_digest="",
-            records_digest="",
+            records_digests=(),
             synthetic=bool(content["synthetic"]),
             states=tuple(map(str, content["states"])),
             nation=bool(content["us_level"]),

@@ -38,7 +38,7 @@ def request(run: str = "run-1", amount: str | Fraction = "1", states: tuple[str,
         "input_digest": "1" * 64,
         "configuration_digest": "2" * 64,
         "noise_scheme": 1,
-        "records_digest": "4" * 64,
+        "records_digests": ("4" * 64,),
     }
     return Request(**(fields | changes))
 
@@ -113,7 +113,7 @@ def test_a_total_is_positive(ledger: Ledger, total: int) -> None:
 
 def test_without_an_account_or_a_ledger_nothing_is_reserved(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="there is no account acs: open it first"):
-        ledger.reserve(request(account="acs", input_digest="9" * 64, records_digest="9" * 64), never)
+        ledger.reserve(request(account="acs", input_digest="9" * 64, records_digests=("9" * 64,)), never)
     with pytest.raises(LedgerError, match="there is no ledger"):
         Ledger(tmp_path / "other.sqlite").reserve(request(), never)
     assert not (tmp_path / "other.sqlite").exists()
@@ -198,7 +198,7 @@ def test_changed_data_under_the_same_name_is_charged(ledger: Ledger) -> None:
 def test_changed_data_under_the_same_name_is_said(ledger: Ledger) -> None:
     ledger.open_account(Account("acs", "zcdp", Fraction(1)))
     ledger.reserve(
-        request("elsewhere", amount="1/2", account="acs", input_digest="9" * 64, records_digest="9" * 64), secret
+        request("elsewhere", amount="1/2", account="acs", input_digest="9" * 64, records_digests=("9" * 64,)), secret
     )
     ledger.reserve(request("a", amount="1/2"), secret)
     ledger.reserve(request("a again", amount="1/2"), secret)
@@ -387,7 +387,7 @@ def test_the_file_itself_gives_nothing_back(attacked: Ledger, statement: str) ->
         assert [database.execute(f"SELECT rowid, * FROM {table}").fetchall() for table in tables] == before
 
 
-@pytest.mark.parametrize("changes", [{}, {"input_digest": "8" * 64}, {"records_digest": "8" * 64}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"input_digest": "8" * 64}, {"records_digests": ("8" * 64,)}], ids=str)
 def test_the_same_persons_under_a_second_account_are_meant_or_refused(ledger: Ledger, changes: dict[str, Any]) -> None:
     ledger.open_account(Account("long-form", "puredp", Fraction(4)))
     ledger.reserve(request("a", "1"), secret)
@@ -399,7 +399,7 @@ def test_the_same_persons_under_a_second_account_are_meant_or_refused(ledger: Le
     assert ledger.together("a") == ledger.together("b") == Together(("census", "long-form"), "zcdp", Fraction(3))
     ledger.reserve(request("c", "1", states=("44",), **second), secret)  # other states are other persons
     assert ledger.together("c") is None
-    ledger.reserve(request("d", "1", input_digest="d", records_digest="e", **{"account": "census"}), secret)
+    ledger.reserve(request("d", "1", input_digest="d", records_digests=("e",), **{"account": "census"}), secret)
     assert ledger.together("d") is None
 
 
@@ -462,8 +462,8 @@ def test_a_ledger_of_0_1_is_taken_over(old: Ledger) -> None:
     assert old.spent("census") == {"01": 1, "02": Fraction(5, 3), "72": 1}
     old.seal("b", "5" * 64)
     with pytest.raises(LedgerError, match="charged for as confidential"):
-        old.enter_synthetic("d", "111", "of another form")
-    old.enter_synthetic("d", "6" * 64, "7" * 64)
+        old.enter_synthetic("d", {"111", "of another form"})
+    old.enter_synthetic("d", {"6" * 64, "7" * 64})
     assert [run for run, _ in old.synthetic_runs()] == ["d"]
     old.open_account(Account("other", "zcdp", Fraction(5)))
     with pytest.raises(LedgerError, match="charged to another account before, census"):

@@ -262,7 +262,7 @@ def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, 
     seen = validate(run, HERE, *inputs, "us")
     assert seen is not None
     ledger.open_account(Account("a", "zcdp", Fraction(1)))
-    digests = {"input_digest": "of another geography", "records_digest": seen.records_digest}
+    digests = {"input_digest": "of another geography", "records_digests": seen.records_digests}
     request = Request("real", "a", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **digests)
     ledger.reserve(request, str)
     with pytest.raises(Refused, match="charged for as confidential before"):

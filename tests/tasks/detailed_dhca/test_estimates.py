@@ -79,16 +79,16 @@ def test_the_counts_are_what_they_are_without(made: tuple[DetailedRun, Path], tm
     assert not (without / "estimates").exists()
     assert "estimates" not in read_manifest(without)
     level = Level("COUNTY", 2)
-    assert not (bare.details_folder(level, 0) / "total.npy").exists()
-    assert (run.details_folder(level, 0) / "total.npy").exists()
-    assert not bare.estimates_folder(level, 0).parent.exists()
+    assert not (bare.noisy_folder(level, "totals", 0) / "total.npy").exists()
+    assert (run.noisy_folder(level, "totals", 0) / "total.npy").exists()
+    assert not bare.noisy_folder(level, "estimates", 0).parent.exists()
 
 
 def test_what_was_not_paid_for_is_not_kept(made: tuple[DetailedRun, Path]) -> None:
     """A TotalOnly group spends all of its budget in one query. It has no stage-1 answer; its estimate is its count."""
     run, place = made
     for level in (Level("USA", 2), Level("STATE", 2)):
-        detail, total = (open_array(run.details_folder(level, 0), name) for name in ("detail", "total"))
+        detail, total = (open_array(run.noisy_folder(level, "totals", 0), name) for name in ("detail", "total"))
         assert (detail == TOTAL_ONLY).any()
         assert (total[detail == TOTAL_ONLY] == 0).all()
         groups = np.flatnonzero(detail == TOTAL_ONLY)
@@ -119,7 +119,7 @@ def again(run: DetailedRun, out: Path) -> None:
             shutil.rmtree(run / f"noisy/{level.slug}/{stage}")
     for level in levels:
         estimate(run, HERE, level)
-    equate_coterminous(run, HERE, "us", enabled=True, listed=None, estimates=True)
+    equate_coterminous(run, HERE, "us", estimates=True)
     stage_release(run, HERE, "us", out, {"estimates": True}, "no spine")
 
 
@@ -138,7 +138,7 @@ def test_tables_join_and_add_up(made: tuple[DetailedRun, Path]) -> None:
     dropped = {
         (run, level, int(group))
         for level in run.parameters.configuration.levels("us")
-        for piece in [EstimatedGroups.load(final_folders(run, level, estimates=True))]
+        for piece in [EstimatedGroups.load(final_folders(run, level, EstimatedGroups))]
         for group in piece.group[piece.dropped]
     }
     manifest = read_manifest(place)["estimates"]
@@ -198,7 +198,7 @@ def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> 
     settings = {"privacy_budget_p_level_2_tract": 5}
     run = of_one_size(tmp_path, definition, 4000, settings, thresholds_p=thresholds([threshold] * 3))
     assert load_domain(run, level).groups > 20_000
-    final = EstimatedGroups.load(final_folders(run, level, estimates=True))
+    final = EstimatedGroups.load(final_folders(run, level, EstimatedGroups))
     inhabited = len(load_domain(run, level).iterations)
     for detail in (TOTAL, AGE23):
         part = final.take(np.flatnonzero((final.detail == detail) & (final.group >= inhabited)))
@@ -282,7 +282,7 @@ def test_a_group_that_is_there_is_seldom_dropped(tmp_path: Path) -> None:
     run = of_one_size(tmp_path, "zcdp", 999, levels, thresholds_p=thresholds([10**6] * 3))
     level = Level("TRACT", 2)
     assert ancestors(run, level) == {Level("COUNTY", 2): 5}
-    final = EstimatedGroups.load(final_folders(run, level, estimates=True))
+    final = EstimatedGroups.load(final_folders(run, level, EstimatedGroups))
     n = len(final.group)
     assert n > 5_000
     assert final.dropped.mean() <= 0.00135 + 4 * (0.00135 / n) ** 0.5
@@ -293,7 +293,7 @@ def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -(10**9)))
     run, _ = stage_here(tmp_path, country(privacy_budget_p_level_2_county=0), coterminous=True, estimates=True)
     for level in run.parameters.configuration.levels("us"):
-        part = EstimatedGroups.load([run.estimates_folder(level, 0)])
+        part = EstimatedGroups.load([run.noisy_folder(level, "estimates", 0)])
         codes = np.array(load_domain(run, level).iteration_codes)[part.group % len(load_domain(run, level).iterations)]
         tested = (part.detail == TOTAL) & ~np.isin(codes, ["2009", "2010"])  # those are below state only
         if level.region_type in ("USA", "STATE", "AIANNH"):
@@ -309,7 +309,7 @@ def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     fates: list[dict[str, tuple[int, int, bool]]] = []
     for level, region in ((Level("COUNTY", 2), "01003"), (Level("TRACT", 2), "01003000100")):
         domain = load_domain(run, level)
-        part = EstimatedGroups.load(final_folders(run, level, estimates=True))
+        part = EstimatedGroups.load(final_folders(run, level, EstimatedGroups))
         mine = part.take(np.flatnonzero(part.group // len(domain.iterations) == domain.region_ids.index(region)))
         codes = [domain.iteration_codes[group % len(domain.iterations)] for group in mine.group]
         fates.append(dict(zip(codes, zip(mine.total, mine.margin, mine.dropped, strict=True), strict=True)))

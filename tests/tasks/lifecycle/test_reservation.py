@@ -22,14 +22,13 @@ def book(tmp_path: Path) -> Ledger:
 
 
 def charge(book: Ledger, run: str, persons: str, geography: str = "g") -> None:
-    inputs = {"input_digest": f"{persons} {geography}", "records_digest": persons}
+    inputs = {"input_digest": f"{persons} {geography}", "records_digests": tuple(persons.split())}
     request = Request(run, "census", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
     book.reserve(request, lambda: "secret")
 
 
 def worth(book: Ledger, run: str, persons: str, geography: str = "g", *, marked: bool) -> bool:
-    digests = {"input_digest": f"{persons} {geography}", "records_digest": persons}
-    return register_if_synthetic(run, book.path, marked=marked, **digests)
+    return register_if_synthetic(run, book.path, {f"{persons} {geography}", *persons.split()}, marked=marked)
 
 
 @pytest.mark.parametrize("geography", ["g", "another"])
@@ -59,7 +58,7 @@ def test_data_that_shares_one_of_its_files_of_records_is_the_same(book: Ledger, 
     with pytest.raises(Refused, match=CHARGED):
         worth(book, "b", then, "another", marked=True)
     book.open_account(Account("other", "zcdp", Fraction(10)))
-    inputs = {"input_digest": "of both", "records_digest": then}
+    inputs = {"input_digest": "of both", "records_digests": tuple(then.split())}
     request = Request("c", "other", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
     with pytest.raises(ValueError, match="charged to another account before, census"):
         book.reserve(request, lambda: "secret")

@@ -238,7 +238,7 @@ def write_tables(run: DetailedRun, jurisdiction: str, tables: Tables) -> None:
         for first, last in domain.pieces():
             width = len(domain.iteration_codes)
             inside = np.flatnonzero((published.group >= first * width) & (published.group < last * width))
-            save_arrays(run.published_folder(level, first), published.take(inside).arrays())
+            save_arrays(run.noisy_folder(level, "published", first), published.take(inside).arrays())
 
 
 def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple[str, str, str], str]]:
@@ -274,7 +274,8 @@ def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
         run = validated(Path(folder), inputs, jurisdiction)
         before = random_tables(inputs, jurisdiction, random.Random(seed))
         write_tables(run, jurisdiction, before)
-        equate_coterminous(run, Here(), jurisdiction, enabled=True, listed=None)  # type: ignore[arg-type]
+        save_sets(run, jurisdiction, enabled=True, listed=None)  # type: ignore[arg-type]
+        equate_coterminous(run, Here(), jurisdiction)  # type: ignore[arg-type]
         after, noise_of = read_tables(run, jurisdiction)
     sets = naive_sets(inputs, jurisdiction)
     assert after == algorithm_4(inputs, before, sets, US if jurisdiction == "us" else PR)
@@ -289,7 +290,8 @@ def test_switched_off_it_changes_nothing(tmp_path: Path) -> None:
     run = validated(tmp_path, inputs)
     before = random_tables(inputs, "us", random.Random(1))
     write_tables(run, "us", before)
-    equate_coterminous(run, Here(), "us", enabled=False, listed=None)  # type: ignore[arg-type]
+    save_sets(run, "us", enabled=False, listed=None)
+    equate_coterminous(run, Here(), "us")  # type: ignore[arg-type]
     after, noise_of = read_tables(run, "us")
     assert after == before
     assert all(donor == region_type for (region_type, *_), donor in noise_of.items())
