@@ -34,6 +34,7 @@ from spine.top_down import PERSONS, Plan, TrueHistograms, descend, invariants, p
 from spine.top_down.answers import ChildAnswers
 from spine.top_down.histogram import from_entries
 from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.queries import coordinates_of
 
 COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
 UNKNOWNS = 1500  # of the parents that the general solvers are given: their matrices grow with the square
@@ -142,12 +143,9 @@ def sum_of_squares(problem: ParentProblem) -> float:
     """The constant of the objective: w |y|^2 / 2 over the coordinates that hold a cell of the problem."""
     own = problem.objective
     assert isinstance(own, ChildAnswers)
-    total, reached = 0.0, {0: problem.cells}
-    for q, finer in enumerate(own.queries.finer.tolist()):
-        if q:
-            reached[q] = own.queries.parent_of[own.queries.parent_offsets[q] + reached[finer]]
-        at = own.queries.offsets[q] + np.unique(reached[q])
-        total += float((own.weights[q] / own.weights[0].max() * (own.answers[:, at] ** 2).T).sum()) / 2
+    total = 0.0
+    for weight, at in zip(own.weights / own.weights[0].max(), coordinates_of(own.queries, problem.cells), strict=True):
+        total += float((weight * (own.answers[:, np.unique(at)] ** 2).T).sum()) / 2
     return total
 
 

@@ -52,8 +52,6 @@ class Allocation:
 
     def with_tract_groups(self, part: Fraction) -> Allocation:
         """Give `part` of the tracts' share to tract groups, with the tracts' query groups."""
-        if not 0 < part < 1:
-            raise ValueError(f"tract groups take a part of the tracts' share between 0 and 1, not {part}")
         levels: dict[str, Fraction] = {}
         for name, share in self.levels.items():
             if name == "Tract":

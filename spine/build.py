@@ -18,7 +18,7 @@ CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
 def conventional(geography: Geography, settings: SpineSettings) -> Spine:
     """Return the spine of US (or PR), state, county, tract, tabulation block group, block."""
     levels = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
-    return _tabulation(geography, levels, np.zeros(len(geography), bool))
+    return _tabulation(geography, levels, np.zeros(len(geography), bool), settings)
 
 
 def aian(geography: Geography, settings: SpineSettings) -> Spine:
@@ -84,10 +84,7 @@ def _by_prim(
 
 
 def _subset_groups(begins: dict[str, BoolArray], area: IntArray, settings: SpineSettings) -> BoolArray:
-    """Return where tract subset groups begin.
-
-    Runs of tract subsets inside a prim (and, in the paper, inside an AIAN OSE).
-    """
+    """Return where tract subset groups begin: runs of subsets inside a prim (in the paper, inside an AIAN OSE)."""
     subsets = np.flatnonzero(begins["Tract_Subset"])
     prim = (np.cumsum(begins["Prim"]) - 1)[subsets]
     cap = size_cap(np.bincount(prim), settings.fanout_cutoff, settings.cap_extra)[prim]
@@ -103,10 +100,8 @@ def _block_groups(begins: BoolArray, classes: tuple[IntArray, ...], settings: Sp
     return group_starts(tract, classes, cap, settings.division)
 
 
-def _tabulation(
-    geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings | None = None
-) -> Spine:
-    county = geography.county if settings is None else county_codes(geography, part, settings)
+def _tabulation(geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings) -> Spine:
+    county = county_codes(geography, part, settings)
     order = np.lexsort((geography.geocode, county, part, geography.state))
     keys = {"State": (geography.state[order], part[order]), "County": (county[order],)}
     finer = {"Tract": (geography.tract[order],), "Block_Group": (geography.block_group[order],)}
@@ -127,10 +122,7 @@ def _top(order: IntArray, levels: tuple[str, ...]) -> dict[str, tuple[IntArray, 
 
 
 def _nested(keys: dict[str, tuple[IntArray | BoolArray, ...]]) -> dict[str, BoolArray]:
-    """Return where the geounits of each level begin.
-
-    keys: for each level what tells its geounits apart inside their parent.
-    """
+    """Return where the geounits of each level begin; keys: what tells those of one parent apart."""
     begins: dict[str, BoolArray] = {}
     above: BoolArray | None = None
     for level, key in keys.items():

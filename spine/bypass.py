@@ -13,14 +13,10 @@ from spine.settings import SpineSettings
 
 
 def bypass(spine: Spine, settings: SpineSettings) -> Spine:
-    """Return the spine that Algorithm 3 makes.
+    """Return the spine that Algorithm 3 makes, from the blocks up; path sums of shares stay the same to the last digit.
 
-    Bottom-up over the levels, path sums of shares unchanged to the last digit.
-
-    A bypassed parent gives way to one new geounit a child, at the parent's own level, with the parent's share plus the
-    child's; the child keeps its place below with share 0. The root is never split: there would be several
-    (docs/spec/spine.md#bypass).
-    ValueError if the settings would split it.
+    A bypassed parent gives way to one new geounit a child, at its own level, with its share plus the child's; the child
+    stays below with share 0. ValueError if the settings would split the root (docs/spec/spine.md#bypass).
     """
     if settings.levels and settings.levels[0] in settings.split:
         raise ValueError(f"the root level {settings.levels[0]} cannot be split: leave it out of `split`")

@@ -73,10 +73,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
             return None
         return np.where(district == NO_SCHOOL_DISTRICT, outside, geography.state * 10**15 + district)
     if name in ("cbg", "tract", "county"):
-        tabulation: IntArray = {"cbg": geography.block_group, "tract": geography.tract, "county": geography.county}[
-            name
-        ]
-        return tabulation
+        return {"cbg": geography.block_group, "tract": geography.tract, "county": geography.county}[name]
     raise ValueError(f"there is no family of off-spine entities {name!r}")
 
 

@@ -104,10 +104,7 @@ def geoid15(geocode: int) -> str:
 
 
 def checked(geography: Geography) -> Geography:
-    """Return the geography sorted by geocode.
-
-    BadGeography if a block comes twice or an AIANNH code belongs to no class.
-    """
+    """Return the geography sorted by geocode; BadGeography for a block given twice or an unknown AIANNH code."""
     if not len(geography):
         raise BadGeography("the geography has no blocks")
     if (geography.geocode[1:] <= geography.geocode[:-1]).any():

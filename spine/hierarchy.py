@@ -56,12 +56,7 @@ class Spine:
 
     def geounit_of_block(self, level: int) -> IntArray:
         """Return for every block in spine order, the geounit of `level` that it lies in."""
-        sizes = np.diff(np.append(self.starts[level], self.blocks))
-        return np.repeat(np.arange(len(sizes)), sizes)
-
-    def share(self, level: int, geounit: int) -> Fraction:
-        """Return the exact share gamma of one geounit."""
-        return Fraction(int(self.shares[level][geounit]), self.denominator)
+        return np.repeat(np.arange(len(self.starts[level])), self.ends(level) - self.starts[level])
 
     def without_root(self) -> Spine:
         """Return the forest below the root: a state's own geounits, to stand beside those of other states."""
@@ -75,10 +70,7 @@ class Spine:
 
 
 def common_denominator(shares: list[Fraction]) -> tuple[list[int], int]:
-    """Return fractions as integer numerators over one denominator.
-
-    ValueError where 64-bit integers would not hold them.
-    """
+    """Return numerators over one denominator; ValueError where 64-bit integers would not hold them."""
     denominator = lcm(*(share.denominator for share in shares))
     if denominator >= 2**40:  # sums over levels and products with fan-outs stay far inside 64 bits
         raise ValueError(f"the geolevel shares have the common denominator {denominator}: write them with fewer digits")

@@ -25,10 +25,7 @@ class Noise(NamedTuple):
 
 
 def parameter(allocation: Allocation, share: Fraction, alpha: Fraction) -> Fraction:
-    """Return the noise parameter of Theorem 3.
-
-    Sigma^2 = 1 / (rho gamma alpha) under zCDP, b = 2 / (epsilon gamma alpha) under pure DP.
-    """
+    """Return the parameter of Theorem 3: sigma^2 = 1 / (rho gamma alpha); pure DP: b = 2 / (epsilon gamma alpha)."""
     spent = allocation.budget * share * alpha
     return 1 / spent if allocation.definition == "zcdp" else 2 / spent
 
@@ -76,9 +73,6 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
 
 
 def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:
-    """Return what a replacement inside one geounit costs there.
-
-    Two coordinates of each query group change by 1 (Lemma 4).
-    """
+    """Return what a replacement inside one geounit costs: two changes by 1 in each query group (Lemma 4)."""
     pair = (2 / (2 * value) if allocation.definition == "zcdp" else 2 / value for value in parameters)
     return sum(pair, Fraction(0))

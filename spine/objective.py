@@ -31,7 +31,6 @@ array([1, 1])
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,13 +41,7 @@ from spine.osed import cheaper, costs_by_level
 from spine.overlap import overlap
 from spine.settings import SpineSettings
 
-
-@dataclass
-class _Above:
-    """c and c' of every entity summed over the children of every geounit above the counties: (geounits, entities)."""
-
-    x: IntArray
-    y: IntArray
+Sums = tuple[IntArray, IntArray]  # c and c' of every entity, over the children of every geounit: (geounits, entities)
 
 
 class Objective:
@@ -59,9 +52,7 @@ class Objective:
     distances: (entities,) the OSEDs with the groups as they are now, largest first.
     """
 
-    def __init__(
-        self, x: IntArray, y: IntArray, met: BoolArray, ids: IntArray, above: list[tuple[_Above, int]]
-    ) -> None:
+    def __init__(self, x: IntArray, y: IntArray, met: BoolArray, ids: IntArray, above: list[tuple[Sums, int]]) -> None:
         self.tracts, self.met = len(x), met
         self._tract_x, self._tract_y, self._ids, self._above = x, y, ids, above
         self._kept = np.arange(len(ids))
@@ -75,10 +66,7 @@ class Objective:
         return len(self._kept)
 
     def ignore_near(self, threshold: int) -> None:
-        """Leave out entities that are no further than `threshold` without tract groups.
-
-        docs/spec/spine.md#tract-groups, point 4.
-        """
+        """Leave out entities within `threshold` without tract groups (docs/spec/spine.md#tract-groups, point 4)."""
         self._kept = np.flatnonzero(self._osed_if(*self._before, np.arange(len(self._ids))) > threshold)
 
     def start(self, groups: Sequence[IntArray]) -> None:
@@ -94,10 +82,7 @@ class Objective:
         self.distances = np.sort(now)[::-1]
 
     def no_larger(self, u: int, others: IntArray) -> BoolArray:
-        """Return for each of `others` whether merging it with group u leaves the sorted OSEDs no larger.
-
-        OSEDs are sorted descending and compared lexicographically.
-        """
+        """Return whether merging each of `others` with group u leaves the descending OSEDs no larger."""
         ux, uy = cheaper(self._x[u], self._y[u])
         vx, vy = cheaper(self._x[others], self._y[others])
         wx, wy = cheaper(self._x[u] + self._x[others], self._y[u] + self._y[others])
@@ -122,31 +107,24 @@ class Objective:
         np.add.at(x, groups, self._tract_x)
         np.add.at(y, groups, self._tract_y)
         x, y = cheaper(x, y)
-        self._osed_at_top(*cheaper(x.sum(0), y.sum(0)), np.arange(len(self._ids)), keep=True)
+        self._osed_if(*cheaper(x.sum(0), y.sum(0)), np.arange(len(self._ids)), keep=True)
 
-    def _osed_if(self, x: IntArray, y: IntArray, which: IntArray) -> IntArray:
-        return self._osed_at_top(x, y, which, keep=False)
-
-    def _osed_at_top(self, x: IntArray, y: IntArray, which: IntArray, *, keep: bool) -> IntArray:
-        """Return the OSED at the top of the spine when the county's own (c, c') become (x, y)."""
+    def _osed_if(self, x: IntArray, y: IntArray, which: IntArray, *, keep: bool = False) -> IntArray:
+        """Return the OSED at the top of the spine when the county's own (c, c') become (x, y); keep these sums."""
         old_x, old_y = self._before[0][which], self._before[1][which]
         ids = self._ids[which]
-        for above, geounit in self._above:
-            had_x, had_y = above.x[geounit, ids], above.y[geounit, ids]
+        for (above_x, above_y), geounit in self._above:
+            had_x, had_y = above_x[geounit, ids], above_y[geounit, ids]
             new_x, new_y = had_x - old_x + x, had_y - old_y + y
             if keep:
-                above.x[geounit, ids], above.y[geounit, ids] = new_x, new_y
+                above_x[geounit, ids], above_y[geounit, ids] = new_x, new_y
             old_x, old_y = cheaper(had_x, had_y)
             x, y = cheaper(new_x, new_y)
         return x
 
 
 def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> BoolArray:
-    """Return which candidates are lexicographically no larger than `current`.
-
-    Each row of candidates is sorted descending, and so is `current`: a row passes if it is equal, or smaller at the
-    first difference.
-    """
+    """Return which rows are lexicographically no larger: equal, or smaller at the first difference."""
     difference = candidates - current
     first = np.argmax(difference != 0, axis=1)
     no_larger: BoolArray = difference[np.arange(len(difference)), first] <= 0
@@ -154,16 +132,16 @@ def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> Bool
 
 
 def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Iterator[Objective]:
-    """Yield the objective of each county of a spine without tract groups, in order.
-
-    Settle one before asking for the next.
+    """Yield the objective of each county of a spine without tract groups, in order: settle one before the next.
 
     At the root, entities of several states are measured with what the spine at hand holds of them.
     """
     county_level = spine.levels.index("County")
     tables: list[list[IntArray]] = [[], [], [], []]  # tract, entity, c, c'
     sets: list[list[IntArray]] = [[], []]  # tract, code
-    above = [_empty(spine, level, families) for level in range(county_level - 1, -1, -1)]
+    entities = sum(len(family.codes) for family in families)
+    fanouts = (spine.children(level)[:, None] for level in range(county_level - 1, -1, -1))
+    above = [(np.zeros((len(fanout), entities), np.int64), np.repeat(fanout, entities, axis=1)) for fanout in fanouts]
     offset = 0
     for family in families:
         pairs = overlap(spine, family.of_block, len(family.codes))
@@ -178,8 +156,8 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
         for level, sums in zip(range(county_level - 1, -1, -1), above, strict=True):
             below, (x, y) = pairs[level + 1], values[level + 1]
             at = spine.parents[level + 1][below.geounit], below.entity + offset
-            np.add.at(sums.x, at, x)
-            np.add.at(sums.y, at, y - 1)  # a child that is not met counts 1, as the sum was made to begin with
+            np.add.at(sums[0], at, x)
+            np.add.at(sums[1], at, y - 1)  # a child that is not met counts 1, as the sum was made to begin with
         offset += len(family.codes)
     tract, entity, x, y = (np.concatenate(table) for table in tables)
     order = np.lexsort((entity, tract))
@@ -210,15 +188,9 @@ def _met(tract: IntArray, code: IntArray, first_tract: IntArray) -> Iterator[Boo
         yield met
 
 
-def _empty(spine: Spine, level: int, families: Sequence[Entities]) -> _Above:
-    entities = sum(len(family.codes) for family in families)
-    children = spine.children(level)
-    return _Above(np.zeros((len(children), entities), np.int64), np.repeat(children[:, None], entities, axis=1))
-
-
 def _ancestors(
-    spine: Spine, county_level: int, county: int, above: list[_Above], settings: SpineSettings
-) -> list[tuple[_Above, int]]:
+    spine: Spine, county_level: int, county: int, above: list[Sums], settings: SpineSettings
+) -> list[tuple[Sums, int]]:
     """Return the sums of the geounits above a county, nearest first; none where the OSED is measured at the county."""
     if settings.objective_at == "county":
         return []

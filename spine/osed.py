@@ -41,10 +41,7 @@ def costs_by_level(spine: Spine, family: Entities, pairs: tuple[Pairs, ...]) -> 
 
 
 def cheaper(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the cheaper of two ways (equations 22, 23), for entity and complement.
-
-    Add up pieces, or subtract the rest.
-    """
+    """Return the cheaper way for entity and complement (equations 22, 23): add up pieces, or subtract the rest."""
     return np.minimum(x, y + 1), np.minimum(y, x + 1)
 
 
@@ -58,20 +55,14 @@ def costs_at_top(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None
 
 
 def at_root(total: Costs, tops: int) -> IntArray:
-    """Return the OSED of each entity at a root above `tops` geounits (equation 22 once more).
-
-    A single top is the root itself.
-    """
+    """Return each entity's OSED at a root above `tops` geounits (equation 22); a single top is the root itself."""
     if tops == 1:
         return total.inside
     return cheaper(total.inside, total.outside + tops - total.met)[0]
 
 
 def osed(spine: Spine, family: Entities) -> IntArray:
-    """Return the OSED of each entity.
-
-    The least number of geounits to add and subtract to make it, (entities,) integers.
-    """
+    """Return the (entities,) OSEDs: the least number of geounits to add and subtract to make each entity."""
     return at_root(costs_at_top(spine, family), len(spine.starts[0]))
 
 

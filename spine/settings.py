@@ -120,7 +120,14 @@ def settings_for(
     settings = SpineSettings(
         product=product, jurisdiction=jurisdiction, variant=variant, aian_split=jurisdiction == "us"
     )
-    settings = replace(settings, **(_dhc(variant) if dhc else _pl94(product)))
+    if product == "pl94-persons":
+        settings = replace(settings, entities=("pme", "aian", "gq"))
+    elif product == "pl94-units":
+        settings = replace(settings, entities=("pme", "aian"))
+    elif variant == "production":
+        settings = replace(settings, entities=("aian", "gq", "sd", "cbg"))
+    else:
+        settings = replace(settings, entities=("sd", "cbg"), subset_by_aian_area=True, subset_groups_by_entity=True)
     if variant == "paper":
         settings = replace(
             settings,
@@ -133,10 +140,8 @@ def settings_for(
             bypass_cutoff=None,
         )
     settings = replace(settings, **changes)
-    levels = settings.levels if "levels" in changes else _levels(settings, dhc)
-    settings = replace(settings, levels=levels)
-    if "split" not in changes:
-        settings = replace(settings, split=_split(settings, dhc))
+    settings = replace(settings, **{"levels": _levels(settings, dhc)} | changes)
+    settings = replace(settings, **{"split": _split(settings, dhc)} | changes)
     _check(settings, dhc)
     return settings
 
@@ -158,20 +163,6 @@ def _check(settings: SpineSettings, dhc: bool) -> None:
         raise ValueError(f"tract_group_share must lie between 0 and 1; it is {settings.tract_group_share}")
 
 
-def _pl94(product: str) -> dict[str, Any]:
-    return {"entities": ("pme", "aian", "gq") if product == "pl94-persons" else ("pme", "aian")}
-
-
-def _dhc(variant: Variant) -> dict[str, Any]:
-    if variant == "paper":
-        return {
-            "entities": ("sd", "cbg"),
-            "subset_by_aian_area": True,
-            "subset_groups_by_entity": True,
-        }
-    return {"entities": ("aian", "gq", "sd", "cbg")}
-
-
 def _levels(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
     middle: tuple[str, ...] = ("Prim", "Tract_Subset_Group", "Tract_Subset")
     if not dhc:
@@ -181,11 +172,6 @@ def _levels(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
 
 
 def _split(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
-    """Return levels that a pure-DP bypass may split: paper all but the root.
-
-    Redistricting county and below; DHC below.
-    """
-    below_top = settings.levels[1:-1]
-    if settings.variant == "paper":
-        return below_top
-    return tuple(level for level in below_top if level not in (("State", "County") if dhc else ("State",)))
+    """Return levels that a pure-DP bypass may split: redistricting county and below, DHC below; paper all."""
+    kept: tuple[str, ...] = () if settings.variant == "paper" else ("State", "County") if dhc else ("State",)
+    return tuple(level for level in settings.levels[1:-1] if level not in kept)

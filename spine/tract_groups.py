@@ -17,10 +17,7 @@ from spine.settings import SpineSettings
 
 
 def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Spine:
-    """Return `spine` with the level Tract_Group between County and Tract.
-
-    Its blocks stand in a new order, its shares are zero.
-    """
+    """Return `spine` with Tract_Group between County and Tract: blocks in a new order, shares zero."""
     tract_level = spine.levels.index("Tract")
     county_of_tract = spine.parents[tract_level]
     group = np.empty(len(county_of_tract), np.int64)
@@ -50,10 +47,7 @@ def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArra
 
 
 def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
-    """Try every sibling pair in turn, in sweeps until nothing changes: the paper's way.
-
-    A pair is merged unless the sorted OSEDs grow.
-    """
+    """Merge sibling pairs unless the sorted OSEDs grow, in sweeps until nothing changes: the paper's way."""
     changed = True
     while changed:
         changed = False
@@ -69,10 +63,7 @@ def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> 
 
 
 def _merge_one_by_one(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
-    """Start over after every merge; a group that finds no partner is final (production programs).
-
-    docs/spec/spine.md#tract-groups, point 5.
-    """
+    """Start over after a merge; who finds no partner is final (docs/spec/spine.md#tract-groups, point 5)."""
     u = 0
     while u < len(groups):
         v = _partner(objective, groups, u, u + 1, cap)

@@ -6,7 +6,7 @@ equation 18 is that of a Gaussian tree whose parents are the sums of their child
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,10 +47,14 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
 
     ValueError where some block with siblings is not measured: then nothing tells it from them.
     """
+
+    def own_information(level: int, shares: IntArray) -> FloatArray:
+        return ((shares / spine.denominator) ** power)[:, None, None] * part.information[spine.levels[level]]
+
     last = len(spine.levels) - 1
-    own = [_own(spine, part, level, power) for level in range(last)]
+    own = [own_information(level, spine.shares[level]) for level in range(last)]
     kinds, kind_of_block = np.unique(spine.shares[last], return_inverse=True)
-    kind_information = _scaled(kinds, spine.denominator, power, part.information[spine.levels[last]])
+    kind_information = own_information(last, kinds)
     kind_variance = _inverse(kind_information, kinds == 0)
     parents = len(spine.starts[last - 1])
     counts = np.bincount(spine.parents[last] * len(kinds) + kind_of_block, minlength=parents * len(kinds))
@@ -75,9 +79,7 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
         only_children.append(only_child)
         from_children.append(below)
         from_subtree.append(below + own[level - 1])
-    silent: BoolArray = np.array(
-        ~from_subtree[-1].any(axis=(1, 2)), bool
-    )  # a lone top that gave its share to the root, above a line of only children
+    silent = np.logical_not(from_subtree[-1].any(axis=(1, 2)))  # a lone top that gave its share away
     variances.append(_inverse(from_subtree[-1], silent))
     only_children.append(silent)
     return Upward(
@@ -93,9 +95,7 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
 
 
 def downward(spine: Spine, up: Upward, outside: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the (geounits, d, d) variance of the estimate of every geounit, per level.
-
-    The lowest is (parents, k, d, d).
+    """Return the (geounits, d, d) variance of the estimate of every geounit, per level; the lowest (parents, k, d, d).
 
     outside: (tops, d, d) information on each top geounit from outside its subtree (`Root.outside`; 0 for a lone root).
     Blocks of one parent and one kind of share have one variance: the last entry holds it, by parent and kind.
@@ -207,28 +207,10 @@ class Root:
         return variance
 
 
-def root_of(spine: Spine, up: Upward, own: FloatArray | None = None) -> Root:
-    """Return the root above all top geounits of one spine.
-
-    A spine with one top is its own root (`own` is then nothing).
-    """
-    tops = len(spine.starts[0])
-    below: FloatArray = up.from_subtree[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
-    return Root(np.zeros_like(below) if own is None else own, below, tops)
-
-
 def cell_variance(part: Part, variance: FloatArray) -> FloatArray:
     """Return what this part adds to the variance of the marginal's cell: trace(C' V C) for each V of (..., d, d)."""
     added: FloatArray = np.einsum("ik,...ij,jk->...", part.cell, variance, part.cell)
     return added
-
-
-def _own(spine: Spine, part: Part, level: int, power: int) -> FloatArray:
-    return _scaled(spine.shares[level], spine.denominator, power, part.information[spine.levels[level]])
-
-
-def _scaled(shares: IntArray, denominator: int, power: int, information: FloatArray) -> FloatArray:
-    return ((shares / denominator) ** power)[:, None, None] * information
 
 
 def _inverse(matrices: FloatArray, skipped: BoolArray) -> FloatArray:
@@ -243,13 +225,8 @@ def _inverse(matrices: FloatArray, skipped: BoolArray) -> FloatArray:
     return inverse
 
 
-class _gather:
-    """Sums (n, d, d) stacks over groups."""
-
-    def __init__(self, group: IntArray, groups: int) -> None:
-        n = len(group)
-        self.matrix = sparse.csr_array((np.ones(n), (group, np.arange(n))), shape=(groups, n))
-
-    def __call__(self, stack: FloatArray) -> FloatArray:
-        summed: FloatArray = np.asarray(self.matrix @ stack.reshape(len(stack), -1))
-        return summed.reshape(-1, *stack.shape[1:])
+def _gather(group: IntArray, groups: int) -> Callable[[FloatArray], FloatArray]:
+    """Return the function that sums (n, d, d) stacks over groups."""
+    n = len(group)
+    matrix = sparse.csr_array((np.ones(n), (group, np.arange(n))), shape=(groups, n))
+    return lambda stack: np.asarray(matrix @ stack.reshape(n, -1)).reshape(-1, *stack.shape[1:])

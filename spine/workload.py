@@ -32,10 +32,7 @@ class Workload:
     grouping: str = ""
 
     def keeps(self, query: str) -> tuple[frozenset[str], bool]:
-        """Return the axes that a query group does not sum over, and whether it asks the grouped levels.
-
-        Else ValueError.
-        """
+        """Return the axes that a query does not sum over, and whether it asks the grouped levels; or ValueError."""
         if query == "total":
             return frozenset(), False
         if query == "detailed":
@@ -113,10 +110,7 @@ def _grouped_cell(workload: Workload, kept: bool, between: bool) -> FloatArray |
 def _information(
     workload: Workload, allocation: Allocation, residual: tuple[str, ...], between: bool
 ) -> dict[str, FloatArray]:
-    """Return the information of each level in one part.
-
-    A sum over its query groups of weight times Kronecker eigenvalue.
-    """
+    """Return the information of each level in one part: the sum of weight times Kronecker eigenvalue."""
     sizes = np.array(workload.groups or (1,), float)
     identity = np.eye(len(sizes)) if between else np.ones((1, 1))
     ones = np.outer(np.sqrt(sizes), np.sqrt(sizes)) if between else np.zeros((1, 1))
@@ -138,9 +132,6 @@ def _information(
 
 
 def _weight(allocation: Allocation, alpha: float) -> float:
-    """Return 1 / variance of a coordinate at share 1.
-
-    rho alpha under zCDP, (epsilon alpha)^2 / 8 under pure DP (2 b^2).
-    """
+    """Return 1 / variance of a coordinate at share 1: rho alpha, or (epsilon alpha)^2 / 8 under pure DP (2 b^2)."""
     budget = float(allocation.budget)
     return budget * alpha if allocation.definition == "zcdp" else (budget * alpha) ** 2 / 8

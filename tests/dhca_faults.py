@@ -97,22 +97,14 @@ def _config(**changes: Any) -> Callable[[bytes], bytes]:
     return lambda data: json.dumps(configuration(**changes)).encode()
 
 
-def _fault(
-    name: str,
-    file: str,
-    change: Callable[[bytes], bytes] | None,
-    rule: str,
-    column: str = "",
-    rows: int = 1,
-    first: int | None = None,
-) -> Fault:
+def _fault(name: str, file: str, change: Callable[[bytes], bytes] | None, *finding: Any, **more: Any) -> Fault:
     def apply(folder: Path) -> None:
         if change is None:
             (folder / file).unlink()
         else:
             (folder / file).write_bytes(change((folder / file).read_bytes()))
 
-    return Fault(name, file.rpartition("/")[2], apply, rule, column, rows, first)
+    return Fault(name, file.rpartition("/")[2], apply, *finding, **more)
 
 
 EMPTY = "is empty. This fails validation as records are expected."

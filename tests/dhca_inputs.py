@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -247,6 +248,20 @@ def validate_here(
     except Refused:
         validated = None
     return validated, read_findings(run / "findings.json")
+
+
+def valid_run(folder: Path, inputs: Inputs, jurisdiction: Jurisdiction = "us") -> tuple[DetailedRun, list[Finding]]:
+    """A run that has validated these inputs, and the curator's report."""
+    run = new_run(folder, f"run-{jurisdiction}")
+    validated, findings = validate_here(run, *inputs.write(folder), jurisdiction)
+    assert validated is not None, findings
+    return run, findings
+
+
+def cut_files(patch: pytest.MonkeyPatch, size: int) -> None:
+    """Read files in chunks of so many bytes."""
+    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
+        patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
 
 
 def settings_here(

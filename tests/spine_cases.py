@@ -11,6 +11,7 @@ import pandas as pd
 from spine.allocations import Allocation
 from spine.entities import Entities
 from spine.hierarchy import Spine
+from spine.variance import Root, Upward
 from spine.workload import Workload
 
 SMALL = Workload({"hhgq": 3, "votingage": 2, "cenrace": 2}, "hhgq", (1, 2), "hhinstlevels")
@@ -88,6 +89,18 @@ def dense_variance(spine: Spine, allocation: Allocation, workload: Workload) -> 
         power = 1 if allocation.definition == "zcdp" else 2
         information = information + np.kron(rows.T @ np.diag(gamma**power) @ rows, inner)
     return np.linalg.inv(information)
+
+
+def shares_of(spine: Spine, level: int) -> list[Fraction]:
+    """The exact shares gamma of a level's geounits."""
+    return [Fraction(n, spine.denominator) for n in spine.shares[level].tolist()]
+
+
+def root_of(spine: Spine, up: Upward, own: np.ndarray | None = None) -> Root:
+    """The root above all top geounits; a spine with one top is its own root (`own` is then nothing)."""
+    tops = len(spine.starts[0])
+    below = up.from_subtree[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
+    return Root(np.zeros_like(below) if own is None else own, below, tops)
 
 
 def blocks_table(seed: int = 0, states: tuple[int, ...] = (1, 55), per_state: int = 300) -> pd.DataFrame:

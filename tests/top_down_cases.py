@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -13,17 +14,17 @@ from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.top_down import (
     PERSONS,
+    UNITS,
     Answers,
     Estimates,
     Measure,
     NoisyAnswers,
-    OwnAnswers,
     Plan,
     Product,
     Solve,
     TrueHistograms,
     descend,
-    estimate_below,
+    estimate_children,
     estimate_roots,
     exact_answers,
     invariants,
@@ -31,7 +32,7 @@ from spine.top_down import (
     query_group,
     summed,
 )
-from spine.top_down.histogram import from_entries
+from spine.top_down.histogram import Histograms, from_entries
 from spine.top_down.measurements import inverse_variance
 from spine.top_down.parent_problem import ParentProblem
 from tasks.top_down.synth import draw_persons, living_quarters
@@ -79,9 +80,10 @@ def small_spine(rng: np.random.Generator, fanouts: tuple[int, ...] = (1, 3, 4, 3
     return with_shares(Spine(LEVELS, np.arange(len(starts[-1])), tuple(starts), starts[:1] * 5, 1))
 
 
-def with_shares(spine: Spine) -> Spine:
-    """Production's shares of the levels below the nation."""
-    return spine.with_shares({level: allocation("pl94-persons", "us").levels[level] for level in spine.levels})
+def with_shares(spine: Spine, alloc: Allocation | None = None) -> Spine:
+    """Production's shares of the levels below the nation, or those of another allocation."""
+    alloc = alloc or allocation("pl94-persons", "us")
+    return spine.with_shares({level: alloc.levels[level] for level in spine.levels})
 
 
 def small_state(seed: int, parts: int = 1) -> State:
@@ -103,7 +105,7 @@ def nation(seed: int) -> tuple[Plan, TrueHistograms]:
     """A nation of three states, two of two parts, one part uninhabited: its spine ends at the states' parts."""
     spine = Spine(("US", "State"), np.arange(5), (np.array([0]), np.arange(5)), (np.zeros(1, int), np.zeros(5, int)), 1)
     alloc = allocation("pl94-persons", "us")
-    spine = spine.with_shares({level: alloc.levels[level] for level in spine.levels})
+    spine = with_shares(spine)
     people = state(spine, np.array([4000, 900, 2500, 0, 3000]), np.arange(5), seed)
     quarters = people.quarters
     quarters[3] = 0
@@ -115,7 +117,7 @@ def nation(seed: int) -> tuple[Plan, TrueHistograms]:
 
 
 def pure(epsilon: Fraction) -> Allocation:
-    """Production's shares of this epsilon."""
+    """Production's allocation of this epsilon."""
     return replace(allocation("pl94-persons", "us"), definition="puredp", budget=epsilon)
 
 
@@ -143,23 +145,35 @@ def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:
     return measure
 
 
-def rich(levels: tuple[str, ...], factor: int = 10**9) -> Allocation:
-    """Production's allocation with a budget so large that noise rounds to nothing."""
-    shares = allocation("pl94-persons", "us")
-    return replace(shares, budget=shares.budget * factor)
+def estimate_below(plan: Plan, parents: Estimates, answers: Answers) -> tuple[list[Estimates], list[Solve]]:
+    """Estimates of every level below a range of parents, top first."""
+    estimates, solves = [parents], []
+    while estimates[-1].level < len(plan.spine.levels) - 1:
+        below, solved = estimate_children(plan, estimates[-1], answers)
+        estimates.append(below)
+        solves += solved
+    return estimates[1:], solves
 
 
-def everything(plan: Plan, answers: Answers | Measure) -> tuple[list[Estimates], list[Solve]]:
-    """Estimates of all levels, top first; of noisy answers, the program's."""
-    if not hasattr(answers, "siblings"):
-        answers = OwnAnswers(plan, answers)
-    roots, first = estimate_roots(plan, answers)
-    below, further = estimate_below(plan, roots, answers)
+def everything(plan: Plan, measure: Measure, answers: type[Answers] = Answers) -> tuple[list[Estimates], list[Solve]]:
+    """Estimates of all levels, top first, by the program or another estimator's answers."""
+    roots, first = estimate_roots(plan, answers(plan, measure))
+    below, further = estimate_below(plan, roots, answers(plan, measure))
     return [roots, *below], first + further
 
 
-def problems_of(plan: Plan, answers: Answers | Measure) -> list[tuple[bool, ParentProblem, np.ndarray, int]]:
-    """Every parent: whether totals come first in its rounding, its problem, solution and number of iterations."""
+def checked(
+    plan: Plan, persons: TrueHistograms, seed: int | None, answers: type[Answers] = Answers
+) -> tuple[list[Estimates], list[Solve]]:
+    """Estimates of noisy answers: every invariant holds, and every first attempt was good enough."""
+    estimates, solves = everything(plan, measuring(plan, persons, seed), answers)
+    check(plan, estimates, persons)
+    assert not any(solve.failed for solve in solves)
+    return estimates, solves
+
+
+def problems_of(estimate: Callable[[], object]) -> list[tuple[bool, ParentProblem, np.ndarray, int]]:
+    """Every parent solved: whether totals come first in its rounding, its problem, solution and iterations."""
     problems = []
 
     def keep(problem: ParentProblem) -> tuple[np.ndarray, int, str, float]:
@@ -169,13 +183,23 @@ def problems_of(plan: Plan, answers: Answers | Measure) -> list[tuple[bool, Pare
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(descend, "solve", keep)
-        everything(plan, answers)
+        estimate()
     return problems
+
+
+def units_of(case: State) -> tuple[Plan, TrueHistograms]:
+    """A plan of a state's units and their true histograms: 91 percent of housing units occupied."""
+    alloc, hu = allocation("pl94-units", "us"), case.quarters[:, 0]
+    occupied = np.random.default_rng(1).binomial(hu, 0.91)
+    row, cell = np.repeat(np.arange(len(hu)), 2), np.tile([0, 1], len(hu))
+    truth = from_entries(TrueHistograms, 4, 0, row, cell, np.column_stack([hu - occupied, occupied]).ravel(), len(hu))
+    return plan_of(replace(case, spine=with_shares(case.spine, alloc)), alloc, UNITS), truth
 
 
 def check(plan: Plan, estimated: list[Estimates], persons: TrueHistograms) -> None:
     """Every invariant on every level, and every parent the sum of its children."""
     declared, spine = plan.invariants, plan.spine
+    assert same(estimated[1:], summed(estimated[-1], spine)[1:])
     for level, estimates in enumerate(estimated):
         assert len(estimates) == len(spine.starts[level])
         assert (estimates.count > 0).all()
@@ -184,21 +208,13 @@ def check(plan: Plan, estimated: list[Estimates], persons: TrueHistograms) -> No
         assert (by_type[~declared.allowed(level)] == 0).all()
         assert (by_type >= declared.lower_bound(level)).all()
         assert plan.product.possible[estimates.cell].all()
-        if level:
-            again = summed(estimated[-1], spine)[level]
-            for array, other in zip((again.starts, again.cell, again.count), _arrays(estimates), strict=True):
-                np.testing.assert_array_equal(array, other)
     assert estimated[0].totals().sum() == persons.count.sum()
 
 
-def _arrays(estimated: Estimates) -> tuple[np.ndarray, ...]:
-    return estimated.starts, estimated.cell, estimated.count
-
-
-def same(first: list[Estimates], other: list[Estimates]) -> bool:
-    """Whether two estimations agree in every cell of every geounit."""
+def same(first: Sequence[Histograms], other: Sequence[Histograms]) -> bool:
+    """Whether two estimations, or one and the truth, agree in every cell of every geounit."""
     return all(
-        np.array_equal(a, b)
+        np.array_equal(getattr(x, name), getattr(y, name))
         for x, y in zip(first, other, strict=True)
-        for a, b in zip(_arrays(x), _arrays(y), strict=True)
+        for name in ("starts", "cell", "count")
     )

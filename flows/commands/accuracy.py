@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Group
-from rich.table import Table
 
 from flows.commands.inputs import checked_parameters
 from flows.commands.options import Data, ExactOptions, Params, check_empty, with_options
-from flows.reports.terminal import err, show
+from flows.reports.formats import Format, report
+from flows.reports.terminal import err
 
 
 @with_options
@@ -44,7 +42,7 @@ def accuracy(
     from flows.execution.repetitions import measure_accuracy
     from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
-    from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report, write_report
+    from tasks.detailed_dhca.accuracy.report import PAGE, STATEMENT, make_report, write_report
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
@@ -87,58 +85,9 @@ def accuracy(
         }
         for jurisdiction, made in reports.items()
     ]
-    show(
-        {"NOT_PRIVATE": STATEMENT, "regions": facts},
-        lambda: Group(*chain.from_iterable(map(_tables, facts))),
-        as_json=options.as_json,
-    )
-
-
-def _tables(facts: dict[str, Any]) -> list[Table]:
-    return [_table(facts), *([_gains(facts)] if "estimates" in facts else [])]
-
-
-def _gains(facts: dict[str, Any]) -> Table:
-    """Of every level and workload the errors of the totals, as counts and as estimates."""
-    table = Table("level", "workload", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{facts['region'].upper()}: totals as counts and as estimates; {facts['report']}/estimates.svg"
-    for name in ("RMSE of counts", "of estimates", "less by", "margin ±", "of estimates ±", "within"):
-        table.add_column(name, justify="right")
-    for row in facts["estimates"]:
-        if row["COUNT_OF"] == "table":
-            table.add_row(
-                f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
-                row["WORKLOAD"],
-                f"{row['RMSE_COUNT']:.2f}",
-                f"{row['RMSE_ESTIMATE']:.2f}",
-                f"{row['GAIN']:.1%}",
-                f"{row['MOE_COUNT']:,}",
-                _from_to(row["MOE_ESTIMATE"], row["MOE_LARGEST_ESTIMATE"]),
-                f"{row['COVERAGE_ESTIMATE']:.1%}",
-            )
-    return table
-
-
-def _from_to(least: int, largest: int) -> str:
-    return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
-
-
-def _table(facts: dict[str, Any]) -> Table:
-    """Of every level and workload the errors of the measured counts, all sizes together."""
-    table = Table("level", "workload", "noise of", box=box.SIMPLE_HEAD, title_justify="left")
-    table.title = f"{facts['region'].upper()}: {facts['runs']} runs; {facts['report']}/accuracy.html"
-    for name in ("share", "95% within ±", "stated margin ±", "coverage", "bias", "suppressed"):
-        table.add_column(name, justify="right")
-    for row in facts["levels"]:
-        table.add_row(
-            f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})",
-            row["WORKLOAD"],
-            row["NOISE_OF"],
-            f"{row['PROPORTION']:.2%}",
-            f"{row['ERROR_95']:,}",
-            f"{row['MOE']:,}",
-            f"{row['COVERAGE']:.1%}",
-            f"{row['BIAS']:+.2f}",
-            f"{row['SUPPRESSED']:.2%}",
-        )
-    return table
+    tables = [
+        replace(table, title=f"{jurisdiction.upper()}, {runs} runs: {table.title}. {place / jurisdiction / PAGE}")
+        for jurisdiction, made in reports.items()
+        for table in made.tables()
+    ]
+    report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
+from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.reports.figures import up
-from flows.reports.formats import TextTable
 from privacy.analyses.comparison import Analysis
 from privacy.analyses.loss_distributions import LARGEST_EPSILON, LEAST_DELTA
 from privacy.noise.laws import Definition
+from tasks.pages.text_table import TextTable
 
 MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}
 UNITS: dict[Definition, str] = {"puredp": "epsilon", "zcdp": "rho"}
@@ -53,17 +53,16 @@ def analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, 
     for same in _by_analysis(sets):
         analysis = next(iter(same.values()))
         figures = {
-            name: {"unbounded": each.unbounded, "bounded": each.bounded, "order": each.order}
-            for name, each in same.items()
+            name: {"unbounded": one.unbounded, "bounded": one.bounded, "order": one.order} for name, one in same.items()
         }
-        told = {
+        row = {
             "mechanism": analysis.definition,
             "analysis": analysis.name,
             "label": analysis.label,
             "standing": analysis.standing,
         }
         plain.append(
-            told | ({"printed": printed[analysis.name]} if analysis.name in printed else {}) | {"figures": figures}
+            row | ({"printed": printed[analysis.name]} if analysis.name in printed else {}) | {"figures": figures}
         )
     return plain
 

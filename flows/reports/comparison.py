@@ -10,7 +10,6 @@ from typing import Any
 
 from flows.reports.analyses_table import MECHANISMS, UNITS, analyses_json, analyses_table
 from flows.reports.figures import digits, near
-from flows.reports.formats import TextTable
 from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.comparison import Analysis, analyses
@@ -18,6 +17,7 @@ from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES,
 from privacy.analyses.margin_budgets import least_budget, recipe_budget
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
+from tasks.pages.text_table import TextTable
 
 RECIPE = "recipe: the paper's formula, unrounded. least: proved to meet the target, rounded up."
 MISSES = "The recipe's margin is one above its target: eq. (35) rounds a margin down that has to be rounded up."
@@ -78,7 +78,7 @@ def of_targets(
     tables.append(
         TextTable(compared.title, compared.columns, compared.rows, [*compared.notes, *[UNEXPLAINED] * bool(losses)])
     )
-    data |= {"analyses": analyses_json(sets, losses), "notes": [note for each in tables for note in each.notes]}
+    data |= {"analyses": analyses_json(sets, losses), "notes": [note for one in tables for note in one.notes]}
     return data, tables
 
 

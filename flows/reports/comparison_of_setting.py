@@ -9,13 +9,13 @@ from typing import Any
 
 from flows.reports.analyses_table import MECHANISMS, UNITS, analyses_json, analyses_table
 from flows.reports.figures import digits, near
-from flows.reports.formats import TextTable
 from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, spend
 from privacy.analyses.comparison import analyses
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
+from tasks.pages.text_table import TextTable
 from tasks.population_groups.level_budgets import Setting, paper_name
 
 OTHER: dict[Definition, Definition] = {"puredp": "zcdp", "zcdp": "puredp"}
@@ -44,9 +44,9 @@ class Row:
 
     def json(self) -> dict[str, Any]:
         """Return the form that --json prints."""
-        told = {"level": self.level, "budget": str(self.measured.budget), "stability": self.measured.stability}
-        told |= {"margin_by_recipe": self.recipe, "margin": self.margin, "margin_total_only": self.total_only}
-        return told | {"least_of_other": float(self.other.budget)}
+        row = {"level": self.level, "budget": str(self.measured.budget), "stability": self.measured.stability}
+        row |= {"margin_by_recipe": self.recipe, "margin": self.margin, "margin_total_only": self.total_only}
+        return row | {"least_of_other": float(self.other.budget)}
 
 
 def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, Any], list[TextTable]]:
@@ -75,9 +75,14 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
         title = f"(epsilon, {float(delta):g}) at these margins: {setting.jurisdiction.upper()}"
         tables.append(analyses_table(title, {"": results}, {}))
         spent = {"unbounded": str(spends[-1].unbounded), "bounded": str(spends[-1].bounded)}
-        told = {"source": setting.source, "region": setting.jurisdiction, "definition": own, "unit": UNITS[own]} | spent
+        facts = {
+            "source": setting.source,
+            "region": setting.jurisdiction,
+            "definition": own,
+            "unit": UNITS[own],
+        } | spent
         levels = [row.json() for row in rows]
-        jurisdictions.append(told | {"levels": levels, "analyses": analyses_json({"configuration": results}, {})})
+        jurisdictions.append(facts | {"levels": levels, "analyses": analyses_json({"configuration": results}, {})})
     data: dict[str, Any] = {"delta": float(delta), "regions": jurisdictions}
     if len(spends) > 1:
         both = disjoint(spends)

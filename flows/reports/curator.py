@@ -1,4 +1,4 @@
-"""What a curator sees on the terminal: findings, what a run will spend, and the run directories that lie about."""
+"""What a curator sees on the terminal: findings, what a run will spend, and left-over run directories."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def spend_table(spends: dict[str, Spend]) -> Table:
     for jurisdiction, spend in spends.items():
         unit = "rho" if spend.definition == "zcdp" else "epsilon"
         for neighbours, amount in (("add or remove one", spend.unbounded), ("replace one", spend.bounded)):
-            told = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-            table.add_row(jurisdiction.upper(), neighbours, f"{unit} {float(amount):g}", f"{told:.3f}")
+            as_epsilon = epsilon(amount, DELTA) if unit == "rho" else float(amount)
+            table.add_row(jurisdiction.upper(), neighbours, f"{unit} {float(amount):g}", f"{as_epsilon:.3f}")
     return table
 
 
@@ -90,11 +90,11 @@ def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
     return {"accounts": together.accounts, "unit": unit, "amount": together.amount}
 
 
-def together_warning(told: dict[str, Any]) -> str:
+def together_warning(spent: dict[str, Any]) -> str:
     """Return what a curator must hear of persons that several accounts were charged for."""
     return (
-        f"warning: the same persons were charged to {', '.join(told['accounts'])}: together they have spent "
-        f"{told['unit']} {format_amount(told['amount'])} in the state charged most, and that sum bounds the loss"
+        f"warning: the same persons were charged to {', '.join(spent['accounts'])}: together they have spent "
+        f"{spent['unit']} {format_amount(spent['amount'])} in the state charged most, and that sum bounds the loss"
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers on their way in and out of the analyses: options read exactly, guarantees printed rounded up."""
+"""Read numbers of options exactly; print guarantees rounded up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from tasks.lifecycle.errors import Refused
 
 LONGEST_SHOWN = 100  # characters of what was typed
 
-
-# What is nearer to 0 or 1, or larger, no float tells apart from it, and answers would take memory and time without end.
+# Beyond these limits floats cannot represent the value, and the computation may not finish.
 SHARES = (Fraction("1e-6"), 1 - Fraction("1e-6"))
 DELTAS = (Fraction("1e-100"), 1 - Fraction("1e-6"))
 BUDGETS = (Fraction("1e-9"), Fraction("1e9"))

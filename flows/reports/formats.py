@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flows.reports.terminal import out, show
+from tasks.pages.text_table import TextTable
 
 
 class Format(StrEnum):
@@ -26,23 +26,6 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print a table.")]
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """Rows of text under their column names, the first column naming the row, with notes below."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-
-    def without_empty(self, names: Collection[str]) -> TextTable:
-        """The table without those of the named columns that hold nothing."""
-        columns = enumerate(self.columns)
-        kept = [at for at, name in columns if name not in names or any(row[at] for row in self.rows)]
-        rows = [[row[at] for at in kept] for row in self.rows]
-        return TextTable(self.title, [self.columns[at] for at in kept], rows, self.notes)
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -68,7 +51,7 @@ def _terminal(table: TextTable) -> None:
     for number, column in enumerate(table.columns):
         words = [*column.split(), *(row[number] for row in table.rows)]  # headings fold between words, cells do not
         widest = max(map(len, words), default=0)
-        grid.add_column(column, justify="right" if number else "left", overflow="fold", width=widest)
+        grid.add_column(column, justify="left" if number < table.words else "right", overflow="fold", width=widest)
         needed += widest + 2
     for row in table.rows:
         grid.add_row(*row)
@@ -81,7 +64,7 @@ def _terminal(table: TextTable) -> None:
 
 
 def _markdown(table: TextTable) -> None:
-    rules = [":--", *["--:"] * (len(table.columns) - 1)]
+    rules = [":--" if number < table.words else "--:" for number in range(len(table.columns))]
     lines = [_pipes(row) for row in (table.columns, rules, *table.rows)]
     typer.echo("\n".join([f"**{table.title}**", "", *lines, "", *(f"- {note}" for note in table.notes), ""]))
 
@@ -91,6 +74,4 @@ def _pipes(cells: Sequence[str]) -> str:
 
 
 def _csv(table: TextTable) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
-    typer.echo(text.getvalue(), nl=False)
+    typer.echo(as_csv(table.columns, table.rows), nl=False)

@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def refusing(*errors: type[Exception]) -> Iterator[None]:
-    """Turn the errors by which a library function rejects its arguments (ValueError unless told) into a refusal."""
+    """Turn the errors by which a library function rejects its arguments (ValueError by default) into a refusal."""
     rejections = errors or (ValueError,)
     try:
         yield

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.analyses.error_measures import ErrorSums
 from privacy.analyses.geometric_moments import moments
 from privacy.analyses.slides_sampler import two_tailed
 from privacy.bottom_up.calibration import Method, calibrate
@@ -56,8 +57,7 @@ class Errors:
 
 def errors(truth: Counts, released: Counts) -> Errors:
     """Return the errors of released counts. Raises ValueError where no true count is positive."""
-    distance = np.abs(released - truth).astype(np.float64)
-    return _errors(truth, float(distance.sum()), float((distance**2).sum()))
+    return _errors(truth, ErrorSums.of(released - truth))
 
 
 def expected(truth: Counts, e: float) -> Errors:
@@ -67,16 +67,16 @@ def expected(truth: Counts, e: float) -> Errors:
 
     E A1 = 1 - n E|N| / sum t, E A2 = 1 - n Var N / sum t^2.
     """
-    law = moments(e)
-    return _errors(truth, len(truth) * law.absolute, len(truth) * law.variance)
+    law, n = moments(e), len(truth)
+    return _errors(truth, ErrorSums(n, n * law.absolute, 0, n * law.variance))
 
 
-def _errors(truth: Counts, absolute: float, squared: float) -> Errors:
-    sizes = truth.astype(np.float64)
-    if not sizes.sum() > 0:
+def _errors(truth: Counts, sums: ErrorSums) -> Errors:
+    true = ErrorSums.of(truth)
+    if not true.absolute > 0:
         raise ValueError("accuracy is relative to the true counts, and these sum to 0")
-    n, by_sum, by_squares = len(truth), absolute / float(sizes.sum()), squared / float((sizes**2).sum())
-    return Errors(absolute / n, squared / n, 1 - by_sum, 1 - by_squares, 1 - by_sum / 2)
+    by_sum, by_squares = float(sums.absolute / true.absolute), float(sums.squared / true.squared)
+    return Errors(float(sums.mean_absolute), float(sums.mean_squared), 1 - by_sum, 1 - by_squares, 1 - by_sum / 2)
 
 
 @dataclass(frozen=True)

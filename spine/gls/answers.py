@@ -16,9 +16,8 @@ from spine.gls.grid import Grid, grid, to_cells, total_of, total_variance
 from spine.gls.information import Information, estimates
 from spine.gls.kernel import coordinates, least_squares
 from spine.gls.upward import pass_up
-from spine.top_down.answers import OwnAnswers, SiblingAnswers
+from spine.top_down.answers import Answers, Siblings
 from spine.top_down.least_squares import Parent, Solution
-from spine.top_down.measurements import Measure
 from spine.top_down.plan import Plan, has_total_pass
 from spine.workload import FloatArray
 
@@ -78,78 +77,49 @@ class ChildInformation:
         return sp.csc_array(sum(each[1:], start=each[0])), self.linear.ravel()
 
 
-@dataclass(frozen=True)
-class InformedSiblings:
-    """The information of a range of geounits, and their estimates without their parents.
+def informed(plan: Plan, information: Information) -> Siblings:
+    """Return a range of geounits as siblings: of their information, and of their estimates without their parents."""
+    sizes = grid(plan.product)
+    z, variance = estimates(plan, information)
+    linear, initial = to_cells(information.linear), to_cells(z)
+    total_weight = 1 / total_variance(variance, sizes.by_type)
 
-    linear, initial: (geounits, cells) h and z = h/P. total, total_weight: (geounits,) the totals of z, and their
-    inverse variance.
-    """
-
-    information: Information
-    grid: Grid
-    linear: FloatArray
-    initial: FloatArray
-    total: FloatArray
-    total_weight: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.total)
-
-    def only(self, first: int, last: int) -> InformedSiblings:
-        """Return those of the geounits first, ..., last - 1."""
-        at = slice(first - self.information.first, last - self.information.first)
-        arrays = self.linear[at], self.initial[at], self.total[at], self.total_weight[at]
-        return InformedSiblings(self.information.only(first, last), self.grid, *arrays)
-
-    def objective(self, cells: IntArray) -> ChildInformation:
-        """Return the objective over these cells of all the geounits."""
-        types, quarters_type = np.unique(cells // self.grid.by_type, return_inverse=True)
-        precision = self.information.precision[:, :, types[:, None], types]
+    def objective(first: int, last: int, cells: IntArray) -> ChildInformation:
+        at = slice(first - information.first, last - information.first)
+        types, quarters_type = np.unique(cells // sizes.by_type, return_inverse=True)
+        precision = information.precision[at][:, :, types[:, None], types]
         scale = precision.max()
         return ChildInformation(
-            self.grid,
+            sizes,
             precision / scale,
-            self.grid.entries(precision / scale),
-            np.ascontiguousarray(self.linear[:, cells].T) / scale,
-            np.ascontiguousarray(self.initial[:, cells].T),
+            sizes.entries(precision / scale),
+            np.ascontiguousarray(linear[at][:, cells].T) / scale,
+            np.ascontiguousarray(initial[at][:, cells].T),
             scale,
-            self.total_weight,
+            total_weight[at],
             quarters_type,
         )
 
-
-def informed(plan: Plan, information: Information) -> InformedSiblings:
-    """Return the information of a range of geounits with their estimates and totals."""
-    sizes = grid(plan.product)
-    allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
-    z, variance = estimates(information, allowed)
-    weight = 1 / total_variance(variance, sizes.by_type)
-    return InformedSiblings(information, sizes, to_cells(information.linear), to_cells(z), total_of(z), weight)
+    return Siblings(information.first, total_of(z), total_weight, objective)
 
 
 @dataclass(frozen=True)
-class TreeAnswers:
+class TreeAnswers(Answers):
     """The estimator's answers: the information of geounits; of blocks, their own answers.
 
     known: information that passes up found; where it is not among these, it is passed up again.
     """
 
-    plan: Plan
-    measure: Measure
     known: tuple[Information, ...] = ()
 
-    def siblings(self, level: int, first: int, last: int) -> SiblingAnswers:
+    def siblings(self, level: int, first: int, last: int) -> Siblings:
         """Return the information of the geounits first, ..., last - 1 of a level, or the answers of blocks."""
         if not has_total_pass(self.plan.spine.levels[level]):
-            return OwnAnswers(self.plan, self.measure).siblings(level, first, last)
+            return super().siblings(level, first, last)
         return informed(self.plan, self.information(level, first, last))
 
     def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return the targets of occupied units of the geounits first, ..., last - 1 of a level, and their weights.
-
-        The weight is arbitrary where there are no units, and for an only child, which is copied.
-        """
+        """Return the targets of occupied units and their weights, arbitrary where there are no units."""
         information = self.information(level, first, last)
         weight = np.where(information.precision > 0, information.precision, 1.0)
         return information.linear / weight, weight

@@ -16,7 +16,7 @@ from spine.geography import BoolArray, IntArray
 from spine.gls import information as tree
 from spine.gls.grid import to_cells, total_of, total_variance
 from spine.gls.information import Information
-from spine.gls.upward import combine_units
+from spine.gls.upward import combine_units, unit_estimates
 from spine.top_down.histogram import UNITS
 from spine.top_down.plan import Plan
 from spine.workload import FloatArray
@@ -72,13 +72,9 @@ class SiblingSums:
 def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatArray]:
     """Return z and V of geounits without their parents."""
     if plan.product is UNITS:
-        some = information.precision > 0
-        weight = np.where(some, information.precision, 1.0)
-        shape = (-1, 1, 1, 1)
-        z, variance = np.where(some, information.linear / weight, 0.0), np.where(some, 1 / weight, 0.0)
-        return z.reshape(shape), variance.reshape(shape)
-    allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
-    return tree.estimates(information, allowed)
+        z, variance = unit_estimates(information.linear, information.precision)
+        return z.reshape(-1, 1, 1, 1), variance.reshape(-1, 1, 1, 1)
+    return tree.estimates(plan, information)
 
 
 def first_children(plan: Plan, level: int, first: int, last: int) -> IntArray:
@@ -101,8 +97,7 @@ def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Inf
         combined = combine_units(first_child, information.linear, information.precision)
         b, below = (array.reshape(-1, 1, 1, 1) for array in combined)
     else:
-        allowed = np.ascontiguousarray(plan.invariants.allowed(information.level)[information.first : information.last])
-        given = tree.combine_children(first, first_child, information, allowed)
+        given = tree.combine_children(plan, first, first_child, information)
         b, below = given.linear, given.precision
     parent = np.repeat(np.arange(len(number)), number)
     is_only_child = number[parent] == 1

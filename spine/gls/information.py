@@ -23,6 +23,7 @@ from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
 from spine.gls.grid import grid, precision_of_queries, total_of
 from spine.top_down.histogram import Product
+from spine.top_down.plan import Plan
 from spine.top_down.queries import QueryHierarchy
 from spine.workload import FloatArray
 
@@ -223,24 +224,27 @@ def from_children(
         add_times(below[p], zs, b[p])
 
 
-def combine_children(parent: int, first: IntArray, given: Information, allowed: BoolArray) -> Information:
-    """Return the children's information on the parents numbered from `parent`, without the parents' own answers.
+def allowed_types(plan: Plan, given: Information) -> BoolArray:
+    """Return (geounits, types) whether a geounit has living quarters of a type."""
+    return np.ascontiguousarray(plan.invariants.allowed(given.level)[given.first : given.last])
 
-    first, allowed: as for `from_children`.
-    """
+
+def combine_children(plan: Plan, parent: int, first: IntArray, given: Information) -> Information:
+    """Return the children's information on the parents numbered from `parent`; first: as for `from_children`."""
     given, parents = ready(given), len(first) - 1
     b, below = np.zeros((parents, *given.linear.shape[1:])), np.zeros((parents, *given.precision.shape[1:]))
-    from_children(first, given.linear, given.precision, allowed, b, below)
+    from_children(first, given.linear, given.precision, allowed_types(plan, given), b, below)
     return Information(given.level - 1, parent, b, below)
 
 
-def combine_states(given: Information, allowed: BoolArray, state: IntArray, declared: IntArray) -> Information:
+def combine_states(plan: Plan, given: Information) -> Information:
     """Return the information of the states' parts on the nation, where the total of each state's parts is declared.
 
     A state is the sum of its parts, known to sum to its total: its variance has no part along the total. So B has none
     either, and the nation's own total adds nothing: it is the sum of the declared ones.
     """
-    z, variance = estimates(given, allowed)
+    z, variance = estimates(plan, given)
+    state, declared = plan.invariants.state_of, plan.invariants.state_totals
     number = len(declared)
     zs, spread = np.zeros((number, *z.shape[1:])), np.zeros((number, *variance.shape[1:]))
     np.add.at(zs, state, z)
@@ -264,9 +268,9 @@ def declared_total(z: FloatArray, variance: FloatArray, total: IntArray | FloatA
     return moved, known
 
 
-def estimates(given: Information, allowed: BoolArray) -> tuple[FloatArray, FloatArray]:
+def estimates(plan: Plan, given: Information) -> tuple[FloatArray, FloatArray]:
     """Return z = V h and V of geounits that are measured, or have something below them that is."""
     given = ready(given)
     z, variance = np.zeros(given.linear.shape), np.zeros(given.precision.shape)
-    solved(given.linear, given.precision, allowed, z, variance)
+    solved(given.linear, given.precision, allowed_types(plan, given), z, variance)
     return z, variance

@@ -26,10 +26,7 @@ from spine.workload import FloatArray
 
 
 def pass_up(plan: Plan, measure: Measure, level: int, first: int, last: int) -> tuple[Information, ...]:
-    """Return the information of the geounits first, ..., last - 1 of a level, of their children, and so on.
-
-    From `level` down to the last level above the lowest; of the lowest level itself, from its own answers.
-    """
+    """Return the information of these geounits, their children, and so on, down to the last level above the lowest."""
     lowest = len(plan.spine.levels) - 1
     if level == lowest:
         return (measured(plan, measure, level, first, last),)
@@ -59,30 +56,31 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
     level = children.level - 1
     plan.check_measured(level, first, last)
     first_child = plan.first_child[level][first : last + 1] - children.first
-    allowed = plan.invariants.allowed(children.level)[children.first : children.last]
     if plan.product is UNITS:
         linear, precision = combine_units(first_child, children.linear, children.precision)
         below = Information(level, first, linear, precision)
     elif plan.spine.levels[level] == "US":
-        below = combine_states(children, allowed, plan.invariants.state_of, plan.invariants.state_totals)
+        below = combine_states(plan, children)
     else:
-        below = combine_children(first, first_child, children, allowed)
+        below = combine_children(plan, first, first_child, children)
     own = measured(plan, measure, level, first, last)
     return replace(own, linear=own.linear + below.linear, precision=own.precision + below.precision)
 
 
 def combine_units(first: IntArray, linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the children's h and P on their parents, of housing units; geounits without units are known zeros.
-
-    first: (parents + 1,) first child. linear, precision: (children,).
-    """
-    some, starts = precision > 0, first[:-1]
-    z = np.where(some, linear / np.where(some, precision, 1.0), 0.0)
-    spread = np.add.reduceat(np.where(some, 1 / np.where(some, precision, 1.0), 0.0), starts)
-    below = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
-    only = np.diff(first) == 1
+    """Return the (children,) h and P of housing units on the parents; first: (parents + 1,) first children."""
+    starts, only = first[:-1], np.diff(first) == 1
+    z, variance = unit_estimates(linear, precision)
+    _, below = unit_estimates(np.zeros(len(starts)), np.add.reduceat(variance, starts))
     b = np.where(only, linear[starts], below * np.add.reduceat(z, starts))
     return b, np.where(only, precision[starts], below)
+
+
+def unit_estimates(linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return z = h / P and 1 / P of housing units: both 0 where P is 0."""
+    some = precision > 0
+    weight = np.where(some, precision, 1.0)
+    return np.where(some, linear / weight, 0.0), np.where(some, 1 / weight, 0.0)
 
 
 def measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Information:

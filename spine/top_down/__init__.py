@@ -14,10 +14,9 @@ The contract
 The steps, each returning `Estimates` of a range of geounits and a `Solve` for each parent solved
     estimate_roots(plan, answers)               the top level: the nation, or the parts of each state of a forest
     estimate_children(plan, parents, answers)   one level down, for the children of a range of parents
-    estimate_below(plan, parents, answers)      all levels below, as a list of `Estimates`, top first
 
-    answers = OwnAnswers(plan, measure) are the program's: a parent is divided by its children's own noisy answers.
-    `spine.gls` is another estimator: it hands in answers of its own.
+    answers = Answers(plan, measure) are the program's: a parent is divided by its children's own noisy answers.
+    `spine.gls` is another estimator: it hands in `TreeAnswers`.
 
 Reading it beside the paper
     plan            which query groups each pass asks       queries, measurements   query groups and their variances
@@ -26,8 +25,8 @@ Reading it beside the paper
     rounding, flow  integers                                projection              onto the constraints
 
 A unit of work
-    (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) `estimate_below` of one
-    county (`counties.only(geounit)`), independent of every other. `measure` is asked for ranges of at most `Plan.rows`
+    (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) The levels below one county
+    (`counties.only(geounit)`), independent of every other. `measure` is asked for ranges of at most `Plan.rows`
     geounits (or one parent's children) of one level, in spine order, once.
     Under a US root the spine of the first task is US and State only: its "blocks" are the states' parts.
 
@@ -52,12 +51,12 @@ from spine.top_down.plan import Plan, Rounding
 from spine.top_down.queries import exact_answers, query_group
 
 if TYPE_CHECKING:
-    from spine.top_down.answers import Answers, OwnAnswers
-    from spine.top_down.descend import EstimationError, Solve, estimate_below, estimate_children, estimate_roots
+    from spine.top_down.answers import Answers
+    from spine.top_down.descend import EstimationError, Solve, estimate_children, estimate_roots
 
 _MODULES = {
-    **dict.fromkeys(("Answers", "OwnAnswers"), "answers"),
-    **dict.fromkeys(("EstimationError", "Solve", "estimate_below", "estimate_children", "estimate_roots"), "descend"),
+    "Answers": "answers",
+    **dict.fromkeys(("EstimationError", "Solve", "estimate_children", "estimate_roots"), "descend"),
 }
 
 
@@ -78,13 +77,11 @@ __all__ = [
     "Invariants",
     "Measure",
     "NoisyAnswers",
-    "OwnAnswers",
     "Plan",
     "Product",
     "Rounding",
     "Solve",
     "TrueHistograms",
-    "estimate_below",
     "estimate_children",
     "estimate_roots",
     "exact_answers",

@@ -1,10 +1,11 @@
 """The children's own noisy answers as the descent takes them: the program's objective, and its targets of totals.
 
-The descent reads `Answers`. The program's are `OwnAnswers`; another estimator hands in its own.
+Another estimator hands in a subclass of `Answers`, with objectives of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from spine.top_down.histogram import UNITS
 from spine.top_down.least_squares import Parent, Solution, least_squares
 from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
-from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy
+from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, coordinates_of
 from spine.workload import FloatArray
 
 
@@ -37,34 +38,18 @@ class Objective(Protocol):
         """Return the sparse P and the r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
 
 
-class SiblingAnswers(Protocol):
-    """What a range of geounits of one level is estimated from."""
+@dataclass(frozen=True)
+class Siblings:
+    """What a range of geounits of one level is estimated from.
 
-    @property
-    def total(self) -> FloatArray:
-        """Return the (geounits,) targets of their totals; empty if there are none."""
+    first: its first geounit. total, total_weight: (geounits,) targets of their totals and the inverse variances of
+    these; empty if the total is not asked. objective: of the geounits first, ..., last - 1 over these cells.
+    """
 
-    @property
-    def total_weight(self) -> FloatArray:
-        """Return the inverse variances of these targets."""
-
-    def __len__(self) -> int: ...
-
-    def only(self, first: int, last: int) -> SiblingAnswers:
-        """Return those of the geounits first, ..., last - 1."""
-
-    def objective(self, cells: IntArray) -> Objective:
-        """Return the objective over these cells of all the geounits."""
-
-
-class Answers(Protocol):
-    """What the geounits of a spine are estimated from: a function of noisy answers and declared invariants."""
-
-    def siblings(self, level: int, first: int, last: int) -> SiblingAnswers:
-        """Return what the geounits first, ..., last - 1 of a level are estimated from."""
-
-    def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return the (last - first,) targets of occupied housing units, and their weights."""
+    first: int
+    total: FloatArray
+    total_weight: FloatArray
+    objective: Callable[[int, int, IntArray], Objective]
 
 
 @dataclass(frozen=True)
@@ -88,60 +73,24 @@ class ChildAnswers:
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `Objective`."""
-        q, n, children = self.queries, len(cells), len(self.answers)
-        scale = self.weights[0].max()
+        n, children, scale = len(cells), len(self.answers), self.weights[0].max()
         hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
-        coordinate: dict[int, IntArray] = {0: np.arange(q.offsets[1])}  # of each cell of the histogram, by group
-        for group, weight in enumerate(self.weights / scale):
-            if group:
-                finer = int(q.finer[group])
-                parent_of = q.parent_of[q.parent_offsets[group] :][: q.offsets[finer + 1] - q.offsets[finer]]
-                coordinate[group] = parent_of[coordinate[finer]]
-            at = coordinate[group][cells]
-            sums = sp.csc_array((np.ones(n), (at, np.arange(n))), shape=(int(coordinate[group].max()) + 1, n))
+        for weight, at in zip(self.weights / scale, coordinates_of(self.queries, cells), strict=True):
+            sums = sp.csc_array((np.ones(n), (at - at.min(), np.arange(n))))
             hessian = hessian + sp.kron(sums.T @ sums, sp.diags_array(weight), format="csc")
-            linear += weight * self.answers[:, q.offsets[group] + at].T
+            linear += weight * self.answers[:, at].T
         return hessian, linear.ravel()
 
 
 @dataclass(frozen=True)
-class MeasuredSiblings:
-    """Noisy answers of a range of geounits.
-
-    first: its first geounit. queries: the last pass's. answers: (geounits, coordinates). weights: (groups, geounits).
-    total, total_weight: of the total query; empty if it is not asked.
-    """
-
-    first: int
-    queries: QueryHierarchy
-    answers: FloatArray
-    weights: FloatArray
-    total: FloatArray
-    total_weight: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.answers)
-
-    def only(self, first: int, last: int) -> MeasuredSiblings:
-        """Return those of the geounits first, ..., last - 1."""
-        at = slice(first - self.first, last - self.first)
-        arrays = self.answers[at], self.weights[:, at], self.total[at], self.total_weight[at]
-        return MeasuredSiblings(first, self.queries, *arrays)
-
-    def objective(self, cells: IntArray) -> ChildAnswers:
-        """Return the misfit of the answers: of all query groups, so of any cells."""
-        return ChildAnswers(self.queries, self.answers, np.ascontiguousarray(self.weights))
-
-
-@dataclass(frozen=True)
-class OwnAnswers:
-    """The program's answers: of each geounit its own measurements, asked once."""
+class Answers:
+    """What the geounits of a spine are estimated from: the program's are of each geounit its own measurements."""
 
     plan: Plan
     measure: Measure
 
-    def siblings(self, level: int, first: int, last: int) -> MeasuredSiblings:
-        """Return the noisy answers of the geounits first, ..., last - 1 of a level, with their weights."""
+    def siblings(self, level: int, first: int, last: int) -> Siblings:
+        """Return what the geounits first, ..., last - 1 of a level are estimated from: their answers, asked once."""
         plan, name = self.plan, self.plan.spine.levels[level]
         given = self.measure(level, first, last).answers
         shares = plan.spine.shares[level][first:last]
@@ -150,11 +99,14 @@ class OwnAnswers:
         def weigh(names: list[str]) -> FloatArray:
             return weights(plan.allocation, name, names, shares, plan.spine.denominator)
 
-        answers = np.concatenate([np.asarray(given[query], float) for query in names], axis=1)
-        total, total_weight = np.zeros(0), np.zeros(0)
-        if TOTAL in plan.allocation.queries[name]:
-            total, total_weight = np.asarray(given[TOTAL], float)[:, 0], weigh([TOTAL])[0]
-        return MeasuredSiblings(first, queries, answers, weigh(names), total, total_weight)
+        def objective(begin: int, end: int, cells: IntArray) -> ChildAnswers:
+            at = slice(begin - first, end - first)
+            return ChildAnswers(queries, answers[at], np.ascontiguousarray(weight[:, at]))
+
+        answers, weight = np.concatenate([np.asarray(given[query], float) for query in names], axis=1), weigh(names)
+        if TOTAL not in plan.allocation.queries[name]:
+            return Siblings(first, np.zeros(0), np.zeros(0), objective)
+        return Siblings(first, np.asarray(given[TOTAL], float)[:, 0], weigh([TOTAL])[0], objective)
 
     def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
         """Return the targets of occupied units of the geounits first, ..., last - 1 of a level, and their weights."""

@@ -1,6 +1,6 @@
-"""The descent: the roots, the children of a range of parents, and every level below them.
+"""The descent: the roots, and the children of a range of parents.
 
-It reads `Answers`: the program's (`answers.OwnAnswers`), or those of another estimator.
+It reads `Answers`: the program's, or those of another estimator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from spine.geography import IntArray
 from spine.top_down import totals, units
-from spine.top_down.answers import Answers, SiblingAnswers
+from spine.top_down.answers import Answers, Siblings
 from spine.top_down.histogram import OCCUPIED, UNITS, Estimates, joined
 from spine.top_down.parent_problem import EstimationError, ParentProblem, Solver, solve, to_integers
 from spine.top_down.plan import Plan, has_total_pass
@@ -51,8 +51,8 @@ def estimate_roots(plan: Plan, answers: Answers) -> tuple[Estimates, list[Solve]
     """Estimate the top level of the spine: each state's parts (or the nation) sum to the declared total."""
     number = len(plan.spine.starts[0])
     if plan.product is UNITS:
-        hu = plan.invariants.housing_units(0)
-        return units.estimates(0, 0, hu, units.roots(hu, answers.occupied(0, 0, number)[0])), []
+        hu, target = plan.invariants.housing_units(0), answers.occupied(0, 0, number)[0]
+        return units.estimates(0, 0, hu, np.rint(np.clip(target, 0, hu)).astype(np.int64)), []
     siblings = answers.siblings(0, 0, number)
     state, declared = np.zeros(number, np.int64), plan.invariants.state_totals.sum(keepdims=True)
     if plan.spine.levels[0] == "State":
@@ -65,7 +65,7 @@ def estimate_roots(plan: Plan, answers: Answers) -> tuple[Estimates, list[Solve]
     return joined([estimates for estimates, _ in roots]), [made for _, solved in roots for made in solved]
 
 
-def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: SiblingAnswers) -> IntArray:
+def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings) -> IntArray:
     """Return the totals of a state's parts: next to their noisy totals, summing to the declared one."""
     if len(parts) == 1:
         return np.array([declared])
@@ -80,13 +80,13 @@ def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: SiblingAn
     return totals.to_integers(nearest, lower_bound, declared)
 
 
-def _root(plan: Plan, root: int, total: int, state: int, siblings: SiblingAnswers) -> tuple[Estimates, list[Solve]]:
+def _root(plan: Plan, root: int, total: int, state: int, siblings: Siblings) -> tuple[Estimates, list[Solve]]:
     """Estimate one geounit without a parent, its total known."""
     allowed = plan.invariants.allowed(0)[root]
     cells = np.flatnonzero(plan.product.possible & allowed[plan.product.types])
     if total == 0 or not len(cells):
         return _estimates(0, root, np.zeros((0, 1), np.int64), cells[:0]), []
-    problem = _problem(plan, 0, root, siblings.only(root, root + 1), cells, None)
+    problem = _problem(plan, 0, (root, root + 1), siblings, cells, None)
     problem = replace(problem.with_totals(np.array([float(total)])), total=total)
     x, made = _solve(plan, 0, state, problem)
     return _estimates(0, root, x, cells), [made]
@@ -101,7 +101,7 @@ def estimate_children(plan: Plan, parents: Estimates, answers: Answers) -> tuple
     estimates: list[Estimates] = []
     solves: list[Solve] = []
     for batch in plan.batches(parents.level, parents.first, parents.last):
-        siblings: SiblingAnswers | None = None  # not asked if all parents of a batch are copied
+        siblings: Siblings | None = None  # not asked if all parents of a batch are copied
         for parent in range(*batch):
             children = plan.children_of(parents.level, parent, parent + 1)
             number = children[1] - children[0]
@@ -110,39 +110,32 @@ def estimate_children(plan: Plan, parents: Estimates, answers: Answers) -> tuple
             if number > 1 and len(cells):
                 if siblings is None:
                     siblings = answers.siblings(level, *plan.children_of(parents.level, *batch))
-                x, made = _parent(plan, level, parent, children[0], siblings.only(*children), cells, counts)
+                x, made = _parent(plan, level, parent, children, siblings, cells, counts)
                 solves.append(made)
             estimates.append(_estimates(level, children[0], x, cells))
     return joined(estimates), solves
 
 
-def estimate_below(
-    plan: Plan, parents: Estimates, answers: Answers, lowest: int | None = None
-) -> tuple[list[Estimates], list[Solve]]:
-    """Estimate every level below a range of parents, top first, down to `lowest` (default: the blocks)."""
-    lowest = len(plan.spine.levels) - 1 if lowest is None else lowest
-    estimates: list[Estimates] = []
-    solves: list[Solve] = []
-    while parents.level < lowest:
-        parents, of_level = estimate_children(plan, parents, answers)
-        estimates.append(parents)
-        solves += of_level
-    return estimates, solves
-
-
 def _parent(
-    plan: Plan, level: int, parent: int, first: int, siblings: SiblingAnswers, cells: IntArray, counts: IntArray
+    plan: Plan,
+    level: int,
+    parent: int,
+    children: tuple[int, int],
+    siblings: Siblings,
+    cells: IntArray,
+    counts: IntArray,
 ) -> tuple[IntArray, Solve]:
     """Solve one parent: pass 0 for the children's totals, the last pass within their bands, rounding."""
     name = plan.spine.levels[level]
-    problem = _problem(plan, level, first, siblings, cells, counts)
+    problem = _problem(plan, level, children, siblings, cells, counts)
     if not has_total_pass(name):
         return _solve(plan, level, parent, problem)
     if not len(siblings.total):
         raise ValueError(f"the level {name} must ask the total: its children's totals are estimated first")
     by_type = np.bincount(problem.quarters_type, counts).astype(float)
-    weight = siblings.total_weight / siblings.total_weight.max()
-    pass_0 = siblings.total, weight, problem.allowed, problem.lower_bound.astype(float), by_type
+    at = slice(children[0] - siblings.first, children[1] - siblings.first)
+    total, weight = siblings.total[at], siblings.total_weight[at]
+    pass_0 = total, weight / weight.max(), problem.allowed, problem.lower_bound.astype(float), by_type
     if name != "State":
         return _solve(plan, level, parent, problem.with_totals(totals.totals(*pass_0), BAND))
     state, declared = plan.invariants.state_of, plan.invariants.state_totals
@@ -151,19 +144,19 @@ def _parent(
 
 
 def _problem(
-    plan: Plan, level: int, first: int, siblings: SiblingAnswers, cells: IntArray, counts: IntArray | None
+    plan: Plan, level: int, children: tuple[int, int], siblings: Siblings, cells: IntArray, counts: IntArray | None
 ) -> ParentProblem:
-    """Return the problem of one parent with these children, without bands."""
+    """Return the problem of one parent with these children (the first, and after the last), without bands."""
     types, quarters_type = np.unique(plan.product.types[cells], return_inverse=True)
-    children = slice(first, first + len(siblings))
+    of_children = slice(*children)
     cells = np.array(cells, np.int64)  # a copy: what was read from a file may be read-only, another type to numba
     return ParentProblem(
-        objective=siblings.objective(cells),
+        objective=siblings.objective(*children, cells),
         cells=cells,
         quarters_type=quarters_type,
         counts=None if counts is None else np.array(counts, np.int64),
-        allowed=np.ascontiguousarray(plan.invariants.allowed(level)[children, types].T),
-        lower_bound=np.ascontiguousarray(plan.invariants.lower_bound(level)[children, types].T),
+        allowed=np.ascontiguousarray(plan.invariants.allowed(level)[of_children, types].T),
+        lower_bound=np.ascontiguousarray(plan.invariants.lower_bound(level)[of_children, types].T),
         nested=np.ascontiguousarray(plan.nested[:, cells]),
     )
 
@@ -199,4 +192,4 @@ def _units_of_children(plan: Plan, parents: Estimates, answers: Answers) -> Esti
     return units.estimates(level, first, hu, occupied)
 
 
-__all__ = ["EstimationError", "Solve", "estimate_below", "estimate_children", "estimate_roots"]
+__all__ = ["EstimationError", "Solve", "estimate_children", "estimate_roots"]

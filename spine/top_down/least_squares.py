@@ -244,20 +244,26 @@ def descend(objective: Any, onto: Polytope, point: Point, careful: bool, stop: f
 
 
 class Parent(NamedTuple):
-    """The constraints of one parent.
+    """The constraints of one parent, of its least squares and of its integers; what is not declared is empty.
 
     cells: (n,) the cells of the problem, ascending. quarters_type: (n,) type of each, from 0, sorted, none left out.
     counts: (n,) the parent's, empty at a root. allowed, lower_bound: (types, children). low, high: (children,) bands
-    of the totals, or empty.
+    of the totals. nested: (groups, n) coordinate of each cell in the nested query groups whose sums the integers keep
+    close to, coarse to fine. totals: (1,) of all children at a root. state, state_totals: (children,) and (states,),
+    where the children's totals are declared for groups of them.
     """
 
     cells: IntArray
     quarters_type: IntArray
-    counts: FloatArray
+    counts: IntArray
     allowed: BoolArray
-    lower_bound: FloatArray
+    lower_bound: IntArray
     low: FloatArray
     high: FloatArray
+    nested: IntArray
+    totals: IntArray
+    state: IntArray
+    state_totals: IntArray
 
 
 class Solution(NamedTuple):
@@ -329,7 +335,7 @@ def minimum(objective: Any, a: FloatArray, initial: FloatArray, parent: Parent, 
 
 @compiled
 def polytope(
-    a: FloatArray, counts: FloatArray, quarters_type: IntArray, types: int, low: FloatArray, high: FloatArray
+    a: FloatArray, counts: IntArray, quarters_type: IntArray, types: int, low: FloatArray, high: FloatArray
 ) -> Polytope:
     """Return the polytope with the bands of the totals, where there are some, and no other group yet."""
     children = a.shape[1]
@@ -348,4 +354,4 @@ def polytope(
     for c in range(len(low)):
         active[types, c] = mu[types, c] > 0.0
         lo[types, c], hi[types, c] = low[c], high[c]
-    return Polytope(a, counts, first, active, lo, hi, mu)
+    return Polytope(a, counts.astype(np.float64), first, active, lo, hi, mu)

@@ -17,8 +17,8 @@ import numpy as np
 from spine.geography import BoolArray, IntArray
 from spine.top_down import reference
 from spine.top_down.answers import Objective
-from spine.top_down.least_squares import MISSED, STEP, Parent, Solution
-from spine.top_down.rounding import Constraints, rounded
+from spine.top_down.least_squares import MISSED, STEP, Parent
+from spine.top_down.rounding import rounded
 from spine.workload import FloatArray
 
 Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
@@ -35,10 +35,8 @@ class EstimationError(Exception):
 class ParentProblem:
     """The problem of one parent: n cells, K children, T types of living quarters among the cells.
 
-    objective: of the least squares. cells: (n,) ascending. quarters_type: (n,) type, from 0. counts: (n,) the parent's;
-    None at a root. allowed, lower_bound: (T, K). nested: (sums, n) coordinates of the sums that rounding keeps close
-    to. low, high: (K,) bands of the totals; None where totals have no pass of their own. total: of all children at a
-    root. state, state_totals: where sums of children's totals are declared.
+    objective: of the least squares. The constraints are those of `Parent`; what is not declared is None. total: of all
+    children at a root.
     """
 
     objective: Objective
@@ -64,6 +62,23 @@ class ParentProblem:
         """Return (n, K) whether a child may have persons in a cell."""
         return self.allowed[self.quarters_type]
 
+    @cached_property
+    def parent(self) -> Parent:
+        """Return the constraints as kernels take them."""
+        return Parent(
+            self.cells,
+            self.quarters_type,
+            NO_INTEGERS if self.counts is None else self.counts,
+            self.allowed,
+            self.lower_bound,
+            NO_FLOATS if self.low is None else self.low,
+            NO_FLOATS if self.high is None else self.high,
+            self.nested,
+            NO_INTEGERS if self.total is None else np.array([self.total]),
+            NO_INTEGERS if self.state is None else self.state,
+            NO_INTEGERS if self.state_totals is None else self.state_totals,
+        )
+
     def with_totals(self, total: FloatArray, band: float = 0.0) -> ParentProblem:
         """Return the problem of the last pass: the children's totals, (K,), within the band of these."""
         objective = self.objective.without_total(self.allowed_cells, total)
@@ -86,7 +101,7 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
     iterations = 0
     stop = STEP if problem.counts is not None else 10 * STEP  # a root has the largest counts
     for name in ("own", "own, careful"):
-        solution = solve_ourselves(problem, name != "own", stop)
+        solution = problem.objective.minimum(problem.parent, name != "own", stop)
         iterations += solution.iterations
         if solution.step < stop and solution.missed <= MISSED:
             return solution.x, iterations, name, float(solution.missed)
@@ -100,15 +115,6 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
     return solution.x, iterations, "best iterate", violation
 
 
-def solve_ourselves(problem: ParentProblem, careful: bool, stop: float) -> Solution:
-    """Solve the least squares by our own kernel; careful, stop: see `least_squares.descend`."""
-    p = problem
-    counts = NO_FLOATS if p.counts is None else p.counts.astype(float)
-    low, high = (NO_FLOATS if band is None else band for band in (p.low, p.high))
-    parent = Parent(p.cells, p.quarters_type, counts, p.allowed, p.lower_bound.astype(float), low, high)
-    return p.objective.minimum(parent, careful, stop)
-
-
 def to_integers(
     problem: ParentProblem, x: FloatArray, total_first: bool, exact: bool
 ) -> tuple[IntArray, Literal["flow", "highs"]]:
@@ -116,20 +122,9 @@ def to_integers(
 
     total_first: a child's total outweighs all else. exact: the rounding `l1`.
     """
-    p = problem
-    constraints = Constraints(
-        NO_INTEGERS if p.counts is None else p.counts,
-        p.quarters_type,
-        p.nested,
-        p.allowed,
-        p.lower_bound,
-        NO_INTEGERS if p.total is None else np.array([p.total]),
-        NO_INTEGERS if p.state is None else p.state,
-        NO_INTEGERS if p.state_totals is None else p.state_totals,
-    )
-    result = rounded(x, constraints, total_first, exact)
-    if not result.missing and not broken_rule(problem, result.x):
-        return result.x, "flow"
+    whole, missing = rounded(x, problem.parent, total_first, exact)
+    if not missing and not broken_rule(problem, whole):
+        return whole, "flow"
     solution = reference.rounding(problem, x, total_first)
     if solution is None:
         raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")

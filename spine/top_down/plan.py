@@ -19,7 +19,7 @@ from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Product
 from spine.top_down.invariants import Invariants
-from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, query_groups, query_hierarchy
+from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, query_group, query_hierarchy
 
 Rounding = Literal["program", "l1"]
 # Nested sums whose rounded values the rounding keeps close to, coarse to fine; the cells themselves come last.
@@ -56,7 +56,7 @@ class Plan:
     @cached_property
     def nested(self) -> IntArray:
         """Return the (sums, cells) coordinates of the sums that rounding keeps close to, coarse to fine."""
-        return np.array([group.coordinate for group in query_groups(self.product, ROUNDED)])
+        return np.array([query_group(self.product, name).coordinate for name in ROUNDED])
 
     @cached_property
     def first_child(self) -> tuple[IntArray, ...]:
@@ -82,8 +82,8 @@ class Plan:
         return tuple(self._hierarchy(name, without_total=False) for name in self.spine.levels)
 
     def _hierarchy(self, level: str, without_total: bool) -> tuple[list[str], QueryHierarchy]:
-        names = [name for name in self.allocation.queries[level] if not (without_total and name == TOTAL)]
-        groups = sorted(query_groups(self.product, names), key=lambda group: -group.width)
+        names = (name for name in self.allocation.queries[level] if not (without_total and name == TOTAL))
+        groups = sorted((query_group(self.product, name) for name in names), key=lambda group: -group.width)
         return [group.name for group in groups], query_hierarchy(groups)
 
     def children_of(self, level: int, first: int, last: int) -> tuple[int, int]:

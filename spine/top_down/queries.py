@@ -8,7 +8,6 @@ times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -64,34 +63,21 @@ def query_group(product: Product, name: str) -> QueryGroup:
     return QueryGroup(name, coordinate, width)
 
 
-def query_groups(product: Product, names: Iterable[str]) -> list[QueryGroup]:
-    """Return the query groups of these names."""
-    return [query_group(product, name) for name in names]
-
-
 def query_hierarchy(groups: list[QueryGroup]) -> QueryHierarchy:
-    """Return the hierarchy of these groups, which must come widest first."""
-    steps = factors(groups)
-    offsets = np.cumsum([0, *(group.width for group in groups)])
-    finer = np.array([0, *(finer for finer, _ in steps)], np.int64)
-    parent_offsets = np.cumsum([0, 0, *(len(parent_of) for _, parent_of in steps)])[: len(groups)]
-    parent_of = np.concatenate([np.zeros(0, np.int64), *(parent_of for _, parent_of in steps)])
-    return QueryHierarchy(offsets, finer, parent_of, parent_offsets)
-
-
-def factors(groups: list[QueryGroup]) -> list[tuple[int, IntArray]]:
-    """Return for each group except the first (`detailed`) the finer group, and the sum of each of its coordinates.
-
-    Groups must come widest first. The finer group is the narrowest before it that refines it.
-    """
-    found = []
+    """Return the hierarchy of these groups, widest first: each is summed from the narrowest one that refines it."""
+    finer, parent_of = [0], [np.zeros(0, np.int64)]
     for at, group in enumerate(groups[1:], start=1):
-        for finer in range(at - 1, -1, -1):
-            parent_of = _parent_of(groups[finer], group)
-            if parent_of is not None:
-                found.append((finer, parent_of))
+        for before in range(at - 1, -1, -1):
+            if (found := _parent_of(groups[before], group)) is not None:
+                finer.append(before)
+                parent_of.append(found)
                 break
-    return found
+    return QueryHierarchy(
+        np.cumsum([0, *(group.width for group in groups)]),
+        np.array(finer, np.int64),
+        np.concatenate(parent_of),
+        np.cumsum([0, *map(len, parent_of)])[: len(groups)],
+    )
 
 
 def _parent_of(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
@@ -99,6 +85,15 @@ def _parent_of(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
     parent_of = np.zeros(fine.width, np.int64)
     parent_of[fine.coordinate] = coarse.coordinate
     return parent_of if np.array_equal(parent_of[fine.coordinate], coarse.coordinate) else None
+
+
+def coordinates_of(queries: QueryHierarchy, cells: IntArray) -> list[IntArray]:
+    """Return for each group the (cells,) coordinate, among those of all groups, that each cell is counted in."""
+    found = [cells]
+    for q in range(1, len(queries.finer)):
+        own = found[queries.finer[q]] - queries.offsets[queries.finer[q]]
+        found.append(queries.offsets[q] + queries.parent_of[queries.parent_offsets[q] + own])
+    return found
 
 
 def exact_answers(histograms: TrueHistograms, group: QueryGroup, first: int, last: int) -> IntArray:

@@ -33,24 +33,22 @@ def installed() -> list[QPSolver]:
 def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]:
     """Return (A, low, high) of low <= A x <= high: the parent's counts, bands of totals, lower bounds of types."""
     p, n, children = problem, len(problem.cells), problem.children
-    each, ones = sp.eye_array(children), np.ones((1, n))
-    parts: list[Any] = []
-    low: list[FloatArray] = []
-    high: list[FloatArray] = []
+    each = sp.eye_array(children)
+    rows: list[tuple[Any, Any, Any]] = []
     if p.counts is not None:
-        parts.append(sp.kron(sp.eye_array(n), np.ones((1, children))))
-        low.append(p.counts.astype(float))
-        high.append(p.counts.astype(float))
+        rows.append((sp.kron(sp.eye_array(n), np.ones((1, children))), p.counts, p.counts))
     if p.low is not None and p.high is not None:
-        parts.append(sp.kron(ones, each))
-        low.append(p.low)
-        high.append(p.high)
-    types = sp.csc_array((np.ones(n), (p.quarters_type, np.arange(n))), shape=(len(p.allowed), n))
+        rows.append((sp.kron(np.ones((1, n)), each), p.low, p.high))
     bounded = np.flatnonzero(p.lower_bound.ravel() > 0)
-    parts.append(sp.csr_array(sp.kron(types, each))[bounded])
-    low.append(p.lower_bound.ravel()[bounded].astype(float))
-    high.append(np.full(len(bounded), np.inf))
-    return sp.csc_array(sp.vstack(parts)), np.concatenate(low), np.concatenate(high)
+    least = p.lower_bound.ravel()[bounded]
+    rows.append((sp.csr_array(sp.kron(_sums(p.quarters_type), each))[bounded], least, np.full(len(bounded), np.inf)))
+    parts, low, high = zip(*rows, strict=True)
+    return sp.csc_array(sp.vstack(parts)), np.concatenate(low).astype(float), np.concatenate(high).astype(float)
+
+
+def _sums(coordinate: IntArray) -> Sparse:
+    """Return the (sums, n) matrix that adds up cells by their coordinates, 0 to the last."""
+    return sp.csc_array((np.ones(len(coordinate)), (coordinate, np.arange(len(coordinate)))))
 
 
 def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e-9) -> FloatArray | None:
@@ -114,37 +112,29 @@ def rounding_program(
     cell_cost = np.where(fraction > 0.5, -CELL_WEIGHT, CELL_WEIGHT).ravel()
     amount = int(counts.sum()) if p.total is None else p.total - int(whole.sum())
     first_weight = 1 + 2 * (len(p.nested) + CELL_WEIGHT) * amount if total_first else 1
-    sums: list[Any] = [np.ones((1, n))]
-    for coordinate in p.nested:
-        dense = np.unique(coordinate, return_inverse=True)[1]
-        sums.append(sp.csc_array((np.ones(n), (dense, np.arange(n)))))
+    sums = [np.ones((1, n)), *(_sums(np.unique(nested, return_inverse=True)[1]) for nested in p.nested)]
     matrix = sp.csr_array(sp.vstack([sp.kron(part, each) for part in sums]))
     target = np.rint(np.concatenate([(part @ fraction).ravel() for part in sums]))
     weight = np.where(np.arange(len(target)) < children, first_weight, 1)
-    distance = sp.eye_array(len(target))
-    rows: list[Any] = [sp.hstack([matrix, -distance]), sp.hstack([matrix, distance])]
-    low, high = [np.full(len(target), -np.inf), target], [target, np.full(len(target), np.inf)]
-
-    def add(part: Any, lowest: FloatArray | IntArray, highest: FloatArray | IntArray) -> None:
-        rows.append(sp.hstack([part, sp.csr_array((part.shape[0], len(target)))]))
-        low.append(lowest)
-        high.append(highest)
-
+    rows: list[tuple[Any, Any, Any]] = []  # matrices of b, bounds
     if p.counts is not None:
-        add(sp.kron(sp.eye_array(n), np.ones((1, children))), counts, counts)
+        rows.append((sp.kron(sp.eye_array(n), np.ones((1, children))), counts, counts))
     if p.total is not None:
-        add(sp.csr_array(np.ones((1, n * children))), np.array([amount]), np.array([amount]))
+        rows.append((np.ones((1, n * children)), [amount], [amount]))
     if p.state is not None and p.state_totals is not None:
-        of_state = sp.csc_array((np.ones(children), (p.state, np.arange(children))))
+        of_state = _sums(p.state)
         left = p.state_totals - of_state @ whole.sum(axis=0)
-        add(sp.kron(np.ones((1, n)), of_state), left, left)
-    types = sp.csc_array((np.ones(n), (p.quarters_type, np.arange(n))), shape=(len(p.allowed), n))
+        rows.append((sp.kron(np.ones((1, n)), of_state), left, left))
+    types = _sums(p.quarters_type)
     needed = (p.lower_bound - types @ whole).ravel()
-    add(sp.csr_array(sp.kron(types, each)), needed, np.full(len(needed), np.inf))
+    rows.append((sp.kron(types, each), needed, np.full(len(needed), np.inf)))
+    parts, low, high = zip(*rows, strict=True)
+    distance, unbounded = sp.eye_array(len(target)), np.full(len(target), np.inf)
+    program = sp.block_array([[matrix, -distance], [matrix, distance], [sp.vstack(parts), None]], format="csc")
+    bounds = np.concatenate([-unbounded, target, *low]), np.concatenate([target, unbounded, *high])
     cost = np.concatenate([cell_cost, weight]).astype(float)
-    upper = np.concatenate([live.astype(float), np.full(len(target), np.inf)])
-    together = LinearConstraint(sp.csc_array(sp.vstack(rows)), np.concatenate(low), np.concatenate(high))
-    return cost, together, Bounds(np.zeros(len(cost)), upper), whole
+    upper = np.concatenate([live.astype(float), unbounded])
+    return cost, LinearConstraint(program, *bounds), Bounds(np.zeros(len(cost)), upper), whole
 
 
 def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArray | None:

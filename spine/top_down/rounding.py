@@ -6,7 +6,7 @@
 with frac = x - f and round half to even: the production program's objective as it is executed. The option `l1` takes
 the distances to frac itself. Sums nest in each child, cells meet in the parent: both are laminar, so this is a
 minimum-cost flow  source -> (state) -> child -> hhgq -> hhgq*hispanic -> hhgq*hispanic*cenrace -> cell -> sink
-with convex piecewise linear costs, and an integral optimum exists whenever x violates its constraints by less than one
+with convex piecewise linear costs, and an integral optimum exists whenever x violates the parent's by less than one
 person altogether (every cut is an inequality between integers: Hoffman's theorem).
 """
 
@@ -19,19 +19,12 @@ import numpy as np
 from spine.compiled import compiled
 from spine.geography import BoolArray, IntArray
 from spine.top_down.flow import Network, cheapest_flow
+from spine.top_down.least_squares import Parent
 from spine.workload import FloatArray
 
 SNAP = 1e-7  # fractions below are 0
 UNIT = 1 << 6  # costs of the option l1 are rounded to multiples of 1 / UNIT: few distances, few phases of the flow
 CELL_WEIGHT = 2  # hhgq*votingage*hispanic*cenrace and detailed are the same cells: they count twice
-
-
-class Rounded(NamedTuple):
-    """x: (cells, children) integers. missing: units without a path (0 if x is feasible). phases: of the flow."""
-
-    x: IntArray
-    missing: int
-    phases: int
 
 
 @compiled
@@ -100,25 +93,6 @@ def convex_arcs(
     return at
 
 
-class Constraints(NamedTuple):
-    """The constraints of one parent's integers, (cells, children), and the sums that they keep close to.
-
-    counts: (cells,) the parent's; empty at a root. quarters_type: (cells,). nested: (groups, cells) coordinate of each
-    cell in the nested query groups, coarse to fine. allowed, lower_bound: (types, children). totals: (1,) of all
-    children at a root, else empty. state, state_totals: (children,) and (states,), where the children's totals are
-    declared for groups of them; else empty.
-    """
-
-    counts: IntArray
-    quarters_type: IntArray
-    nested: IntArray
-    allowed: BoolArray
-    lower_bound: IntArray
-    totals: IntArray
-    state: IntArray
-    state_totals: IntArray
-
-
 class Remainder(NamedTuple):
     """What is left to be given out above the integers below x.
 
@@ -135,11 +109,11 @@ class Remainder(NamedTuple):
 
 
 @compiled
-def remainder(x: FloatArray, constraints: Constraints) -> Remainder:
+def remainder(x: FloatArray, parent: Parent) -> Remainder:
     """Phase 1: find the integers below x and what is left of the parent's counts."""
     cells, children = x.shape
-    counts, totals = constraints.counts, constraints.totals
-    whole, fraction = floors(x, constraints.allowed, constraints.quarters_type)
+    counts, totals = parent.counts, parent.totals
+    whole, fraction = floors(x, parent.allowed, parent.quarters_type)
     left = np.zeros(cells, np.int64)
     amount, live_cells, held = 0, 0, 0
     live = np.empty(cells, np.int64)
@@ -172,14 +146,14 @@ class Nodes(NamedTuple):
 
 
 @compiled
-def numbered_nodes(constraints: Constraints, rest: Remainder) -> Nodes:
+def numbered_nodes(parent: Parent, rest: Remainder) -> Nodes:
     """Phase 2: number the nodes; only sums that hold a live cell have one, for every child."""
-    nested, live = constraints.nested, rest.live
+    nested, live = parent.nested, rest.live
     groups, cells = nested.shape
     children = rest.whole.shape[1]
     first, sums = np.zeros(groups + 1, np.int64), np.zeros(groups, np.int64)
     number = np.zeros((groups, cells), np.int64)
-    first_child = 1 + len(constraints.state_totals)
+    first_child = 1 + len(parent.state_totals)
     first[0] = first_child + children
     for g in range(groups):
         highest = 0
@@ -205,9 +179,9 @@ class Costs(NamedTuple):
 
 
 @compiled
-def child_arcs(arcs: Network, constraints: Constraints, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
+def child_arcs(arcs: Network, parent: Parent, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
     """Phase 3: put the arcs from the source, or its states, to the children; return how many arcs there are."""
-    state, state_totals, at = constraints.state, constraints.state_totals, 0
+    state, state_totals, at = parent.state, parent.state_totals, 0
     cells, children = rest.whole.shape
     for s in range(len(state_totals)):
         left = state_totals[s]
@@ -220,16 +194,16 @@ def child_arcs(arcs: Network, constraints: Constraints, rest: Remainder, nodes: 
         target, most = 0.0, 0
         for i in range(cells):
             target += rest.fraction[i, c]
-            most += rest.live[i] >= 0 and constraints.allowed[constraints.quarters_type[i], c]
+            most += rest.live[i] >= 0 and parent.allowed[parent.quarters_type[i], c]
         above = 1 + state[c] if len(state_totals) else 0
         at = convex_arcs(arcs, at, above, nodes.children + c, 0, target, most, costs.total, costs.reward, costs.exact)
     return at
 
 
 @compiled
-def sum_arcs(arcs: Network, at: int, constraints: Constraints, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
+def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
     """Phase 4: add the arcs from the children down their nested sums; return how many arcs there are."""
-    allowed, quarters_type, whole = constraints.allowed, constraints.quarters_type, rest.whole
+    allowed, quarters_type, whole = parent.allowed, parent.quarters_type, rest.whole
     cells, children = whole.shape
     target, most, example = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64)
     for g in range(len(nodes.sums)):
@@ -248,7 +222,7 @@ def sum_arcs(arcs: Network, at: int, constraints: Constraints, rest: Remainder, 
                     i = example[k]
                     above, least = nodes.children + c, 0
                     if g == 0:
-                        least = constraints.lower_bound[quarters_type[i], c]
+                        least = parent.lower_bound[quarters_type[i], c]
                         for j in range(cells):
                             if quarters_type[j] == quarters_type[i]:
                                 least -= whole[j, c]
@@ -262,9 +236,9 @@ def sum_arcs(arcs: Network, at: int, constraints: Constraints, rest: Remainder, 
 
 
 @compiled
-def cell_arcs(arcs: Network, at: int, constraints: Constraints, rest: Remainder, nodes: Nodes, exact: bool) -> int:
+def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes, exact: bool) -> int:
     """Phase 5: add the arcs from the finest sums to the cells and on to the sink; return how many arcs there are."""
-    allowed, quarters_type, groups = constraints.allowed, constraints.quarters_type, len(nodes.sums)
+    allowed, quarters_type, groups = parent.allowed, parent.quarters_type, len(nodes.sums)
     cells, children = rest.whole.shape
     for i in range(cells):
         if rest.live[i] >= 0:
@@ -284,17 +258,18 @@ def cell_arcs(arcs: Network, at: int, constraints: Constraints, rest: Remainder,
 
 
 @compiled
-def rounded(x: FloatArray, constraints: Constraints, total_first: bool, exact: bool) -> Rounded:
+def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> tuple[IntArray, int]:
     """Round x, (cells, children): phases 1 to 5 make the network, its cheapest flow is added to the integers below x.
 
-    total_first: a child's total outweighs all else. exact: the option l1.
+    Returns (cells, children) integers, and how many units found no path (0 if x is feasible). total_first: a child's
+    total outweighs all else. exact: the option l1.
     """
-    rest = remainder(x, constraints)
+    rest = remainder(x, parent)
     if rest.amount <= 0:
-        return Rounded(rest.whole, -rest.amount, 0)
-    nodes = numbered_nodes(constraints, rest)
+        return rest.whole, -rest.amount
+    nodes = numbered_nodes(parent, rest)
     (cells, children), groups = x.shape, len(nodes.sums)
-    most_arcs = len(constraints.state_totals) + rest.live_cells + children * (rest.live_cells + 5)
+    most_arcs = len(parent.state_totals) + rest.live_cells + children * (rest.live_cells + 5)
     for g in range(groups):
         most_arcs += 5 * children * nodes.sums[g]
     arcs = Network(
@@ -306,16 +281,16 @@ def rounded(x: FloatArray, constraints: Constraints, total_first: bool, exact: b
     )
     total_weight = 1 + 2 * (groups + CELL_WEIGHT) * rest.amount if total_first else 1
     costs = Costs(total_weight, UNIT * (total_weight + groups + CELL_WEIGHT + 1) * 1000, exact)
-    at = child_arcs(arcs, constraints, rest, nodes, costs)
-    cells_from = sum_arcs(arcs, at, constraints, rest, nodes, costs)
-    end = cell_arcs(arcs, cells_from, constraints, rest, nodes, exact)
+    at = child_arcs(arcs, parent, rest, nodes, costs)
+    cells_from = sum_arcs(arcs, at, parent, rest, nodes, costs)
+    end = cell_arcs(arcs, cells_from, parent, rest, nodes, exact)
     network = Network(arcs.tail[:end], arcs.head[:end], arcs.capacity[:end], arcs.cost[:end], arcs.nodes)
-    flow, shipped, phases = cheapest_flow(network, rest.amount)
+    flow, shipped, _ = cheapest_flow(network, rest.amount)
     at, whole = cells_from, rest.whole
     for i in range(cells):
         if rest.live[i] >= 0:
             for c in range(children):
-                if constraints.allowed[constraints.quarters_type[i], c]:
+                if parent.allowed[parent.quarters_type[i], c]:
                     whole[i, c] += flow[at]
                     at += 1
-    return Rounded(whole, rest.amount - shipped, phases)
+    return whole, rest.amount - shipped

@@ -28,11 +28,6 @@ def estimates(level: int, first: int, units: IntArray, occupied: IntArray) -> Es
     return from_entries(Estimates, level, first, row, cell, count, len(units))
 
 
-def roots(units: IntArray, target: FloatArray) -> IntArray:
-    """Return the (geounits,) occupied units of geounits without a parent."""
-    return np.rint(np.clip(target, 0, units)).astype(np.int64)
-
-
 @compiled
 def children(occupied: IntArray, first: IntArray, units: IntArray, target: FloatArray, weight: FloatArray) -> IntArray:
     """Return the (children,) occupied units of all parents' children; first: (parents + 1,) their first children."""

@@ -66,26 +66,26 @@ def level_name(level: Level) -> str:
     return f"{REGION_WORDS.get(bare, bare.lower())}, {LEVEL_WORDS[level.iteration_level]}"
 
 
-def _row(level: Level, told: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
+def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
     """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
-    published = told["groups_published"]
-    noise = told.get("queries", {})
+    published = facts["groups_published"]
+    noise = facts.get("queries", {})
     margins = (
         {name: queries.margin(detail, int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)} if queries else {}
     )
     return {
         "name": level_name(level),
-        "regions": told["regions"],
-        "iterations": told["iterations"],
-        "groups": told["groups"],
+        "regions": facts["regions"],
+        "iterations": facts["iterations"],
+        "groups": facts["groups"],
         "published": sum(published.values()),
         "by_shape": {name: published[name] for name in SHAPES}
         | {"total": published["total"] + published["total_only"]},
         "total_only": published["total_only"],
-        "suppressed_up_to": told["suppressed_up_to"],
-        "thresholds": told["thresholds"],
+        "suppressed_up_to": facts["suppressed_up_to"],
+        "thresholds": facts["thresholds"],
         "budget": noise["total_only"]["budget"] if noise else None,
-        "stability": told.get("stability"),
+        "stability": facts.get("stability"),
         "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
         "margins": margins,
         "step_1": margin_of_error(queries.law("stage_1")) if queries else None,

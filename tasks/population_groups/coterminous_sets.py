@@ -98,9 +98,14 @@ def _equal_pairs(
 def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
     """Cut the land blocks into runs that lie in the same region of every type: these regions, and how many `blocks`."""
     land = np.flatnonzero(~is_water(geography.blocks))
-    runs = pd.DataFrame({name: geography.region_of[name][land] for name in region_types})
-    begins = (runs != runs.shift()).any(axis=1)
-    return runs[begins].assign(blocks=np.diff(np.flatnonzero(begins), append=len(land)))
+    region_of = {name: geography.region_of[name][land] for name in region_types}
+    begins = np.arange(len(land)) == 0
+    for regions in region_of.values():
+        begins[1:] |= regions[1:] != regions[:-1]
+    starts = np.flatnonzero(begins)
+    return pd.DataFrame({name: regions[starts] for name, regions in region_of.items()}).assign(
+        blocks=np.diff(starts, append=len(land))
+    )
 
 
 def _listed_pairs(

@@ -91,7 +91,7 @@ def test_estimates_stand_beside_counts(example: Path, tmp_path: Path) -> None:
     gains = told["regions"][0]["estimates"]
     assert {row["COUNT_OF"] for row in gains} == {"table", "sex", "cell"}
     text = das(params, example / "data", tmp_path / "again", "--runs", 1, "--estimates")
-    assert "totals as counts and as estimates" in text
+    assert "Counts and estimates" in text
 
 
 def test_refusals_leave_nothing(example: Path, tmp_path: Path, state_home: Path) -> None:

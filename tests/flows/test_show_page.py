@@ -115,7 +115,12 @@ def test_a_copy_of_a_state_or_a_level_leads_nowhere_else(released, tmp_path):
         copy = copied_to(released, tmp_path / scope, Scope.named(scope))
         links = {link for path in copy.glob("*.html") for link in re.findall('href="([^"#:]*)"', path.read_text())}
         assert {link for link in links if not (copy / link).is_file()} == set()
-        assert not any(re.search("-02", name) for name in links if "COUNTY" in name) or scope == "county-2"
+        pages = {tuple(re.split("[-.]", link)[1:3]) for link in links if link.startswith(("region-", "group-"))}
+        kinds, states = {kind for kind, _ in pages}, {number[:2] for kind, number in pages if kind != "USA"}
+        if scope == "county-2":
+            assert (kinds, states) == ({"COUNTY"}, {"01", "02"})
+        else:
+            assert (kinds, states) == ({"USA", "STATE", "COUNTY", "PLACE", "TRACT"}, {"01"})
 
 
 def test_a_release_with_too_many_pages_is_not_copied(released, tmp_path, monkeypatch):
@@ -144,3 +149,20 @@ def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     assert {"county 01001", "state 01"} <= {one.text for one in browser.find_elements(By.CSS_SELECTOR, "#found .code")}
     links[0].click()
     WebDriverWait(browser, 10).until(lambda one: one.title == "Alabama")
+
+
+def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, page, sized):
+    """As the page that is served; a group that has no page of its own leads to the list of its region."""
+    browser = sized(1300)
+    for query in ("Iteration 1002 Alabama", "alabama, iteration 1002", "how many iteration 1002 live in 01001"):
+        browser.get(f"{page}?view=find&q={query}")
+        served = [link.text for link in browser.find_elements(By.CSS_SELECTOR, ".choices a")]
+        browser.get(f"file://{copied}/find.html?q={query}")
+        links = browser.find_elements(By.CSS_SELECTOR, "#found a")
+        assert [link.text.split(", ")[:2] for link in links] == [name.split(", ")[:2] for name in served] != []
+        assert links[0].get_attribute("href").endswith("-1002.html")
+    rows = [row for path in copied.glob("region-*.csv") for row in csv.DictReader(path.read_text().splitlines())]
+    alone = next(row for row in rows if row["TABLE"] == "total")
+    browser.get(f"file://{copied}/find.html?q={alone['ITERATION_CODE']} {alone['REGION_ID']}")
+    (link,) = browser.find_elements(By.CSS_SELECTOR, "#found a")
+    assert link.get_attribute("href").endswith(f"/region-{alone['REGION_TYPE']}-{alone['REGION_ID']}.html")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_record_names_what_is_there(name: str) -> None:
+def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     system = SYSTEMS[name]
     assert system.settings.SYSTEM == system.name == name
-    assert all(callable(system.part(part)) for part in ("flow", "stages", "check", "release_checks", "page"))
+    parts = {part for part, value in asdict(system).items() if ":" in value}
+    assert parts == {"settings_class", "flow", "stages", "check", "release_checks", "page"}
+    assert all(callable(system.part(part)) for part in parts)
+    assert das(*system.command.split()[1:], "--help")[0] == 0
     flow = system.part("flow")
     assert flow.name == name
     room = "/".join(system.release_checks.split(".")[:2])

@@ -19,6 +19,7 @@ from spine_cases import (
     random_allocation,
     random_shares,
     random_spine,
+    shares_of,
 )
 
 from spine.allocations import Allocation
@@ -41,7 +42,10 @@ def settings_on(spine: Spine, definition: str, **changes: Any) -> SpineSettings:
 def literal(spine: Spine, definition: str) -> list[list[tuple[tuple[int, ...], Fraction]]]:
     """Algorithm 3 word by word, on lists of (blocks, share) per level; the root is not split."""
     levels = [
-        [(tuple(np.flatnonzero(row).tolist()), spine.share(level, u)) for u, row in enumerate(matrix(spine, level))]
+        [
+            (tuple(np.flatnonzero(row).tolist()), share)
+            for row, share in zip(matrix(spine, level), shares_of(spine, level), strict=True)
+        ]
         for level in range(len(spine.levels))
     ]
     for level in range(len(levels) - 2, -1, -1):
@@ -69,7 +73,7 @@ def test_bypass_is_algorithm_3(definition: str, seed: int, blocks: int, levels: 
     for level, expected in enumerate(literal(spine, definition)):
         units = [tuple(np.flatnonzero(row).tolist()) for row in matrix(bypassed, level)]
         assert units == [blocks for blocks, _ in expected]
-        assert [bypassed.share(level, u) for u in range(len(units))] == [share for _, share in expected]
+        assert shares_of(bypassed, level) == [share for _, share in expected]
     assert (path_sums(bypassed) == bypassed.denominator).all()  # to the last digit
     assert len(bypassed.starts[0]) == 1
     if definition == "zcdp":

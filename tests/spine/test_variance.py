@@ -14,6 +14,7 @@ from spine_cases import (
     random_allocation,
     random_family,
     random_spine,
+    root_of,
 )
 
 from spine.allocations import Allocation
@@ -21,7 +22,7 @@ from spine.bypass import bypass
 from spine.hierarchy import Spine
 from spine.overlap import overlap
 from spine.settings import settings_for
-from spine.variance import Root, cell_variance, downward, entity_sums, root_of, upward
+from spine.variance import Root, cell_variance, downward, entity_sums, upward
 from spine.workload import WORKLOADS, marginal_parts
 
 MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "detailed")

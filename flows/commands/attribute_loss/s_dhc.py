@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from flows.commands.attribute_loss.options import ANALYST, Delta, File, People, Sets, attribute_sets
-from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
+from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from flows.reports.losses import Scale

@@ -20,8 +20,9 @@ from flows.commands.bottom_up.options import (
     short,
 )
 from flows.commands.options import LedgerFile, WorkersOption
-from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, refusing
+from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from privacy.analyses.accuracy_curve import Point

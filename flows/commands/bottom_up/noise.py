@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.bottom_up.options import Epsilons, budgets, short
-from flows.reports.formats import Format, FormatOption, TextTable, report
+from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, refusing
+from tasks.pages.text_table import TextTable
 
 
 def noise(

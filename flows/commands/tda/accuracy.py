@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
 from flows.commands.options import ExactOptions, check_empty, folder, with_options
 from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding
-from flows.reports.terminal import err, labelled, show
+from flows.reports.formats import Format, report
+from flows.reports.terminal import err, labelled
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,15 +45,14 @@ def accuracy(
     """
     from flows.execution.repetitions import count_synthetic
     from flows.execution.settings import new_run_id
-    from tasks.top_down.accuracy.compare import LEVELS
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)
     kinds = tuple(dict.fromkeys(kind.value for kind in spine)) if spine else KINDS
-    chosen = {each.value for each in estimator} if estimator else set(ESTIMATORS)
-    estimators = tuple(each for each in ESTIMATORS if each in chosen)
+    chosen = {name.value for name in estimator} if estimator else set(ESTIMATORS)
+    estimators = tuple(name for name in ESTIMATORS if name in chosen)
     base, by_spine = new_run_id("tda-accuracy"), {}
     for kind in kinds:
         settings = inputs.settings(
@@ -71,19 +69,8 @@ def accuracy(
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_report(place, errors, coverage, kinds, estimators, {"Data": str(data), "Seeds": str(seeds)})
+    tables = write_report(place, errors, coverage, kinds, estimators, {"Data": str(data), "Seeds": str(seeds)})
     err.print(labelled("NOT PRIVATE:", "errors against exact counts, of synthetic data."))
-
-    def render() -> Table:
-        columns = [(kind, each) for kind in kinds for each in estimators]
-        titles = [f"{kind}\n{each}" for kind, each in columns]
-        table = Table("mean absolute error of", "level", "cells", *titles, box=box.SIMPLE_HEAD)
-        whole = errors[errors["size"] == "all"].set_index(["product", "quantity", "level", "spine", "estimator"])
-        for row in dict.fromkeys(index[:3] for index in whole.index):
-            product, quantity, level = row
-            figures = [f"{whole.loc[(*row, *at), 'mae']:.2f}" for at in columns]
-            table.add_row(f"{product}: {quantity}", LEVELS[level], f"{whole.loc[(*row, *columns[0]), 'n']:,}", *figures)
-        return table
 
     facts = {
         "NOT_PRIVATE": True,
@@ -91,7 +78,7 @@ def accuracy(
         "errors": _records(errors),
         "coverage": _records(coverage),
     }
-    show(facts, render, as_json=options.as_json)
+    report(facts, tables, Format.table, as_json=options.as_json)
 
 
 def _records(table: DataFrame) -> list[dict[Any, Any]]:

@@ -1,1 +1,1 @@
-"""`das show`: a release that one can look at, in the browser, in the terminal and as a copy of its pages."""
+"""`das show`: a release in the browser, in the terminal and as a copy of its pages."""

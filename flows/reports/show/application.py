@@ -1,7 +1,7 @@
 """The page of `das show`, on loopback: one address, a style sheet, and the release's own report.
 
-Nothing is served by a path that a request names, but what stands here by name. A page of another site that has its
-name point to this machine (DNS rebinding) is turned away, for the Host it asks for is its own.
+No request names a path of the file system: the routes below are all there is. A page of another site whose name
+points to this machine (DNS rebinding) is refused, because its Host header is not ours.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REPORT = "report.html"
 
 
 class Check:
-    """Whether the files of a release are what its manifest says, found out beside the serving."""
+    """Compares the files of a release with the digests in its manifest, in a thread beside the server."""
 
     def __init__(self, folder: Path, named: Mapping[str, str]) -> None:
         self.changed: list[str] = []
@@ -61,7 +61,7 @@ class Check:
 
     @property
     def words(self) -> str:
-        """What is known by now, as a sentence."""
+        """The result so far, as a sentence."""
         if self.changed:
             return "Its files are not those that its manifest names."
         if not self.done.is_set():
@@ -78,7 +78,7 @@ def changed(folder: Path, name: str, digest: str) -> str | None:
 
 
 def warm(shown: ReleasePages, check: Check) -> None:
-    """Do what the first answers would wait for: compile the templates, index the names, open the files."""
+    """Compile the templates, index the names and open the files, so that the first answers need not."""
     made = rendering.templates()
     for name in made.list_templates(extensions=["html"]):
         made.get_template(name)
@@ -107,7 +107,7 @@ def application(shown: ReleasePages, check: Check) -> Starlette:
 
 
 def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
-    """Return what stands on every page of a release."""
+    """Return what every page of a release shows."""
     manifest = shown.manifest
     return {
         "title": manifest["release"],
@@ -161,5 +161,5 @@ def _message(shown: ReleasePages, check: Check, message: str, form: str) -> Resp
     if form != "html":
         return PlainTextResponse(message + "\n", 404, HEADERS)
     view = {"view": "message", "title": "Not found", "reading": "", "message": f"{message[:1].upper()}{message[1:]}."}
-    told = {**about(shown, check), "csv": False}
-    return Response(rendering.html(view, told, "?view=overview", ""), 404, HEADERS, "text/html")
+    about_it = {**about(shown, check), "csv": False}
+    return Response(rendering.html(view, about_it, "?view=overview", ""), 404, HEADERS, "text/html")

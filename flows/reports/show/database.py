@@ -1,4 +1,4 @@
-"""The tables of a release as a database to ask: DuckDB over its own Parquet, of which nothing is copied."""
+"""Query a release with DuckDB, reading its Parquet files in place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
 
 
 class Database:
-    """The Parquet files of a release's folder, to be asked in SQL; several threads may ask at once."""
+    """The Parquet files of a release's folder, for SQL queries of several threads at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

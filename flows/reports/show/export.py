@@ -1,7 +1,8 @@
 """A copy of the pages of a release: files of HTML and CSV that need no server and no Python.
 
 The copy is what `das show` answers at the addresses of `ReleasePages.addresses`, written out. A link to any other page
-becomes plain text; forms and whatever else has the class `served` are left out. The search reads a list of names.
+becomes plain text; forms and whatever else has the class `served` are left out. The search reads a list of names
+and of the groups that have a page.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from urllib.parse import parse_qsl
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.search import SMALL
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style
 
@@ -75,7 +77,12 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
         for name, detail, address in pages.entries()
         if (file := file_name({"view": address})) in written
     ]
-    (out / "static/index.js").write_text(f"const INDEX = {json.dumps(index, ensure_ascii=False)};\n")
+    groups: dict[str, list[str]] = {}
+    for group in (name.removeprefix("group-") for name in written if name.startswith("group-")):
+        groups.setdefault(group.rpartition("-")[0], []).append(group.rpartition("-")[2])
+    known = {"INDEX": index, "GROUPS": groups, "SMALL": SMALL}
+    lines = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in known.items()]
+    (out / "static/index.js").write_text("".join(lines))
 
 
 def _names_by_link(addresses: list[Address]) -> dict[str, str]:

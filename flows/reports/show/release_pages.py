@@ -61,7 +61,7 @@ class ReleasePages(ABC):
         return iter(())
 
     def warm(self) -> None:  # noqa: B027  a kind need not have any
-        """Make what the first answers would wait for; nothing unless a kind has such."""
+        """Prepare what the first answers need; by default nothing."""
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

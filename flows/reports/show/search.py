@@ -5,6 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
+# Words of a question that name neither a region nor an iteration.
+SMALL = "how many much people persons who are is live lives living in of the a".split()  # noqa: SIM905
+
 
 def words_of(text: str) -> list[str]:
     """Return lower-case words without accents."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flows.reports.formats import TextTable
 from flows.reports.show.detailed_dhca.view_models import GroupItem, GroupView, IterationView, RegionView
 from flows.reports.show.top_down.view_models import GeounitView, Listing, Redistricting
+from tasks.pages.text_table import TextTable
 
 COUNTS = ["count", "margin", "table", "estimate", "its margin"]
 AROUND = ["", "region", *COUNTS]
@@ -72,31 +72,24 @@ def _group(view: GroupView) -> list[TextTable]:
     if pyramid is None:
         return [total]
     kinds = ["", "_estimate"] if pyramid.estimated else [""]
-    names = [sex + kind + of for sex in ("male", "female") for kind in kinds for of in ("", "_margin")]
+    names = [sex + kind + margin for sex in ("male", "female") for kind in kinds for margin in ("", "_margin")]
     columns = [name.split("_")[-1] for name in names]
     labelled = [("all ages", pyramid), *((age.label, age) for age in pyramid.ages)]
-    by_age = [[label, *(text(getattr(of, name)) for name in names)] for label, of in labelled]
+    by_age = [[label, *(text(getattr(counts, name)) for name in names)] for label, counts in labelled]
     return [total, TextTable("By sex and age", ["age", *columns], by_age)]
 
 
 def _around(view: GroupView) -> list[list[str]]:
-    rows = [["lies in", _region(told), *_count(told)] for told in view.parents]
-    rows += [[f"its {inside.kinds}", _region(told), *_count(told)] for inside in view.children for told in inside.rows]
-    return rows + [
-        ["beside it", _region(told), *_count(told)] for told in (view.siblings.rows if view.siblings else ())
-    ]
+    around = [("lies in", view.parents), *((f"its {inside.kinds}", inside.rows) for inside in view.children)]
+    around += [("beside it", view.siblings.rows)] if view.siblings else []
+    return [[where, _region(group), *_count(group)] for where, groups in around for group in groups]
 
 
-def _count(told: GroupItem) -> list[str]:
-    return [
-        text(told.count),
-        text(told.margin),
-        told.shape or told.status,
-        text(told.estimate),
-        text(told.estimate_margin),
-    ]
+def _count(group: GroupItem) -> list[str]:
+    estimate = text(group.estimate), text(group.estimate_margin)
+    return [text(group.count), text(group.margin), group.shape or group.status, *estimate]
 
 
-def _region(told: GroupItem) -> str:
-    within = f", {told.region.within}" if told.region.within else ""
-    return f"{told.region.name}{within} ({told.region.id})"
+def _region(group: GroupItem) -> str:
+    within = f", {group.region.within}" if group.region.within else ""
+    return f"{group.region.name}{within} ({group.region.id})"

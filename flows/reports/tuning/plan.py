@@ -1,4 +1,4 @@
-"""What `das tune` is asked: the parameters that SafeTEx varies, from a file, from options, or those of production."""
+"""The parameters that SafeTEx varies: from a file, from options, or those of production."""
 
 from __future__ import annotations
 

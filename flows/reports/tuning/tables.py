@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from flows.reports.figures import near, up
-from flows.reports.formats import TextTable
+from tasks.pages.text_table import TextTable
 
 MARGINS = {
     "total_only": "TotalOnly total",
@@ -24,9 +24,9 @@ AT = ("0", "T/2", "T", "3T/2", "2T")
 def tables(answers: Mapping[str, Any]) -> list[TextTable]:
     """Return the tables of a plan's answers."""
     measured = [level for level in answers["levels"] if level["on"]]
-    made = [make(answers, measured) for make in (_margins, _estimates, _sizes)]
-    told = [*made, *_suppression(measured), _loss(answers)]
-    return [*told, *(_curve(answers, stability) for stability in answers["trade_off"])]
+    shown = [make(answers, measured) for make in (_margins, _estimates, _sizes)]
+    shown = [*shown, *_suppression(measured), _loss(answers)]
+    return [*shown, *(_curve(answers, stability) for stability in answers["trade_off"])]
 
 
 def _margins(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:

@@ -1,4 +1,4 @@
-"""What `das tune` is asked, and its answers: the one source of the terminal's tables, the page and the workbook."""
+"""The answers of `das tune`, which its tables show; the page and the workbook compute theirs again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1)
 
 
 def answers(plan: Plan) -> dict[str, Any]:
-    """Return all that the tool tells, as plain data.
+    """Return all answers of the tool as plain data.
 
     Budgets and sums as exact text, a size that does not exist as None.
     """
@@ -84,7 +84,7 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     for drawn in (laws.total_only, laws.stage_1, laws.stage_2):
         check_law(drawn)  # what no run could draw is refused, as there; sums over it would take minutes
     level_margins = margins(laws)
-    told = {
+    answer = {
         "stability": budget.stability,
         "margins": _margins(level_margins),
         "margins_of_estimates": estimate_margins(laws),
@@ -97,7 +97,7 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
         sizes = {**sizes_for_margin(level_margins.cell, int(plan.target))}
         sizes["total_only"] = sizes_for_margin(level_margins.total_only, int(plan.target))["total"]
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
-        told["least_budget_for_target"] = float(need)
+        answer["least_budget_for_target"] = float(need)
     noise, threshold = laws.stage_2, suppression_threshold(laws.stage_2, plan.chance)
     suppression = []
     for size in [round(part * threshold) for part in FRACTIONS]:
@@ -106,7 +106,7 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
         if isinstance(noise, DiscreteGaussian):
             bias["bias_by_eq_13"] = continuous_bias(float(noise.sigma_squared) ** 0.5, threshold, size)
         suppression.append(bias)
-    return told | {
+    return answer | {
         "sizes": sizes,
         "suppressible": not level.nation_or_state,
         "threshold": threshold,

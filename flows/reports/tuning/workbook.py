@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from math import ceil
 from typing import Any
+
+import numpy as np
 
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import Plan
@@ -12,10 +13,9 @@ from flows.reports.tuning.tuning import CURVE
 from flows.reports.tuning.workbook_charts import suppression_sheet, trade_off_sheet
 from flows.reports.tuning.workbook_loss import LossSheet
 from flows.reports.tuning.workbook_noise import Inputs, Noise, NoiseSheet
-from flows.reports.tuning.workbook_sheet import Cell, Sheet
+from flows.reports.tuning.workbook_sheet import EXP, IF, INT, IS_NUMBER, LN, MAX, ROUND_UP, SQRT, Formula, Sheet
 from flows.reports.tuning.workbook_sums import SumsSheet
-from privacy.analyses.margin_budgets import recipe_margin
-from privacy.analyses.tuning import CELLS, level_laws
+from privacy.analyses.tuning import CELLS
 from tasks.inputs.configuration import Level
 from tasks.population_groups.level_budgets import paper_name
 
@@ -56,7 +56,7 @@ def workbook(plan: Plan) -> bytes:
 
     content = io.BytesIO()
     book = xlsxwriter.Workbook(content, {"in_memory": True})
-    with refusing():
+    with refusing(), np.errstate(all="ignore"):  # both branches of every IF are computed
         _Workbook(book, plan).write()
     book.close()
     return content.getvalue()
@@ -75,6 +75,7 @@ class _Workbook:
         self.noise, self.sums = NoiseSheet(book, self.inputs), SumsSheet(book, self.inputs)
         self.loss = LossSheet(book, self.inputs)
         self.end = FIRST + len(plan.levels) - 1
+        self.total = self._sum()
 
     def write(self) -> None:
         """Write all sheets."""
@@ -83,7 +84,7 @@ class _Workbook:
         self._spent()
         shown = next((i for i, level in enumerate(self.plan.levels) if not level.nation_or_state), 0)
         suppression_sheet(self.book, self.suppression, self.inputs, self.noise, levels, shown)
-        usual = self.sheet.put(3, 4, f"=MAX(2,{self.inputs.race_codes})+1", max(2, self.plan.race_codes) + 1)
+        usual = self.sheet.put(3, 4, MAX(2, self.inputs.race_codes) + 1)
         self.sheet.put(3, 3, "its stability")
         trade_off_sheet(self.book, self.trade_off, self.noise, usual, self.inputs.gamma, CURVE)
         self.sheet.sheet.set_column(0, 0, 30)
@@ -115,99 +116,64 @@ class _Workbook:
         """Write the row of a level; returns the noise of its step 2."""
         plan, inputs = self.plan, self.inputs
 
-        def put(name: str, content: float | str, value: float | str | None = None, form: Any = None) -> Cell:
-            return self.sheet.put(row, _AT[name], content, value, form)
+        def put(name: str, content: Formula | float | str, form: Any = None) -> Formula:
+            return self.sheet.put(row, _AT[name], content, form)
 
         put("level", paper_name(level))
-        put("is", "off" if level in plan.off else "on", form=self.yellow)
+        state = put("is", "off" if level in plan.off else "on", form=self.yellow)
         self.sheet.sheet.data_validation(row, 1, row, 1, {"validate": "list", "source": ["on", "off"]})
         budget = put("budget", float(plan.levels[level]), form=self.yellow)
         self.sheet.sheet.data_validation(row, 2, row, 2, _between(1e-9, 1e6))
         own = put("own", (plan.stabilities or {}).get(level, ""), form=self.yellow)
-        formula = f"=IF(ISNUMBER({own}),{own},MAX(2,{inputs.race_codes})+1)"
-        stability = put("stability", formula, plan.stability(level))
-        shares = {"total_only": ("1", 1.0), "step_1": (str(inputs.gamma), inputs.gamma.value)}
-        shares["count"] = (f"(1-{inputs.gamma})", 1 - inputs.gamma.value)
+        stability = put("stability", IF(IS_NUMBER(own), own, MAX(2, inputs.race_codes) + 1))
+        shares: dict[str, Formula | float] = {"total_only": 1, "step_1": inputs.gamma, "count": 1 - inputs.gamma}
         noise = {
-            name: self.noise.query(f"{paper_name(level)}, {COLUMNS[name]}", budget, *share, stability)
+            name: self.noise.query(f"{paper_name(level)}, {COLUMNS[name]}", budget, share, stability)
             for name, share in shares.items()
         }
-        margins = {name: put(name, f"={query.margin}", query.margin.value) for name, query in noise.items()}
+        margins = {name: put(name, query.margin) for name, query in noise.items()}
         cell = noise["count"]
         at = cell.parameter
-        geometric = f"MAX(0,INT({at}*(LN(40)-LN(1+EXP(-1/{at})))-1))"
-        laws = level_laws(plan.definition, plan.level_budget(level), plan.gamma)
-        put("recipe", f"=IF({inputs.zcdp},INT(1.96*SQRT({at})),{geometric})", recipe_margin(laws.stage_2))
+        geometric = MAX(0, INT(at * (LN(40) - LN(1 + EXP(-1 / at))) - 1))
+        put("recipe", IF(inputs.zcdp, INT(1.96 * SQRT(at) + 1e-9), geometric))
         for name, cells in CELLS.items():
             if name != "total":
-                margin = self.sums.margin(f"{paper_name(level)}, {name}", cell, cells)
-                put(f"total_at_{name}", f"={margin}", margin.value)
-            put(f"estimate_{name}", *self._estimate(noise["step_1"], cell, cells))
-            put(f"size_{name}", *self._size(margins["count"], cells))
-        put("size_total_only", *self._size(margins["total_only"], 1))
-        if level.nation_or_state:
-            put("threshold", "never")
-        else:
-            put("threshold", f"={cell.threshold}", cell.threshold.value)
-        self._switch(row, paper_name(level))
+                put(f"total_at_{name}", self.sums.margin(f"{paper_name(level)}, {name}", cell, cells))
+            put(f"estimate_{name}", self._estimate(noise["step_1"], cell, cells))
+            put(f"size_{name}", self._size(margins["count"], cells))
+        put("size_total_only", self._size(margins["total_only"], 1))
+        put("threshold", "never" if level.nation_or_state else cell.threshold)
+        without = self.total - IF(state.equals("on"), budget, 0)
+        for side, release in (("with", without + budget), ("without", without)):
+            spent = put(side, release)
+            put(f"epsilon_{side}", self.loss.epsilon(f"{side} {paper_name(level)}", spent), self.figures)
         return cell
 
-    def _estimate(self, step_1: Noise, step_2: Noise, cells: int) -> tuple[str, float | str]:
-        """Return the formula, and the value, of the margin of a pooled total of so many cells.
+    def _estimate(self, step_1: Noise, step_2: Noise, cells: int) -> Formula:
+        """Return the margin of a total of so many cells that is pooled by inverse variance."""
+        variance = 1 / (1 / step_1.variance + 1 / (cells * step_2.variance)) + Formula("1/12", 1 / 12)
+        return IF(self.inputs.zcdp, ROUND_UP(1.96 * SQRT(variance) - 0.5), "das tune")
 
-        It is pooled by inverse variance.
-        """
-        variance = f"(1/(1/{step_1.variance}+1/({cells}*{step_2.variance}))+1/12)"
-        formula = f'=IF({self.inputs.zcdp},ROUNDUP(1.96*SQRT({variance})-0.5,0),"das tune")'
-        if self.inputs.definition.value != "zcdp":
-            return formula, "das tune"
-        pooled = 1 / (1 / step_1.variance.value + 1 / (cells * step_2.variance.value)) + 1 / 12
-        return formula, ceil(1.96 * pooled**0.5 - 0.5)
+    def _size(self, margin: Formula, cells: int) -> Formula:
+        """Return the population from which a statistic of `cells` meets the target."""
+        target = self.inputs.target
+        relative, absolute = ROUND_UP(cells * margin / target - 1e-9), IF(margin <= target, 0, "never")
+        return IF(IS_NUMBER(margin), IF(self.inputs.kind.equals("share"), relative, absolute), margin)
 
-    def _size(self, margin: Cell, cells: int) -> tuple[str, float | str]:
-        """Return the formula, and the value, of the population from which a statistic of `cells` meets the target."""
-        target, share = self.inputs.target, f'{self.inputs.kind}="share"'
-        relative = f"ROUNDUP({cells}*{margin}/{target}-1E-9,0)"
-        formula = f'=IF(ISNUMBER({margin}),IF({share},{relative},IF({margin}<={target},0,"never")),{margin})'
-        if self.inputs.kind.value == "share":
-            return formula, ceil(cells * margin.value / target.value - 1e-9)
-        return formula, 0 if margin.value <= target.value else "never"
-
-    def _switch(self, row: int, name: str) -> None:
-        """Write what the release spends with this level on and with it off."""
-        others = sum(
-            float(budget)
-            for level, budget in self.plan.levels.items()
-            if level not in self.plan.off and paper_name(level) != name
-        )
-        budget, state = (
-            self.sheet.cells((row, _AT[what]), (row, _AT[what])).split(":")[0] for what in ("budget", "is")
-        )
-        own = float(self.plan.levels[list(self.plan.levels)[row - FIRST]])
-        without = f'({self._sum()}-IF({state}="on",{budget},0))'
-        for side, formula, value in (
-            ("with", f"={without}+{budget}", others + own),
-            ("without", f"={without}", others),
-        ):
-            spent = self.sheet.put(row, _AT[side], formula, value)
-            epsilon = self.loss.epsilon(f"{side} {name}", spent)
-            self.sheet.put(row, _AT[f"epsilon_{side}"], f"={epsilon}", epsilon.value, self.figures)
-
-    def _sum(self) -> str:
+    def _sum(self) -> Formula:
         """Return the sum of the budgets of the levels that are on."""
         state, budget = (self.sheet.cells((FIRST, _AT[what]), (self.end, _AT[what])) for what in ("is", "budget"))
-        return f'SUMIF({state},"on",{budget})'
+        total = sum(float(budget) for level, budget in self.plan.levels.items() if level not in self.plan.off)
+        return Formula(f'SUMIF({state},"on",{budget})', total)
 
     def _spent(self) -> None:
-        total = sum(float(budget) for level, budget in self.plan.levels.items() if level not in self.plan.off)
         self.sheet.sheet.write_row(
             FIRST - 5, 0, ["the release spends", "budget", "epsilon at delta"], self.sheet.heading
         )
         for row, (name, times) in enumerate((("unbounded", 1), ("bounded", 2)), FIRST - 4):
             self.sheet.put(row, 0, f"{name} neighbours")
-            spent = self.sheet.put(row, 1, f"={times}*{self._sum()}", times * total)
-            epsilon = self.loss.epsilon(name, spent)
-            self.sheet.put(row, 2, f"={epsilon}", epsilon.value, self.figures)
+            spent = self.sheet.put(row, 1, times * self.total)
+            self.sheet.put(row, 2, self.loss.epsilon(name, spent), self.figures)
 
 
 def _between(low: float, high: float, kind: str = "decimal") -> dict[str, Any]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import exp, pi, sqrt
 from typing import Any
 
-from scipy.special import ndtr
-
-from flows.reports.tuning.workbook_noise import COLUMNS, FloatLaw, Inputs, Noise, NoiseSheet
-from flows.reports.tuning.workbook_sheet import Cell, Sheet
+from flows.reports.tuning.workbook_noise import COLUMNS, Inputs, Law, Noise, NoiseSheet
+from flows.reports.tuning.workbook_sheet import EXP, IF, MAX, NORMAL, PI, ROUND, SQRT, Formula, Sheet
 
 PARTS = [i / 20 for i in range(51)]  # true sizes, as parts of T
 QUERIES = 3  # rows of a level in the sheet "Noise", first: TotalOnly, step 1, step 2
@@ -32,15 +29,15 @@ def suppression_sheet(
     listed = sheet.cells((_FIRST, len(_NAMES) + 1), (_FIRST + len(names) - 1, len(_NAMES) + 1))
     sheet.sheet.write_column(_FIRST, len(_NAMES) + 1, names)
     sheet.sheet.data_validation(1, 1, 1, 1, {"validate": "list", "source": f"={listed}"})
-    place = put(2, 1, f"=MATCH({level},{listed},0)", shown + 1)
+    place = put(2, 1, Formula(f"MATCH({level},{listed},0)", shown + 1))
     parameters = []
     for row, (name, column) in enumerate(COLUMNS.items(), 3):
         put(row, 0, name)
         whole = sums.sheet.cells((1, column), (QUERIES * len(names), column))
-        parameters.append(put(row, 1, f"=INDEX({whole},{QUERIES}*{place})", getattr(noise, name).value))
+        parameters.append(put(row, 1, Formula(f"INDEX({whole},{QUERIES}*{place})", getattr(noise, name).value)))
     sheet.headings(_FIRST - 1, _NAMES)
     for row, part in enumerate(PARTS, _FIRST):
-        _suppression(sheet, row, part, inputs, sums.counts, noise.law, *parameters)
+        _suppression(sheet, row, part, Law(inputs.zcdp, sums.counts, *parameters[:2]), parameters[2])
     over = (_FIRST, _FIRST + len(PARTS) - 1)
     axis = "true size of the group (fraction of T)"
     sheet.sheet.insert_chart("N2", _chart(book, sheet, over, 0, {5: BLUE}, axis, "probability of suppression"))
@@ -51,51 +48,37 @@ def suppression_sheet(
     sheet.sheet.set_column(3, len(_NAMES) - 1, 13, book.add_format({"num_format": "0.000000"}))
 
 
-def _suppression(
-    sheet: Sheet, row: int, part: float, inputs: Inputs, k: str, law: FloatLaw, at: Cell, whole: Cell, threshold: Cell
-) -> None:
+def _suppression(sheet: Sheet, row: int, part: float, law: Law, threshold: Formula) -> None:
     """Write the row of one true size. With u = max(T - n, n - T - 1) all sums are of positive terms."""
-    zcdp, weight, x = inputs.zcdp, f"EXP(-({k}^2)/(2*{at}))", f"EXP(-1/{at})"
 
-    def put(column: int, content: float | str, value: float | None = None) -> Cell:
-        return sheet.put(row, column, content, value)
+    def put(column: int, content: Formula) -> Formula:
+        return sheet.put(row, column, content)
 
-    size = put(1, f"=ROUND({part}*{threshold},0)", int(part * threshold.value + 0.5))
-    put(0, f"={size}/MAX(1,{threshold})", size.value / max(1, threshold.value))
-    over, is_over = threshold.value - size.value, f"{threshold}>={size}"
-    u = put(2, f"=MAX({threshold}-{size},{size}-{threshold}-1)", max(over, -over - 1))
-    gaussian = f"SUMPRODUCT(({k}>{u})*{weight})/{whole}"
-    tail = put(3, f"=IF({zcdp},{gaussian},EXP(-({u}+1)/{at})/(1+{x}))", law.beyond(u.value))
-    gaussian = f"SUMPRODUCT(({k}>{u})*{k}*{weight})/{whole}"
-    moment = put(4, f"=IF({zcdp},{gaussian},{tail}*({u}+1+{x}/(1-{x})))", law.moment_beyond(u.value))
-    published = tail.value if over >= 0 else 1 - tail.value
-    put(5, f"=IF({is_over},1-{tail},{tail})", 1 - tail.value if over >= 0 else tail.value)
-    bias = put(6, f"={moment}/IF({is_over},{tail},1-{tail})", moment.value / published)
-    divisor = max(1, threshold.value)
-    put(7, f"={bias}/MAX(1,{threshold})", bias.value / divisor)
-    if law.gaussian:
-        v = over / sqrt(law.parameter)
-        printed = sqrt(law.parameter) * exp(-v * v / 2) / sqrt(2 * pi) / float(ndtr(-v))
-    else:
-        printed = bias.value
-    v_text = f"(({threshold}-{size})/SQRT({at}))"
-    eq_13 = f"SQRT({at})*EXP(-({v_text}^2)/2)/SQRT(2*PI())/NORMSDIST(-{v_text})"
-    printed_cell = put(8, f"=IF({zcdp},{eq_13},{bias})", printed)
-    put(9, f"={printed_cell}/MAX(1,{threshold})", printed / divisor)
+    size, whole = put(1, ROUND(part * threshold)), MAX(1, threshold)
+    put(0, size / whole)
+    u = put(2, MAX(threshold - size, size - threshold - 1))
+    tail = put(3, law.beyond(u))
+    moment = put(4, law.moment_beyond(u, tail))
+    put(5, IF(threshold >= size, 1 - tail, tail))
+    bias = put(6, moment / IF(threshold >= size, tail, 1 - tail))
+    put(7, bias / whole)
+    sigma = SQRT(law.parameter)
+    v = (threshold - size) / sigma
+    printed = put(8, IF(law.zcdp, sigma * EXP(-(v**2) / 2) / SQRT(2 * PI) / NORMAL(-v), bias))
+    put(9, printed / whole)
 
 
 def trade_off_sheet(
-    book: Any, sheet: Sheet, sums: NoiseSheet, stability: Cell, gamma: Cell, budgets: Sequence[Fraction]
+    book: Any, sheet: Sheet, sums: NoiseSheet, stability: Formula, gamma: Formula, budgets: Sequence[Fraction]
 ) -> None:
     """Write margins of error over the budget of one level."""
     sheet.headings(0, ["budget (rho or epsilon)", "margin: TotalOnly", "margin: count of step 2"])
     sheet.put(0, 4, "stability")
-    groups = sheet.put(0, 5, f"={stability}", stability.value)
+    groups = sheet.put(0, 5, stability)
     for row, budget in enumerate(budgets, 1):
         spent = sheet.put(row, 0, float(budget))
-        for column, share, part in ((1, "1", 1.0), (2, f"(1-{gamma})", 1 - gamma.value)):
-            margin = sums.query(f"budget {float(budget):g}", spent, share, part, groups).margin
-            sheet.put(row, column, f"={margin}", margin.value)
+        for column, share in ((1, 1), (2, 1 - gamma)):
+            sheet.put(row, column, sums.query(f"budget {float(budget):g}", spent, share, groups).margin)
     axis = "budget of a level (rho or epsilon)"
     chart = _chart(
         book, sheet, (1, len(budgets)), 0, {1: ORANGE, 2: BLUE}, axis, "margin of error at 95% (counts)", True

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import log, log1p, sqrt
 from typing import Any
 
 from flows.reports.tuning.workbook_noise import Inputs
-from flows.reports.tuning.workbook_sheet import Cell, Sheet
+from flows.reports.tuning.workbook_sheet import AND, IF, LN, MAX, SQRT, Formula, Sheet
 
 STEPS = range(1, 7)
 
@@ -24,23 +23,16 @@ class LossSheet:
         self.sheet.headings(0, ["release", "rho or epsilon", *(f"x, step {step}" for step in (0, *STEPS)), "epsilon"])
         self.rows = 0
 
-    def epsilon(self, label: str, spent: Cell) -> Cell:
+    def epsilon(self, label: str, spent: Formula) -> Formula:
         """Write the row of a sum of budgets; returns its epsilon at delta, for pure DP the sum itself."""
         self.rows += 1
-        row, put, delta = self.rows, self.sheet.put, self.inputs.delta
+        row, put, log_delta = self.rows, self.sheet.put, LN(self.inputs.delta)
         put(row, 0, label)
-        rho = put(row, 1, f"={spent}", spent.value)
-        positive = max(rho.value, 1e-12)
-        least, logarithm = f"MAX({rho},1E-12)", log(delta.value)
-        x = put(row, 2, f"=SQRT(-LN({delta})/{least})", sqrt(-logarithm / positive))
+        rho = put(row, 1, spent)
+        positive = MAX(rho, 1e-12)
+        x = put(row, 2, SQRT(-log_delta / positive))
         for step in STEPS:
-            gap = positive * x.value**2 + log1p(x.value) + logarithm
-            slope = 2 * positive * x.value + 1 / (1 + x.value)
-            formula = f"=MAX(1E-9,{x}-({least}*{x}^2+LN(1+{x})+LN({delta}))/(2*{least}*{x}+1/(1+{x})))"
-            x = put(row, 2 + step, formula, max(1e-9, x.value - gap / slope))
-        of_rho = f"MAX(0,(1+{x})*{rho}+LN({x}/(1+{x}))-(LN(1+{x})+LN({delta}))/{x})"
-        value = (1 + x.value) * rho.value + log(x.value / (1 + x.value)) - (log1p(x.value) + logarithm) / x.value
-        if self.inputs.definition.value != "zcdp" or rho.value == 0:
-            value = rho.value
-        formula = f"=IF(AND({self.inputs.zcdp},{rho}>0),{of_rho},{rho})"
-        return put(row, 3 + len(STEPS), formula, max(0.0, value))
+            gap = positive * x**2 + LN(1 + x) + log_delta
+            x = put(row, 2 + step, MAX(1e-9, x - gap / (2 * positive * x + 1 / (1 + x))))
+        of_rho = MAX(0, (1 + x) * rho + LN(x / (1 + x)) - (LN(1 + x) + log_delta) / x)
+        return put(row, 3 + len(STEPS), IF(AND(self.inputs.zcdp, rho > 0), of_rho, rho))

@@ -1,25 +1,100 @@
-"""A worksheet on which every formula carries its value, so that a program which does not recalculate shows it, too."""
+"""A worksheet whose formulas are written as Python expressions, each of which knows its text and its value.
+
+So a program that does not recalculate shows the values, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import pi
+from operator import add, ge, gt, mul, pow, sub, truediv
 from typing import Any
 
+import numpy as np
+from scipy.special import ndtr, ndtri
 from xlsxwriter.utility import xl_rowcol_to_cell
 
-Value = float | int | str
+Operator = Callable[[Any, Any], "Formula"]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A place in the workbook, as a formula names it, and its value."""
+@lru_cache(maxsize=1024, typed=True)
+def _constant(content: float | str) -> Formula:
+    """Return a number or a word as a formula writes it."""
+    if isinstance(content, str):
+        return Formula(f'"{content}"', content)
+    return Formula(str(content).upper(), np.float64(content))  # 1E-12
 
-    name: str
-    value: Any
+
+def _formula(operand: Any) -> Formula:
+    return operand if isinstance(operand, Formula) else _constant(operand)
+
+
+def _operator(symbol: str, compute: Callable[[Any, Any], Any]) -> tuple[Operator, Operator]:
+    """Return a binary operator of formulas, and the same with its operands the other way round."""
+
+    def applied(left: Any, right: Any) -> Formula:
+        left, right = _formula(left), _formula(right)
+        return Formula(f"{left.operand}{symbol}{right.operand}", compute(left.value, right.value), compound=True)
+
+    return applied, lambda right, left: applied(left, right)
+
+
+class Formula:
+    """A spreadsheet's expression: a cell, a range of them or what is computed of these. Its value may be an array."""
+
+    __slots__ = ("compound", "text", "value")
+
+    def __init__(self, text: str, value: Any, *, compound: bool = False) -> None:
+        self.text, self.value, self.compound = text, value, compound
+
+    @property
+    def operand(self) -> str:
+        """The text beside an operator."""
+        return f"({self.text})" if self.compound else self.text
 
     def __str__(self) -> str:
-        return self.name
+        return self.text
+
+    def __neg__(self) -> Formula:
+        return Formula(f"-{self.operand}", -self.value, compound=True)
+
+    def equals(self, word: str) -> Formula:
+        """Return the condition that a cell holds a word."""
+        return Formula(f'{self}="{word}"', self.value == word, compound=True)
+
+    __add__, __radd__ = _operator("+", add)
+    __sub__, __rsub__ = _operator("-", sub)
+    __mul__, __rmul__ = _operator("*", mul)
+    __truediv__, __rtruediv__ = _operator("/", truediv)
+    __pow__, _ = _operator("^", pow)
+    __gt__, __lt__ = _operator(">", gt)
+    __ge__, __le__ = _operator(">=", ge)
+
+
+def _function(name: str, compute: Callable[..., Any], *more: str) -> Callable[..., Formula]:
+    """Return a spreadsheet's function of formulas; `more` are arguments that it always has."""
+
+    def applied(*operands: Any) -> Formula:
+        formulas = [_formula(operand) for operand in operands]
+        arguments = ",".join([*(formula.text for formula in formulas), *more])
+        return Formula(f"{name}({arguments})", compute(*(formula.value for formula in formulas)))
+
+    return applied
+
+
+EXP, LN, SQRT, SIN = (
+    _function(name, f) for name, f in {"EXP": np.exp, "LN": np.log, "SQRT": np.sqrt, "SIN": np.sin}.items()
+)
+MAX, MIN = _function("MAX", np.maximum), _function("MIN", np.minimum)
+INT, ROUND_UP = _function("INT", np.floor), _function("ROUNDUP", np.ceil, "0")  # of what is not negative
+ROUND = _function("ROUND", lambda x: np.floor(x + 0.5), "0")
+NORMAL_QUANTILE, NORMAL = _function("NORMSINV", ndtri), _function("NORMSDIST", ndtr)
+SUM_PRODUCT = _function("SUMPRODUCT", lambda first, second=1.0: (first * second).sum())
+AND = _function("AND", np.logical_and)
+IS_NUMBER = _function("ISNUMBER", lambda x: not isinstance(x, str))
+IF = _function("IF", lambda condition, yes, no: yes if condition else no)
+PI = Formula("PI()", pi)
 
 
 class Sheet:
@@ -33,17 +108,19 @@ class Sheet:
         self.title = book.add_format({"bold": True, "font_size": 14})
         self.heading = book.add_format({"bold": True, "text_wrap": True, "valign": "bottom", "bottom": 1})
 
-    def put(self, row: int, column: int, content: Value, value: Value | None = None, form: Any = None) -> Cell:
-        """Write a constant or, where a value is given, a formula that has it."""
-        if value is None:
-            self.sheet.write(row, column, content, form)
+    def put(self, row: int, column: int, content: Formula | float | str, form: Any = None) -> Formula:
+        """Write a constant, or a formula with its value; return the cell."""
+        if isinstance(content, Formula):
+            value = content.value
+            whole = isinstance(value, float) and value.is_integer()
+            self.sheet.write_formula(row, column, f"={content}", form, int(value) if whole else value)
         else:
-            self.sheet.write_formula(row, column, str(content), form, value)
-        return Cell(f"'{self.name}'!{_place(row, column)}", content if value is None else value)
+            self.sheet.write(row, column, content, form)
+        return Formula(f"'{self.name}'!{_place(row, column)}", _formula(content).value)
 
-    def cells(self, first: tuple[int, int], last: tuple[int, int]) -> str:
-        """Return a range of cells, from and to (row, column), as a formula names it."""
-        return f"'{self.name}'!{_place(*first)}:{_place(*last)}"
+    def cells(self, first: tuple[int, int], last: tuple[int, int], values: Any = None) -> Formula:
+        """Return a range of cells, from and to (row, column), with their values where a formula needs them."""
+        return Formula(f"'{self.name}'!{_place(*first)}:{_place(*last)}", values)
 
     def headings(self, row: int, names: Sequence[str]) -> None:
         """Write a row of column names."""

@@ -77,7 +77,8 @@ def multi_run(accuracy: Accuracy) -> pd.DataFrame:
     counts, published = (_classed(accuracy, table) for table in (counts, published[published["number"] > 0]))
     groups = published.groupby(by)["number"].sum().unstack(fill_value=0).reindex(columns=NAMES, fill_value=0)
     proportions = groups.div(groups.sum(axis=1), axis=0)
-    margins = pd.Series({key: quantile_95(part) for key, part in counts.groupby(by)}).unstack().reindex(columns=NAMES)
+    margins = pd.Series({key: interpolated_95(part) for key, part in counts.groupby(by)}).unstack()
+    margins = margins.reindex(columns=NAMES)
     table = groups.index.to_frame(index=False)
     table.insert(3, INDEX[3], table.pop("size").map(interval))
     for name in NAMES:
@@ -104,7 +105,7 @@ def interval(size: int) -> str:
     return f"({float(LARGEST[size - 1])}, {float(LARGEST[size])}]" if size > 1 else "[0.0, 1.0]"
 
 
-def quantile_95(errors: pd.DataFrame) -> float:
+def interpolated_95(errors: pd.DataFrame) -> float:
     """Return the 0.95 quantile of |error|, linear between the two counts next to it, as numpy has it."""
     tallied = errors["number"].groupby(errors["error"].abs()).sum()
     position = 0.95 * (tallied.sum() - 1)

@@ -10,18 +10,50 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from privacy.analyses.error_measures import ErrorSums, quantile_95
 from privacy.noise.margins import coverage
 from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
 from tasks.detailed_dhca.details import WIDTHS
 from tasks.lifecycle.errors import Refused
 from tasks.pages import render
+from tasks.pages.text_table import TextTable
 
 WORKLOADS = (*NAMES, "TotalOnly")  # by detail
 COUNT_OF = ("table", "sex", "cell")  # by statistic
 OF = ("count", "estimate")
+LEVEL = {"level": "({REGION_TYPE}, {ITERATION_LEVEL})"}
+MEASURES = {
+    "counts": "{COUNTS:,}",
+    "95% of errors within ±": "{ERROR_95:,}",
+    "stated margin of error ±": "{MOE:,}",
+    "within the margin": "{COVERAGE:.2%}",
+    "the noise alone": "{NOISE_COVERAGE:.2%}",
+    "bias": "{BIAS:+z.2f}",
+    "RMSE": "{RMSE:.2f}",
+}
+OF_LEVEL = {**LEVEL, "workload": "{WORKLOAD}", "noise of": "{NOISE_OF}", "share of groups": "{PROPORTION:.2%}"}
+OF_LEVEL |= MEASURES | {"suppressed in level": "{SUPPRESSED:.2%}"}
+OF_GAIN = LEVEL | {
+    "workload": "{WORKLOAD}",
+    "count of a": "{COUNT_OF}",
+    "counts": "{COUNTS_COUNT:,}",
+    "RMSE of counts": "{RMSE_COUNT:.2f}",
+    "of estimates": "{RMSE_ESTIMATE:.2f}",
+    "less by": "{GAIN:.1%}",
+    "bias of counts": "{BIAS_COUNT:+z.2f}",
+    "bias of estimates": "{BIAS_ESTIMATE:+z.2f}",
+    "margin of counts ±": "{MOE_COUNT:,}",
+    "margin of estimates ±": "{MOE_ESTIMATE:,}",
+    "near a threshold ±": "{MOE_LARGEST_ESTIMATE:,}",
+    "counts within": "{COVERAGE_COUNT:.2%}",
+    "estimates within": "{COVERAGE_ESTIMATE:.2%}",
+}
+OF_SIZE = {**LEVEL, "true size": "{SIZE}", "workload": "{WORKLOAD}", "count of a": "{COUNT_OF}"}
+OF_SIZE |= {"noise of": "{NOISE_OF}", "of": "{OF}"} | MEASURES
+SHARES = {**LEVEL, "true size": "{SIZE}", "groups": "{GROUPS:,}", **{name: f"{{{name}:.2%}}" for name in WORKLOADS}}
+SHARES |= {"suppressed": "{SUPPRESSED:.2%}"}
 ALL = "all"
 PAGE = "accuracy.html"
 STATEMENT = (
@@ -53,11 +85,18 @@ class Report:
         """
         chosen = (self.errors["SIZE"] == ALL) & (self.errors["NOISE_OF"] == self.errors["REGION_TYPE"])
         by = ["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD", "COUNT_OF"]
-        told = self.errors[chosen].set_index(by)
-        count, estimate = (told[told["OF"] == quantity][list(COMPARED)] for quantity in OF)
+        errors = self.errors[chosen].set_index(by)
+        count, estimate = (errors[errors["OF"] == quantity][list(COMPARED)] for quantity in OF)
         joined = count.add_suffix("_COUNT").join(estimate.add_suffix("_ESTIMATE"), how="inner").reset_index()
         joined["GAIN"] = 1 - joined["RMSE_ESTIMATE"] / joined["RMSE_COUNT"]
         return joined
+
+    def tables(self) -> list[TextTable]:
+        """Return what a person reads first: the errors by level and workload, and what estimates buy, if there are."""
+        levels = TextTable.filled("Errors by level and workload", OF_LEVEL, self.summary(), words=3)
+        gains = self.gains().to_dict("records")
+        beside = [TextTable.filled("Counts and estimates", OF_GAIN, gains, words=3)] if gains else []
+        return [levels, *beside]
 
 
 COMPARED = ("COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE")
@@ -98,7 +137,7 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
     quantity, level, size, detail, statistic, noise_of = key
     error, number, margin = (part[name].to_numpy() for name in ("error", "number", "margin"))
     cells = int(WIDTHS[detail]) // (1, 2, int(WIDTHS[detail]))[statistic]
-    total, least = number.sum(), int(margin.min())
+    sums, least = ErrorSums.of(error, number), int(margin.min())
     law = accuracy.queries[noise_of].of_detail(detail)
     return {
         "REGION_TYPE": accuracy.levels[level].region_type,
@@ -109,23 +148,16 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
         "OF": OF[quantity],
         "MEASURED": bool(is_measured(statistic, detail)),
         "NOISE_OF": accuracy.levels[noise_of].region_type,
-        "COUNTS": int(total),
-        "ERROR_95": error_95(error, number),
+        "COUNTS": int(sums.n),
+        "ERROR_95": quantile_95(error, number),
         "MOE": least,
         "MOE_LARGEST": int(margin.max()),
-        "COVERAGE": number[np.abs(error) <= margin].sum() / total,
+        "COVERAGE": number[np.abs(error) <= margin].sum() / sums.n,
         "NOISE_COVERAGE": float(coverage(law, least, cells)) if quantity == COUNT else np.nan,
-        "BIAS": (error * number).sum() / total,
-        "RMSE": np.sqrt((error.astype(float) ** 2 * number).sum() / total),
+        "BIAS": sums.bias,
+        "RMSE": sums.rmse,
         NOT_PRIVATE: True,
     }
-
-
-def error_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:
-    """Return the smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
-    order = np.argsort(np.abs(error))
-    within = np.cumsum(number[order])
-    return int(np.abs(error[order])[np.argmax(20 * within >= 19 * within[-1])])
 
 
 def workload_table(accuracy: Accuracy) -> pd.DataFrame:
@@ -164,15 +196,16 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
     for name, table in files.items():
         table.to_csv(out / name, index=False, float_format="%.6g")
     multi_run(report.accuracy).to_csv(bureau / MULTI, index=False)
+    levels, *gains = report.tables()
+    errors = report.errors.to_dict("records")
     page = render(
         "tasks.detailed_dhca.accuracy",
         PAGE,
         accuracy=report.accuracy,
-        summary=report.summary(),
-        errors=report.errors.to_dict("records"),
-        gains=report.gains().to_dict("records"),
-        workloads=report.workloads.to_dict("records"),
-        names=WORKLOADS,
+        levels=levels,
+        gains=gains,
+        errors=TextTable.filled("Errors by size, workload and kind of count", OF_SIZE, errors, words=6),
+        workloads=TextTable.filled("Workloads by size", SHARES, report.workloads.to_dict("records"), words=2),
         about=about,
         charts=charts,
         statement=STATEMENT,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from privacy.analyses.error_measures import ErrorSums
 from spine.geography import IntArray
 from spine.top_down import TrueHistograms
 from spine.workload import FloatArray
@@ -64,7 +65,7 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
                 coverage.append((product, level, quantity, cut, *row))
     keys = ["product", "level", "quantity"]
     return (
-        pd.DataFrame(errors, columns=[*keys, "size", "n", "absolute", "signed", "squared"]),
+        pd.DataFrame(errors, columns=[*keys, "size", *ErrorSums._fields]),
         pd.DataFrame(coverage, columns=[*keys, "cut", *COVERAGE]),
     )
 
@@ -74,7 +75,7 @@ def _sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[int, ...]]:
     size = np.searchsorted(SIZES, true, side="right") - 1
     for number in (ALL, *np.unique(size).tolist()):
         part = error if number == ALL else error[size == number]
-        yield (number, *map(int, (len(part), np.abs(part).sum(), part.sum(), (part**2).sum())))
+        yield (number, *map(int, ErrorSums.of(part)))
 
 
 def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatArray) -> tuple[float, ...]:

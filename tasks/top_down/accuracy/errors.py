@@ -13,6 +13,7 @@ from hashlib import sha256
 import numpy as np
 import pandas as pd
 
+from privacy.analyses.error_measures import ErrorSums
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
@@ -49,8 +50,8 @@ def measure_errors(
         where a law of the spine cannot be drawn.
     """
     validated, design = run.validated, run.design
-    each = [(product, state) for product in design.products for state in validated.states]
-    workers.map("budget check", run, check_cost, each)
+    pieces = [(product, state) for product in design.products for state in validated.states]
+    workers.map("budget check", run, check_cost, pieces)
     configuration, errors, coverage = configuration_digest(run), [], []
     for seed in seeds:
         remove(run / "noisy")
@@ -61,7 +62,7 @@ def measure_errors(
             save_object(run / "prepared/design", replace(design, estimator=estimator))
             remove_estimates(run)
             estimate(run, workers)
-            for one, other in workers.map("compare", run, compare_state, each):
+            for one, other in workers.map("compare", run, compare_state, pieces):
                 errors.append(one.assign(seed=seed, estimator=estimator))
                 coverage.append(other.assign(seed=seed, estimator=estimator))
     keys = ["seed", "estimator", "product", "level", "quantity"]
@@ -112,11 +113,8 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     rows = []
     for kind, table in tables.items():
-        by_seed = table.assign(
-            mae=table["absolute"] / table["n"],
-            bias=table["signed"] / table["n"],
-            rmse=(table["squared"] / table["n"]) ** 0.5,
-        )
+        sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
+        by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, rmse=sums.rmse)
         noise = ["seed", "product", "level", "quantity", "size"]
         program = by_seed[by_seed["estimator"] == "topdown"].set_index(noise)["mae"].replace(0.0, np.nan)
         by_seed["ratio"] = by_seed["mae"] / program.reindex(pd.MultiIndex.from_frame(by_seed[noise])).to_numpy()

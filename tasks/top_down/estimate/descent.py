@@ -41,7 +41,7 @@ class Descent:
 
     def answers(self, parents: Estimates | None) -> engine.Answers:
         """Return what the children of these parents, or the roots, are estimated from: their own noisy answers."""
-        return engine.OwnAnswers(self.plan, self.measure)
+        return engine.Answers(self.plan, self.measure)
 
     def roots(self) -> Found:
         """Estimate the nation, or the parts of a state."""

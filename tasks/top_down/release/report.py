@@ -29,26 +29,26 @@ def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> Non
         "report.html",
         manifest=manifest,
         charged=[*spent["products"].items(), ("together", spent["bounded"])] if spent else [],
-        noise={name: noise_chart(name, told) for name, told in manifest["products"].items() if "noise" in told},
+        noise={name: noise_chart(name, facts) for name, facts in manifest["products"].items() if "noise" in facts},
         sizes=size_chart(run),
-        deviations={name: _deviations(told) for name, told in manifest["products"].items() if "noise" in told},
+        deviations={name: _deviations(facts) for name, facts in manifest["products"].items() if "noise" in facts},
     )
     (staged / "report.html").write_text(html)
 
 
-def _deviations(told: dict[str, Any]) -> dict[str, dict[str, float]]:
+def _deviations(facts: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Return the standard deviation of a coordinate by query group and level, at the level's largest share."""
     deviations: dict[str, dict[str, float]] = {}
-    for row in told["noise"]:  # shares ascend within a level
+    for row in facts["noise"]:  # shares ascend within a level
         deviations.setdefault(row["query"], {})[row["level"]] = row["variance"] ** 0.5
     return deviations
 
 
 @picture
-def noise_chart(product: str, told: dict[str, Any]) -> Figure:
+def noise_chart(product: str, facts: dict[str, Any]) -> Figure:
     """Draw the standard deviation of the noise by level, for some query groups."""
-    deviations = _deviations(told)
-    levels = list(told["geounits"])
+    deviations = _deviations(facts)
+    levels = list(facts["geounits"])
     figure, axis = plt.subplots(figsize=(9, 3))
     for colour, query in zip(COLOURS, [name for name in SHOWN[product] if name in deviations], strict=False):
         at = [number for number, level in enumerate(levels) if level in deviations[query]]

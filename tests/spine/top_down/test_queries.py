@@ -12,9 +12,10 @@ from spine.production import allocation
 from spine.top_down import PERSONS, UNITS, exact_answers, query_group, summed
 from spine.top_down.histogram import joined
 from spine.top_down.least_squares import sums_of
-from spine.top_down.queries import factors, query_groups, query_hierarchy
+from spine.top_down.queries import query_hierarchy
 
 NAMES = list(allocation("pl94-persons", "us").queries["Block"])
+GROUPS = sorted((query_group(PERSONS, name) for name in NAMES), key=lambda group: -group.width)
 
 
 def kronecker(name: str) -> np.ndarray:
@@ -37,7 +38,7 @@ def test_a_query_group_is_its_kronecker_product(name: str) -> None:
 
 
 def test_all_query_groups_have_2603_coordinates() -> None:
-    assert sum(group.width for group in query_groups(PERSONS, NAMES)) == 2603
+    assert sum(group.width for group in GROUPS) == 2603
 
 
 def test_an_unknown_axis_is_refused() -> None:
@@ -46,22 +47,22 @@ def test_an_unknown_axis_is_refused() -> None:
 
 
 def test_groups_factor_through_voting_age_hispanic_race_and_hhgq() -> None:
-    groups = sorted(query_groups(PERSONS, NAMES), key=lambda group: -group.width)
-    histogram = np.random.default_rng(1).integers(0, 9, 2016)
-    values = [np.bincount(groups[0].coordinate, histogram)]
-    for group, (source, parent_of) in zip(groups[1:], factors(groups), strict=True):
-        values.append(np.bincount(parent_of, values[source], minlength=group.width))
+    histogram, hierarchy = np.random.default_rng(1).integers(0, 9, 2016), query_hierarchy(GROUPS)
+    values = [np.bincount(GROUPS[0].coordinate, histogram)]
+    for at, group in enumerate(GROUPS[1:], start=1):
+        finer = values[hierarchy.finer[at]]
+        parent_of = hierarchy.parent_of[hierarchy.parent_offsets[at] :][: len(finer)]
+        values.append(np.bincount(parent_of, finer, minlength=group.width))
         np.testing.assert_array_equal(values[-1], kronecker(group.name) @ histogram)
-    from_cells = [g.name for g, (source, _) in zip(groups[1:], factors(groups), strict=True) if source == 0]
+    from_cells = [group.name for group, finer in zip(GROUPS[1:], hierarchy.finer[1:], strict=True) if finer == 0]
     assert from_cells == ["votingage*hispanic*cenrace", "hhgq"]
 
 
 def test_sums_of_some_cells_are_the_query_groups_of_them() -> None:
-    groups = sorted(query_groups(PERSONS, NAMES), key=lambda group: -group.width)
     rng = np.random.default_rng(2)
     cells = np.sort(rng.choice(2016, 40, replace=False))
     x = rng.integers(1, 9, 40)
-    sums = sums_of(query_hierarchy(groups), cells)
+    sums = sums_of(query_hierarchy(GROUPS), cells)
     value = np.zeros(len(sums.group), np.int64)
     value[:40] = x
     for i in range(40):
@@ -70,7 +71,7 @@ def test_sums_of_some_cells_are_the_query_groups_of_them() -> None:
         value[head] += value[tail]
     dense = np.zeros(2016, np.int64)
     dense[cells] = x
-    everything = np.concatenate([kronecker(group.name) @ dense for group in groups])
+    everything = np.concatenate([kronecker(group.name) @ dense for group in GROUPS])
     np.testing.assert_array_equal(everything[sums.coordinate], value)
     assert everything.sum() == value.sum()  # and no coordinate is left out
 

@@ -10,23 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from top_down_cases import measuring, plan_of, problems_of, small_state
 
 from spine.top_down import reference
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.parent_problem import ParentProblem, broken_rule, to_integers
 from spine.top_down.rounding import CELL_WEIGHT, floors
 
-
-@pytest.fixture(scope="module")
-def parents() -> list[tuple[bool, ParentProblem, np.ndarray]]:
-    """Every parent of two small states, with its least-squares solution."""
-    problems = []
-    for seed in (1, 2):
-        state = small_state(seed, parts=seed)
-        plan = plan_of(state)
-        problems += [given[:3] for given in problems_of(plan, measuring(plan, state.persons, seed))]
-    return problems
+Parents = list[tuple[bool, ParentProblem, np.ndarray]]
 
 
 def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: bool) -> float:
@@ -69,7 +59,7 @@ def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple
     return optimum.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
 
 
-def test_the_flow_is_as_cheap_as_the_linear_program(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
+def test_the_flow_is_as_cheap_as_the_linear_program(parents: Parents) -> None:
     chosen = [p for p in parents if p[1].counts is not None and p[2].size < 3000]
     assert len(chosen) > 60
     for total_first, problem, x in chosen:
@@ -81,7 +71,7 @@ def test_the_flow_is_as_cheap_as_the_linear_program(parents: list[tuple[bool, Pa
         assert (np.abs(whole - x) < 1 + 1e-5).all()
 
 
-def test_roots_too(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
+def test_roots_too(parents: Parents) -> None:
     roots = [(d, x) for _, d, x in parents if d.counts is None]
     assert len(roots) == 3
     for problem, x in roots:
@@ -91,7 +81,7 @@ def test_roots_too(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> Non
 
 
 def test_l1_is_as_close_as_any_choice_and_the_program_s_is_not(
-    parents: list[tuple[bool, ParentProblem, np.ndarray]],
+    parents: Parents,
 ) -> None:
     """The option l1 by brute force, where there are at most 12 fractions."""
     tried = 0
@@ -181,15 +171,12 @@ def test_the_cheapest_flow_of_any_network(seed: int) -> None:
     assert price @ flow == pytest.approx(best.fun, abs=1e-6)
 
 
-def test_what_the_flow_cannot_do_highs_does(
-    parents: list[tuple[bool, ParentProblem, np.ndarray]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytest.MonkeyPatch) -> None:
     from spine.top_down import parent_problem
-    from spine.top_down.rounding import Rounded
 
     _, problem, x = next(p for p in parents if p[1].counts is not None and 50 < p[2].size < 500)
     whole, _ = to_integers(problem, x, False, exact=False)
-    monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: Rounded(np.floor(x).astype(np.int64), 1, 0))
+    monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
     other, by = to_integers(problem, x, False, exact=False)
     assert by == "highs"
     assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
@@ -198,7 +185,7 @@ def test_what_the_flow_cannot_do_highs_does(
         to_integers(problem, x, False, exact=False)
 
 
-def test_a_broken_rule_is_named(parents: list[tuple[bool, ParentProblem, np.ndarray]]) -> None:
+def test_a_broken_rule_is_named(parents: Parents) -> None:
     total_first, problem, x = next(p for p in parents if p[1].counts is not None)
     whole, _ = to_integers(problem, x, total_first, exact=False)
     assert broken_rule(problem, whole) == ""

@@ -22,9 +22,10 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.repetitions import measure_accuracy
 from flows.execution.truth import release_truth
 from privacy.accounting.ledger import Account, Ledger, Request
-from tasks.detailed_dhca.accuracy.bureau import SINGLE, multi_run, quantile_95
+from privacy.analyses.error_measures import quantile_95
+from tasks.detailed_dhca.accuracy.bureau import SINGLE, interpolated_95, multi_run
 from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_class
-from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, error_95, make_report, size_name
+from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, make_report, size_name
 from tasks.detailed_dhca.accuracy.trials import open_trial, trial_directory
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import validate
@@ -332,8 +333,8 @@ def test_multi_run_gives_the_figures_of_the_bureaus_own_test() -> None:
 def test_quantiles(tally: dict[int, int]) -> None:
     error, number = (np.array(list(part)) for part in (tally.keys(), tally.values()))
     every = np.abs(np.repeat(error, number))
-    assert quantile_95(pd.DataFrame({"error": error, "number": number})) == pytest.approx(np.quantile(every, 0.95))
-    assert error_95(error, number) == min(m for m in every if 20 * (every > m).sum() <= len(every))
+    assert interpolated_95(pd.DataFrame({"error": error, "number": number})) == pytest.approx(np.quantile(every, 0.95))
+    assert quantile_95(error, number) == min(m for m in every if 20 * (every > m).sum() <= len(every))
 
 
 @pytest.mark.parametrize(

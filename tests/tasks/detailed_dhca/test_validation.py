@@ -27,10 +27,12 @@ from dhca_inputs import (
     Here,
     Inputs,
     configuration,
+    cut_files,
     edit,
     new_run,
     people,
     person,
+    valid_run,
     validate_here,
 )
 from fsspec.implementations.memory import MemoryFileSystem
@@ -97,10 +99,7 @@ def expected(persons: list[dict[str, str]], states: tuple[str, ...] = ("01", "02
 
 def test_good_input_has_no_error(tmp_path: Path) -> None:
     inputs = good_inputs()
-    params, data = inputs.write(tmp_path)
-    run = new_run(tmp_path)
-    validated, findings = validate_here(run, params, data)
-    assert validated is not None
+    run, findings = valid_run(tmp_path, inputs)
     assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
     assert findings[0].warning
     assert encoded(run) == expected(inputs.persons)
@@ -265,12 +264,10 @@ def test_line_numbers_count_blank_lines_and_rows_left_out(tmp_path: Path) -> Non
 def test_the_parser_may_hold_little_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr("tasks.inputs.tables.PARSE_BYTES", size)
     inputs = Inputs()
-    params, data = inputs.write(tmp_path)
-    run = new_run(tmp_path)
-    validated, findings = validate_here(run, params, data)
-    assert validated is not None
+    run, findings = valid_run(tmp_path, inputs)
     assert findings == []
     assert encoded(run) == expected(inputs.persons)
+    params, data = tmp_path / "params", tmp_path / "data"
     edit(data / "GRF-C.txt", lambda text: text + "01|001|000100|1009|99999|999X\n" * 50 + "\n01|001\n")
     _, findings = validate_here(new_run(tmp_path, "again"), params, data)
     assert [(fault.column, fault.rows, fault.first) for fault in errors(findings)] == [
@@ -280,10 +277,7 @@ def test_the_parser_may_hold_little_at_once(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_everybody_outside_the_state_filter_is_a_warning(tmp_path: Path) -> None:
-    inputs = Inputs(config=configuration(state_filter_us=["11"]))
-    params, data = inputs.write(tmp_path)
-    validated, findings = validate_here(new_run(tmp_path), params, data)
-    assert validated is not None
+    _, findings = valid_run(tmp_path, Inputs(config=configuration(state_filter_us=["11"])))
     assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 60, None)]
 
 
@@ -291,11 +285,8 @@ def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
     inputs = Inputs()
     inputs.config |= {"run_us": False, "run_pr": True}
     inputs.persons = [*people(5), *people(7, blocks=inputs.blocks[7:])]
-    params, data = inputs.write(tmp_path)
-    run = new_run(tmp_path, "run-pr")
-    validated, findings = validate_here(run, params, data, "pr")
-    assert validated is not None
-    assert validated.blocks == 2
+    run, findings = valid_run(tmp_path, inputs, "pr")
+    assert run.validated.blocks == 2
     assert told(findings) == [("person-records.txt", LEFT_OUT.replace("US", "PR"), "TABBLKST", 5, None)]
     assert encoded(run) == expected(inputs.persons, ("72",))
 
@@ -321,10 +312,7 @@ def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
-    inputs = Inputs(config=configuration(state_filter_us=["44", "02", "01", "04"]))
-    params, data = inputs.write(tmp_path)
-    validated, findings = validate_here(new_run(tmp_path), params, data)
-    assert validated is not None
+    _, findings = valid_run(tmp_path, Inputs(config=configuration(state_filter_us=["44", "02", "01", "04"])))
     rule = "states without a block; a run is charged to them all the same: ['04', '44']"
     assert told(findings) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
 
@@ -332,24 +320,14 @@ def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
 def test_a_code_without_a_mapping_is_a_warning(tmp_path: Path) -> None:
     inputs = good_inputs()
     inputs.codes += ["4000", "4001"]
-    params, data = inputs.write(tmp_path)
-    validated, findings = validate_here(new_run(tmp_path), params, data)
-    assert validated is not None
-    assert (
-        "race-and-ethnicity-codes.txt",
-        "codes that map to no iteration: ['4000', '4001']",
-        "RACE_ETH_CODE",
-        2,
-        9,
-    ) in told(findings)
+    rule = "codes that map to no iteration: ['4000', '4001']"
+    assert ("race-and-ethnicity-codes.txt", rule, "RACE_ETH_CODE", 2, 9) in told(valid_run(tmp_path, inputs)[1])
 
 
 def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
     inputs = good_inputs()
     inputs.race[3] = (*inputs.race[3][:-1], "1100")  # 1110 is in A alone, but in no combination
-    params, data = inputs.write(tmp_path)
-    validated, findings = validate_here(new_run(tmp_path), params, data)
-    assert validated is not None
+    _, findings = valid_run(tmp_path, inputs)
     rules = [finding.rule for finding in findings if finding.warning]
     for where in ("nation/state", "sub-state"):
         assert f"alone and in-combination iterations of level 1, {where}, group the codes differently" in rules
@@ -537,8 +515,7 @@ def test_chunks_may_end_anywhere(
         edit(data / "GRF-C.txt", lambda text: "\n".join(text.split("\n")[:3]))
         (data / "person-records.txt").write_bytes(text.encode())
         for number, size in enumerate([*sizes, len(text.encode())]):
-            for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
-                patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
+            cut_files(patch, size)
             run = new_run(Path(folder), f"run-{number}")
             validated, findings = validate_here(run, params, data)
             assert {told[1:] for told in told(errors(findings))} == rules
@@ -553,14 +530,12 @@ def test_the_input_digest_is_of_the_very_bytes(tmp_path: Path) -> None:
     """Other persons, or the same in another order: another digest."""
     digests = []
     for number, change in enumerate((lambda rows: rows, lambda rows: rows[::-1], lambda rows: rows[1:])):
-        inputs = Inputs()
+        folder, inputs = tmp_path / str(number), Inputs()
         inputs.persons = change(inputs.persons)
-        params, data = inputs.write(tmp_path / str(number))
-        validated, _ = validate_here(new_run(tmp_path, f"run-{number}"), params, data)
-        assert validated is not None
-        files = [file_digest(data / name) for name in ("person-records.txt", "GRF-C.txt")]
-        assert validated.input_digest == _input_digest(*files)
-        digests.append(validated.input_digest)
+        run, _ = valid_run(folder, inputs)
+        files = [file_digest(folder / "data" / name) for name in ("person-records.txt", "GRF-C.txt")]
+        assert run.validated.input_digest == _input_digest(*files)
+        digests.append(run.validated.input_digest)
     assert len(set(digests)) == 3
 
 
@@ -597,8 +572,7 @@ def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
 def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
-        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 1000)
+    cut_files(monkeypatch, 1000)
     params, data = Inputs().write(tmp_path)
     path = data / name
     reversed_rows = lambda text: "\n".join([*text.splitlines()[:1], *text.splitlines()[:0:-1]]) + "\n"  # noqa: E731
@@ -660,8 +634,7 @@ def test_a_part_of_a_file_is_that_part(
 ) -> None:
     """Else each chunk would count everybody, or lose somebody."""
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
-    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
-        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", 2000)
+    cut_files(monkeypatch, 2000)
     params, data = Inputs().write(tmp_path)
     for path in data.iterdir():
         kind().pipe_file(f"{kind.protocol}://data/{path.name}", path.read_bytes())

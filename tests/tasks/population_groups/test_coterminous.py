@@ -17,11 +17,10 @@ from dhca_inputs import (
     Inputs,
     configuration,
     countries,
-    new_run,
     people,
     read_release,
     stage_here,
-    validate_here,
+    valid_run,
     write_rows,
 )
 from dhca_naive import PR, US, regions, states, tabulated
@@ -42,13 +41,6 @@ from tasks.population_groups.domain import load_domain
 
 Node = tuple[str, str]  # region type and id
 Sets = set[frozenset[Node]]
-
-
-def validated(folder: Path, inputs: Inputs, jurisdiction: str = "us") -> DetailedRun:
-    run = new_run(folder, f"run-{jurisdiction}")
-    done, findings = validate_here(run, *inputs.write(folder), jurisdiction)  # type: ignore[arg-type]
-    assert done is not None, findings
-    return run
 
 
 def found_sets(run: DetailedRun, jurisdiction: str = "us", listed: Path | None = None) -> Sets:
@@ -84,13 +76,13 @@ def naive_sets(inputs: Inputs, jurisdiction: str = "us") -> Sets:
 @PROPERTY
 def test_sets_are_the_regions_with_the_same_land_blocks(inputs: Inputs) -> None:
     with TemporaryDirectory() as folder:
-        assert found_sets(validated(Path(folder), inputs)) == naive_sets(inputs)
+        assert found_sets(valid_run(Path(folder), inputs)[0]) == naive_sets(inputs)
 
 
 def test_a_district_is_state_county_and_place_at_once(tmp_path: Path) -> None:
     inputs = Inputs(config=configuration(state_filter_us=["01", "11"]))
     district = {("STATE", "11"), ("COUNTY", "11001"), ("TRACT", "11001000100"), ("PLACE", "1150000")}
-    assert frozenset(district) in found_sets(validated(tmp_path, inputs))
+    assert frozenset(district) in found_sets(valid_run(tmp_path, inputs)[0])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +104,7 @@ def test_water(tmp_path: Path, tract: str, block: str, water: bool) -> None:
     inputs = Inputs(blocks=[*blocks, *BLOCKS[3:]], persons=[])
     inputs.persons = people(3, blocks=BLOCKS[3:6])
     pair = frozenset({("COUNTY", "01001"), ("TRACT", "01001000200")})
-    assert (pair in found_sets(validated(tmp_path, inputs))) == water
+    assert (pair in found_sets(valid_run(tmp_path, inputs)[0])) == water
 
 
 def listed(folder: Path, rows: Iterable[tuple[str, str, str]]) -> Path:
@@ -122,7 +114,7 @@ def listed(folder: Path, rows: Iterable[tuple[str, str, str]]) -> Path:
 
 
 def test_a_list_adds_sets_and_joins_those_there_are(tmp_path: Path) -> None:
-    run = validated(tmp_path, Inputs())
+    run = valid_run(tmp_path, Inputs())[0]
     assert frozenset({("COUNTY", "01003"), ("TRACT", "01003000100")}) in found_sets(run)
     rows = [
         ("a", "COUNTY", "01003"),
@@ -148,7 +140,7 @@ def test_a_list_adds_sets_and_joins_those_there_are(tmp_path: Path) -> None:
     ],
 )
 def test_a_list_with_a_fault_is_refused(tmp_path: Path, rows: list[tuple[str, str, str]], message: str) -> None:
-    run = validated(tmp_path, Inputs())
+    run = valid_run(tmp_path, Inputs())[0]
     with pytest.raises(Refused, match=message):
         found_sets(run, listed=listed(tmp_path, rows))
 
@@ -161,7 +153,7 @@ LIST = "SET|REGION_TYPE|REGION_ID\n"
     [(None, "does not exist"), ("SET|REGION_ID\na|1\n", "Missing columns"), ("", "is empty"), (LIST, "is empty")],
 )
 def test_a_list_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
-    run, path = validated(tmp_path, Inputs()), tmp_path / "sets.txt"
+    run, path = valid_run(tmp_path, Inputs())[0], tmp_path / "sets.txt"
     if text is not None:
         path.write_text(text)
     with pytest.raises(Refused, match=message):
@@ -271,7 +263,7 @@ def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
         inputs.persons = people(3, blocks=inputs.blocks)
         inputs.config["privacy_budget_p_level_2_pr_state"] = 1
     with TemporaryDirectory() as folder:
-        run = validated(Path(folder), inputs, jurisdiction)
+        run = valid_run(Path(folder), inputs, jurisdiction)[0]
         before = random_tables(inputs, jurisdiction, random.Random(seed))
         write_tables(run, jurisdiction, before)
         save_sets(run, jurisdiction, enabled=True, listed=None)  # type: ignore[arg-type]
@@ -287,7 +279,7 @@ def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
 
 def test_switched_off_it_changes_nothing(tmp_path: Path) -> None:
     inputs = Inputs()
-    run = validated(tmp_path, inputs)
+    run = valid_run(tmp_path, inputs)[0]
     before = random_tables(inputs, "us", random.Random(1))
     write_tables(run, "us", before)
     save_sets(run, "us", enabled=False, listed=None)
@@ -298,7 +290,7 @@ def test_switched_off_it_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
-    run = validated(tmp_path, Inputs())
+    run = valid_run(tmp_path, Inputs())[0]
     write_tables(run, "us", random_tables(Inputs(), "us", random.Random(1)))
     save_object(run.coterminous_path, find_sets(run, "us"))
     equate(run, "us", 2)
@@ -309,7 +301,7 @@ def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
 
 def test_the_sets_are_of_the_list_that_the_release_names(tmp_path: Path) -> None:
     """A list edited before the budget check gives sets of its own; one edited after its digest was told is refused."""
-    run = validated(tmp_path, Inputs())
+    run = valid_run(tmp_path, Inputs())[0]
     path = listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "COUNTY", "01001")])
     first = file_digest(path)
     save_sets(run, "us", enabled=True, listed=str(path), digest=first)

@@ -21,6 +21,7 @@ from dhca_inputs import (
     new_run,
     people,
     person,
+    valid_run,
     validate_here,
 )
 from dhca_naive import AGES, US, cells, iterations, tabulated
@@ -192,10 +193,7 @@ def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: 
 
 
 def counted(folder: Path, inputs: Inputs, blocks_each: int | None, jurisdiction: str = "us") -> DetailedRun:
-    params, data = inputs.write(folder)
-    run = new_run(folder, f"run-{blocks_each}")
-    validated, findings = validate_here(run, params, data, jurisdiction)  # type: ignore[arg-type]
-    assert validated is not None, findings
+    run, _ = valid_run(folder, inputs, jurisdiction)  # type: ignore[arg-type]
     count_population_groups(run, Here(), jurisdiction, blocks_each)  # type: ignore[arg-type]
     return run
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from spine_cases import blocks_table, write_grfc
+from spine_cases import blocks_table, root_of, write_grfc
 
 from spine.settings import PRODUCTS, settings_for
 from tasks.inputs.spine_options import read_allocation, read_settings
@@ -97,7 +97,7 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
     from spine.osed import osed
     from spine.overlap import overlap
     from spine.production import allocation_for
-    from spine.variance import cell_variance, entity_sums, root_of, upward
+    from spine.variance import cell_variance, entity_sums, upward
     from spine.workload import WORKLOADS, marginal_parts
     from tasks.inputs.blocks.geography import read_geography
 

@@ -215,7 +215,7 @@ def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path) -> N
             difference = noisy - exact_answers(exact, query_group(PERSONS, query), 0, number)
             for row in np.flatnonzero(plan.spine.shares[level]).tolist():
                 alpha = plan.allocation.queries[name][query]
-                share = plan.spine.share(level, row)
+                share = Fraction(int(plan.spine.shares[level][row]), plan.spine.denominator)
                 sd = DiscreteGaussian(1 / (plan.allocation.budget * share * alpha)).variance() ** 0.5
                 scaled.append(difference[row] / sd)
     drawn = np.concatenate(scaled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
 from flows.reports.show.detailed_dhca.release import SHAPES, Cell, Published
@@ -26,29 +27,23 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
         else:
             by_age.setdefault((cell.start, cell.end), {})[cell.sex] = cell
     ages = [
-        AgeRow(age_label(*age), *age, of[1].count, of[1].margin, of[2].count, of[2].margin, *_estimates(of))
-        for age, of in sorted(by_age.items())
+        AgeRow(label=age_label(start, end), start=start, end=end, **_counts(by_sex))
+        for (start, end), by_sex in sorted(by_age.items())
     ]
-    sums_estimated = _estimates(sums)
-    return Pyramid(
-        ages=ages,
-        male=sums[1].count,
-        male_margin=sums[1].margin,
-        female=sums[2].count,
-        female_margin=sums[2].margin,
-        top=end_of_axis(max(max(row.male + row.male_margin, row.female + row.female_margin, 1) for row in ages)),
-        estimated=None not in sums_estimated,
-        male_estimate=sums_estimated[0],
-        male_estimate_margin=sums_estimated[1],
-        female_estimate=sums_estimated[2],
-        female_estimate_margin=sums_estimated[3],
-    )
+    top = end_of_axis(max(max(row.male + row.male_margin, row.female + row.female_margin, 1) for row in ages))
+    estimated = all(cell.estimate for cell in sums.values())
+    return Pyramid(ages=ages, top=top, estimated=estimated, **_counts(sums))
 
 
-def _estimates(of: Mapping[int, Cell]) -> tuple[int | None, int | None, int | None, int | None]:
-    """Return the estimates and margins of males and females."""
-    male, female = (of[sex].estimate or (None, None) for sex in SEXES)
-    return (*male, *female)
+def _counts(by_sex: Mapping[int, Cell]) -> dict[str, Any]:
+    """Return the fields of BySex."""
+    counts: dict[str, Any] = {}
+    for number, sex in SEXES.items():
+        cell = by_sex[number]
+        estimate, margin = cell.estimate or (None, None)
+        counts |= {sex: cell.count, f"{sex}_margin": cell.margin}
+        counts |= {f"{sex}_estimate": estimate, f"{sex}_estimate_margin": margin}
+    return counts
 
 
 def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:

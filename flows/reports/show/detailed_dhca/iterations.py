@@ -97,7 +97,7 @@ def from_tables(
         Those whose margin at nation or state is that of TotalOnly and of nothing else.
     """
 
-    def told(code: str, level: int, nation_or_state: bool) -> bool | None:
+    def tabulated(code: str, level: int, nation_or_state: bool) -> bool | None:
         if code in seen.get((level, nation_or_state), ()):
             return True
         if complete.get((level, nation_or_state)) or (code in total_only and not nation_or_state):
@@ -106,6 +106,6 @@ def from_tables(
 
     levels = {code: level for (level, _), codes in seen.items() for code in codes}
     return {
-        code: Iteration(code, f"Iteration {code}", level, told(code, level, True), told(code, level, False))
+        code: Iteration(code, f"Iteration {code}", level, tabulated(code, level, True), tabulated(code, level, False))
         for code, level in sorted(levels.items())
     }

@@ -33,11 +33,11 @@ class Noise:
     cells: int
 
 
-def read_law(told: Mapping[str, Any]) -> Law:
+def read_law(query: Mapping[str, Any]) -> Law:
     """Return the law of a query, from the manifest's words for it."""
-    if told["law"] == "discrete Gaussian":
-        return DiscreteGaussian(parse_exact(told["sigma_squared"]))
-    return TwoSidedGeometric(parse_exact(told["scale"]))
+    if query["law"] == "discrete Gaussian":
+        return DiscreteGaussian(parse_exact(query["sigma_squared"]))
+    return TwoSidedGeometric(parse_exact(query["scale"]))
 
 
 def margin_of_difference(one: Noise, *others: Noise) -> int:

@@ -110,7 +110,7 @@ class DetailedDhcaPages(ReleasePages):
             yield one.name, f"{one.level} {one.code}", f"iteration/{one.code}"
 
     def warm(self) -> None:
-        """Make what the first search would wait for, and ask every file once."""
+        """Index the names for the first search, and query every file once."""
         index_of(self.release)
         for region in {region.type: region for region in self.release.regions}.values():
             self.release.totals(region_type=region.type, region_id=region.id)

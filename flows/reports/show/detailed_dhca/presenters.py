@@ -1,4 +1,4 @@
-"""Regions, iterations and groups in the words of a view, and why a group has no count."""
+"""Make the rows of a view from regions, iterations and groups; explain why a group has no count."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def known_iteration(release: Release, code: str) -> Iteration:
 
 
 def explain_no_region(release: Release, region: Region) -> str:
-    """Return why nothing is to be seen of a region."""
+    """Return why the release shows nothing of a region."""
     if release.lists_all_regions(region.type):
         return f"{region.key} is not a region of this release"
     return (
@@ -74,18 +74,18 @@ def present_iteration(iteration: Iteration) -> IterationItem:
 
 def present_group(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupItem:
     """Return a group and what the release says of it."""
-    key, told_region, told_iteration = (
+    key, named_region, named_iteration = (
         f"{region.key}/{iteration.code}",
         present_region(release, region),
         present_iteration(iteration),
     )
     if published is None:
-        return GroupItem(key, told_region, told_iteration, *explain_missing(release, region, iteration))
+        return GroupItem(key, named_region, named_iteration, *explain_missing(release, region, iteration))
     count, margin = published.count, published.margin
     return GroupItem(
         key=key,
-        region=told_region,
-        iteration=told_iteration,
+        region=named_region,
+        iteration=named_iteration,
         status="published",
         count=count,
         margin=margin,

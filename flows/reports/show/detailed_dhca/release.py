@@ -1,6 +1,6 @@
-"""A release of the Detailed DHC-A as a database to ask: DuckDB over its own Parquet, of which nothing is copied.
+"""Query a Detailed DHC-A release with DuckDB, reading its Parquet files in place.
 
-What is held in memory are the manifest, the list of regions that have a published count, and the list of iterations.
+Only the manifest, the regions and the iterations are held in memory.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Release:
     params : Path, optional
         The parameters directory of the run, for the iterations' names.
     scope : Scope, optional
-        The part of the release that is read; all of it unless told.
+        The part of the release that is read; all of it by default.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Release:
     ) -> None:
         self.scope = scope or Scope()
         self.folder, self.manifest = folder, manifest
-        self.facts = {LEVELS[name]: _facts(LEVELS[name], told) for name, told in manifest["levels"].items()}
+        self.facts = {LEVELS[name]: _facts(LEVELS[name], facts) for name, facts in manifest["levels"].items()}
         self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
         self.names: Names = {
             region: name
@@ -248,9 +248,9 @@ class Release:
 
     def _published(self, level: Level, rows: list[Any], condition: str, given: list[Any]) -> list[Published]:
         """Return rows of T1 with their tables' shapes: from the margin where it tells, else by counting T2's rows."""
-        told = self._shapes(level)
+        shapes = self._shapes(level)
         counted: dict[tuple[str, str], int] = {}
-        if any(told.get(margin) is None for _, _, _, margin, *_ in rows):
+        if any(shapes.get(margin) is None for _, _, _, margin, *_ in rows):
             counted = {
                 (region, code): number
                 for region, code, number in self._database.ask(
@@ -262,7 +262,7 @@ class Release:
         found = []
         for region_id, code, count, margin, *beside in rows:
             region = Region(level.region_type, region_id)
-            shape = told.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
+            shape = shapes.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
             noise = self._noise(level, region, code, margin, shape)
             found.append(Published(region, code, count, margin, shape, noise, _estimate(beside)))
         return found
@@ -352,29 +352,29 @@ class Release:
         total_only: set[str] = set()
         for level, facts in self.facts.items():
             key = level.iteration_level, level.nation_or_state
-            told = self._database.ask(
+            margins = self._database.ask(
                 f"SELECT ITERATION_CODE, min(MOE), max(MOE) FROM {self._table('t1', level)} GROUP BY 1"
             )
-            seen.setdefault(key, set()).update(code for code, *_ in told)
+            seen.setdefault(key, set()).update(code for code, *_ in margins)
             numbers[key] = facts.iterations
             alone = facts.margins["total_only"]
             if level.nation_or_state and alone not in (facts.margins[shape] for shape in SHAPES):
-                total_only.update(code for code, least, most in told if least == most == alone)
+                total_only.update(code for code, least, most in margins if least == most == alone)
         complete = {key: len(seen[key]) == number for key, number in numbers.items()}
         return from_tables(seen, complete, total_only)
 
 
-def _facts(level: Level, told: Mapping[str, Any]) -> LevelFacts:
-    queries = told.get("queries")
+def _facts(level: Level, facts: Mapping[str, Any]) -> LevelFacts:
+    queries = facts.get("queries")
     laws = {name: read_law(query) for name, query in queries.items()} if queries else {}
     return LevelFacts(
         level=level,
-        regions=told["regions"],
-        iterations=told["iterations"],
-        groups=told["groups"],
-        thresholds=tuple(told["thresholds"]),
-        suppressed_up_to=told["suppressed_up_to"],
-        published=told["groups_published"],
+        regions=facts["regions"],
+        iterations=facts["iterations"],
+        groups=facts["groups"],
+        thresholds=tuple(facts["thresholds"]),
+        suppressed_up_to=facts["suppressed_up_to"],
+        published=facts["groups_published"],
         laws={detail: laws.get("total_only" if detail == "total_only" else "stage_2") for detail in DETAILS},
         step_1=laws.get("stage_1"),
     )
@@ -393,8 +393,8 @@ def _estimate(beside: Sequence[int | None]) -> tuple[int, int] | None:
     return None
 
 
-def _sets(told: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:
-    return [tuple(Region(*member.split(" ", 1)) for member in members) for members in told]
+def _sets(sets: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:
+    return [tuple(Region(*member.split(" ", 1)) for member in members) for members in sets]
 
 
 def _file(table: str, level: Level) -> str:

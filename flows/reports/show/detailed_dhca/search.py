@@ -10,11 +10,10 @@ from typing import TypeVar
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.geography import Region
 from flows.reports.show.release_pages import NotThere
-from flows.reports.show.search import matches, words_of
+from flows.reports.show.search import SMALL, matches, words_of
 
 FEW = 8  # that a refusal names, and that either side of a group may mean
 MOST_WORDS = 8  # of a text that means a group
-SMALL = set("how many much people persons who are is live lives living in of the a".split())  # noqa: SIM905
 Found = TypeVar("Found", Region, str)
 
 

@@ -63,40 +63,38 @@ class EstimateItem:
 
 
 @dataclass(frozen=True)
-class AgeRow:
-    """An age group of a sex-by-age table: counts and margins of both sexes."""
+class BySex:
+    """Counts of both sexes with their margins, and estimates with theirs where the release has them."""
+
+    male: int
+    male_margin: int
+    male_estimate: int | None
+    male_estimate_margin: int | None
+    female: int
+    female_margin: int
+    female_estimate: int | None
+    female_estimate_margin: int | None
+
+
+@dataclass(frozen=True)
+class AgeRow(BySex):
+    """An age group of a sex-by-age table."""
 
     label: str
     start: int
     end: int
-    male: int
-    male_margin: int
-    female: int
-    female_margin: int
-    male_estimate: int | None = None
-    male_estimate_margin: int | None = None
-    female_estimate: int | None = None
-    female_estimate_margin: int | None = None
 
 
 @dataclass(frozen=True)
-class Pyramid:
+class Pyramid(BySex):
     """A group's sex-by-age table, youngest first, with the sums of each sex; `top` is where its axis ends.
 
     estimated: whether every count has an estimate beside it.
     """
 
     ages: Sequence[AgeRow]
-    male: int
-    male_margin: int
-    female: int
-    female_margin: int
     top: int
-    estimated: bool = False
-    male_estimate: int | None = None
-    male_estimate_margin: int | None = None
-    female_estimate: int | None = None
-    female_estimate_margin: int | None = None
+    estimated: bool
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""The views of a Detailed DHC-A release: each a function of the release that gives typed rows.
+"""The views of a Detailed DHC-A release: each a function of the release that returns typed rows.
 
-The page, the terminal, the CSV and the JSON all show these; none of them computes anything. Margins of error are 95%
+The page, the terminal, the CSV and the JSON show them and compute nothing. Margins of error are 95%
 margins of the noise; those of sums and differences come from the exact laws of the noise that is in them.
 """
 
@@ -64,16 +64,18 @@ def overview(release: Release) -> Overview:
     )
 
 
-def region(release: Release, of: Region, query: str = "", level: str = "", sort: str = "", page: int = 1) -> RegionView:
+def region(
+    release: Release, region: Region, query: str = "", level: str = "", sort: str = "", page: int = 1
+) -> RegionView:
     """Return the groups published for a region, the largest first or by code; those whose iteration holds a text."""
-    if of not in release.regions:
-        raise NotThere(explain_no_region(release, of))
-    rows = release.totals(region_type=of.type, region_id=of.id)
+    if region not in release.regions:
+        raise NotThere(explain_no_region(release, region))
+    rows = release.totals(region_type=region.type, region_id=region.id)
     level_of = {row.code: release.iterations[row.code].level for row in rows}
     counts = [
         (LEVEL_WORDS[measured.iteration_level], Counter(level_of.values())[measured.iteration_level], facts.iterations)
         for measured, facts in release.levels.items()
-        if measured.region_type == of.type
+        if measured.region_type == region.type
     ]
     wanted = words_of(query)
     rows = [
@@ -83,18 +85,18 @@ def region(release: Release, of: Region, query: str = "", level: str = "", sort:
     ]
     rows.sort(key=(lambda row: row.code) if sort == "code" else (lambda row: (-row.count, row.code)))
     number, pages, shown = page_bounds(len(rows), page)
-    kinds = of.child_types if release.scope.complete_in(of) else ()
-    inside = [(title(kind, several=True), release.regions_in(kind, of.child_prefix)) for kind in kinds]
+    kinds = region.child_types if release.scope.complete_in(region) else ()
+    inside = [(title(kind, several=True), release.regions_in(kind, region.child_prefix)) for kind in kinds]
     return RegionView(
-        title=release.name(of),
+        title=release.name(region),
         reading=caveat(release, "region"),
-        region=present_region(release, of),
-        above=[present_region(release, other) for other in regions_above(release, of)],
-        coterminous=[present_region(release, other) for other in release.coterminous(of)],
+        region=present_region(release, region),
+        above=[present_region(release, other) for other in regions_above(release, region)],
+        coterminous=[present_region(release, other) for other in release.coterminous(region)],
         inside=[
-            (words, len(some), [present_region(release, other) for other in some[:LISTED]])
-            for words, some in inside
-            if some
+            (words, len(regions), [present_region(release, other) for other in regions[:LISTED]])
+            for words, regions in inside
+            if regions
         ],
         page=Paged(present_groups(release, rows[shown]), number, pages, len(rows)),
         asked={"q": query, "level": level, "sort": sort},
@@ -106,25 +108,22 @@ def iteration(
     release: Release, code: str, region_type: str = "", within: Region | None = None, sort: str = "", page: int = 1
 ) -> IterationView:
     """Return where an iteration was published: by region type, and the regions of one type, the largest first."""
-    told = known_iteration(release, code)
+    iteration = known_iteration(release, code)
     sort = "code" if sort == "code" else ""
     prefix = within.child_prefix if within else ""
     by_type = []
+    inside = f"&in={within.key}" if within else ""
     for measured, facts in release.levels.items():
-        if measured.iteration_level == told.level and (within is None or measured.region_type in within.child_types):
-            known = len(release.regions_in(measured.region_type, prefix))
-            whole = not prefix and release.scope.state is None
-            regions = facts.regions if whole else known if release.lists_all_regions(measured.region_type) else None
-            address = f"iteration/{code}&type={measured.region_type}" + (f"&in={within.key}" if within else "")
-            by_type.append((measured, regions, address))
+        kind = measured.region_type
+        if measured.iteration_level == iteration.level and (within is None or kind in within.child_types):
+            listed = len(release.regions_in(kind, prefix)) if release.lists_all_regions(kind) else None
+            regions = listed if prefix or release.scope.state else facts.regions
+            by_type.append((kind, regions, f"iteration/{code}&type={kind}{inside}"))
     if not by_type:
         raise NotThere(f"nothing was tabulated of iteration {code} there")
     if within and not release.scope.complete_in(within):
         raise NotThere(release.scope.words)
-    published = {
-        measured.region_type: release.number(region_type=measured.region_type, prefix=prefix, code=code)
-        for measured, *_ in by_type
-    }
+    published = {kind: release.number(region_type=kind, prefix=prefix, code=code) for kind, *_ in by_type}
     if region_type and region_type not in published:
         raise NotThere(f"{region_type} is not a region type that this iteration is tabulated for")
     chosen = region_type or next((kind for kind, number in published.items() if number), next(iter(published)))
@@ -132,50 +131,45 @@ def iteration(
     order = f"ORDER BY {ORDERS[sort]} LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
     rows = release.totals(region_type=chosen, prefix=prefix, code=code, order=order)
     return IterationView(
-        title=told.name + (f", {release.name(within)}" if within else ""),
+        title=iteration.name + (f", {release.name(within)}" if within else ""),
         reading=caveat(release, "iteration"),
-        iteration=present_iteration(told),
+        iteration=present_iteration(iteration),
         within=present_region(release, within) if within else None,
         chosen=chosen,
         kinds=title(chosen, several=True),
         by_type=[
-            (
-                measured.region_type,
-                title(measured.region_type, several=True),
-                published[measured.region_type],
-                regions,
-                address,
-            )
-            for measured, regions, address in by_type
+            (kind, title(kind, several=True), published[kind], regions, address) for kind, regions, address in by_type
         ],
         page=Paged(present_groups(release, rows), number, pages, published[chosen]),
         asked={"type": region_type, "in": within.key if within else "", "sort": sort},
     )
 
 
-def group(release: Release, of: Region, code: str) -> GroupView:
+def group(release: Release, region: Region, code: str) -> GroupView:
     """Return one group: its count, its table, and the same iteration in the regions around it."""
-    told = known_iteration(release, code)
-    published = release.group(of, code)
-    if published is None and of not in release.regions and of not in release.names:
-        raise NotThere(explain_no_region(release, of))
-    parent = of.parent if of.parent in release.regions else None
-    above = regions_above(release, of)
+    iteration = known_iteration(release, code)
+    published = release.group(region, code)
+    if published is None and region not in release.regions and region not in release.names:
+        raise NotThere(explain_no_region(release, region))
+    parent = region.parent if region.parent in release.regions else None
+    inside = [
+        groups_inside(release, region, iteration, kind, published if kind == region.adds_up_from else None)
+        for kind in region.child_types
+    ]
     return GroupView(
-        title=f"{told.name}, {release.name(of)}",
+        title=f"{iteration.name}, {release.name(region)}",
         reading=caveat(release, "group" if published else "missing"),
-        group=present_group(release, of, told, published),
+        group=present_group(release, region, iteration, published),
         estimate=present_estimate(published.estimate) if published and release.estimated else None,
         law=describe_law(release, published),
-        pyramid=pyramid(release.cells(of, code)) if published and published.shape != "total" else None,
-        coterminous=[present_region(release, other) for other in release.coterminous(of)],
-        parents=[present_group(release, one, told, release.group(one, code)) for one in above],
-        siblings=groups_inside(release, parent, told, of.type, None) if parent else None,
-        children=[
-            inside
-            for kind in of.child_types
-            if (inside := groups_inside(release, of, told, kind, published if kind == of.adds_up_from else None))
+        pyramid=pyramid(release.cells(region, code)) if published and published.shape != "total" else None,
+        coterminous=[present_region(release, other) for other in release.coterminous(region)],
+        parents=[
+            present_group(release, parent, iteration, release.group(parent, code))
+            for parent in regions_above(release, region)
         ],
+        siblings=groups_inside(release, parent, iteration, region.type, None) if parent else None,
+        children=[children for children in inside if children],
     )
 
 
@@ -239,6 +233,9 @@ def find(release: Release, query: str) -> Found:
         regions_total=len(regions),
         iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
         iterations_total=len(iterations),
-        groups=[(f"{of.key}/{code}", f"{release.iterations[code].name}, {release.name(of)}") for of, code in groups],
+        groups=[
+            (f"{region.key}/{code}", f"{release.iterations[code].name}, {release.name(region)}")
+            for region, code in groups
+        ],
         named=bool(release.names),
     )

@@ -1,4 +1,4 @@
-"""A TopDown release as a database to ask: DuckDB over its own histograms and invariants, of which nothing is copied."""
+"""Query a TopDown release with DuckDB, reading its histograms and invariants in place."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TopDownRelease:
         self.names = names_for(folder, names)
         self.products: tuple[str, ...] = tuple(manifest["products"])
         self.scope = scope
-        noise: list[Any] = next((told["noise"] for told in manifest["products"].values() if told.get("noise")), [])
+        noise: list[Any] = next((facts["noise"] for facts in manifest["products"].values() if facts.get("noise")), [])
         self.gaussian = bool(noise) and noise[0]["law"] == "discrete Gaussian"
         self.states: list[str] = [state for state in manifest["states"] if scope.state in (None, state)]
         if not self.states:
@@ -191,10 +191,9 @@ class TopDownRelease:
                 columns += [f"NULL AS {name}" for name in names]
                 continue
             path, code = self._source(kind, product, level, state)
-            here = where.format(code=code)  # into the sums, so that row groups are passed over
-            joins.append(
-                f"LEFT JOIN (SELECT {code} AS code, {sums[product]} FROM {path} WHERE {here} GROUP BY 1) USING (code)"
-            )
+            condition = where.format(code=code)  # into the sums, so that row groups are passed over
+            own = f"SELECT {code} AS code, {sums[product]} FROM {path} WHERE {condition} GROUP BY 1"
+            joins.append(f"LEFT JOIN ({own}) USING (code)")
             columns += [f"coalesce({name}, 0) AS {name}" for name in names]
         columns.append("NULL AS margin")
         if name := self._margins_of(kind, "persons", level, state):
@@ -209,19 +208,19 @@ class TopDownRelease:
             for code, *numbers in self._database.ask(query, list(given) * times)
         ]
 
-    def totals(self, of: Geounit) -> Totals:
+    def totals(self, geounit: Geounit) -> Totals:
         """Return the sums of one geounit."""
-        if not of.nation:
-            return self.rows(of.kind, of.level, of.state, "{code} = ?", [of.code])[0]
+        if not geounit.nation:
+            return self.rows(geounit.kind, geounit.level, geounit.state, "{code} = ?", [geounit.code])[0]
         persons = adults = hispanic = units = occupied = None
         if "persons" in self.products:
-            cells = self.cells(of, "persons")
+            cells = self.cells(geounit, "persons")
             persons = sum(cells.values())
             adults, hispanic = (sum(count for cell, count in cells.items() if cell // size % 2) for size in (126, 63))
         if "units" in self.products:
-            cells = self.cells(of, "units")
+            cells = self.cells(geounit, "units")
             units, occupied = sum(cells.values()), cells.get(1, 0)
-        return Totals(of, persons, adults, hispanic, units, occupied)
+        return Totals(geounit, persons, adults, hispanic, units, occupied)
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
         """Return how many geounits of a level a state has, of those whose codes begin so."""

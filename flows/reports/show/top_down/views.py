@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from flows.reports.show.geography import STATES
 from flows.reports.show.paging import page_bounds
@@ -13,7 +12,6 @@ from flows.reports.show.top_down.geounits import (
     KINDS,
     OFF_SPINE,
     TABULATION,
-    US,
     Geounit,
     title_of,
 )
@@ -70,7 +68,7 @@ def overview(release: TopDownRelease) -> Redistricting:
         title=f"Redistricting data, {area}",
         reading=caveat(release, "overview"),
         margin=describe_margins(release, given=release.has_margins),
-        states=[_totals(release, row) for row in states],
+        states=[present_totals(release, row) for row in states],
         levels=list(_levels(release)),
         entities=[title_of(family, several=True) for family in release.levels("entities")],
         facts=facts,
@@ -79,67 +77,67 @@ def overview(release: TopDownRelease) -> Redistricting:
 
 
 def _levels(release: TopDownRelease) -> Iterator[SpineLevelRow]:
-    for product, told in release.manifest["products"].items():
+    for product, facts in release.manifest["products"].items():
         query = "total" if product == "persons" else "detailed"
-        for level, number in told["geounits"].items():
+        for level, number in facts["geounits"].items():
             noise = [
                 row["variance"] ** 0.5
-                for row in told.get("noise", ())
+                for row in facts.get("noise", ())
                 if (row["level"], row["query"]) == (level, query)
             ]
             words = title_of(level, several=True)
             yield SpineLevelRow(product, words, number, query, min(noise, default=None), max(noise, default=None))
 
 
-def geounit(release: TopDownRelease, of: Geounit, table: str = "") -> GeounitView:
+def geounit(release: TopDownRelease, geounit: Geounit, table: str = "") -> GeounitView:
     """Return a geounit: its tables or one of them, what it lies in, what lies in it, its noisy answers on a spine."""
-    if not release.exists(of):
-        raise NotThere(f"{of.key} is no geounit of this release")
-    declared = release.declared(of)
-    offered = [name for product in release.products_of(of.kind) for name in OF_PRODUCT[product]]
+    if not release.exists(geounit):
+        raise NotThere(f"{geounit.key} is no geounit of this release")
+    declared = release.declared(geounit)
+    offered = [name for product in release.products_of(geounit.kind) for name in OF_PRODUCT[product]]
     if table and table not in offered:
         raise NotThere(f"{table!r} is not a table of this geounit; it has {', '.join(offered)}")
     tables = [
         one
-        for product in release.products_of(of.kind)
-        for one in tables_of(product, release.cells(of, product), declared)
+        for product in release.products_of(geounit.kind)
+        for one in tables_of(product, release.cells(geounit, product), declared)
         if one.name == table or (not table and one.name != "races")
     ]
-    totals, margins = release.totals(of), release.margins(of)
+    totals, margins = release.totals(geounit), release.margins(geounit)
     return GeounitView(
-        title=release.name(of),
+        title=release.name(geounit),
         reading=caveat(release, "geounit"),
         margin=describe_margins(release, given=bool(margins)),
-        geounit=_told(release, of),
-        totals=_totals(release, totals),
-        above=[_told(release, one) for one in release.above(of)],
-        same=[_told(release, one) for one in release.on_spine(of)],
-        inside=[(heading, lists) for heading, lists in _inside(release, of) if lists],
+        geounit=present_geounit(release, geounit),
+        totals=present_totals(release, totals),
+        above=[present_geounit(release, one) for one in release.above(geounit)],
+        same=[present_geounit(release, one) for one in release.on_spine(geounit)],
+        inside=[(heading, lists) for heading, lists in _inside(release, geounit) if lists],
         tables=tables,
         choices=[(name, NAMES[name]) for name in offered],
         chosen=table,
-        answers=release.answers(of),
+        answers=release.answers(geounit),
         margins=margins,
     )
 
 
-def _inside(release: TopDownRelease, of: Geounit) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
+def _inside(release: TopDownRelease, geounit: Geounit) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
     """Return the lists of what lies in a geounit under their headings; of a state also its entities and both spines."""
 
-    def told(kind: str, level: str, within: str = "") -> tuple[str, int, str]:
-        address = f"listing/{kind}/{level}/{of.state}" + (f"&in={within}" if within else "")
-        return title_of(level, several=True), release.number(kind, level, of.state, within), address
+    def described(kind: str, level: str, within: str = "") -> tuple[str, int, str]:
+        address = f"listing/{kind}/{level}/{geounit.state}" + (f"&in={within}" if within else "")
+        return title_of(level, several=True), release.number(kind, level, geounit.state, within), address
 
-    if of.nation:
+    if geounit.nation:
         yield "In it", [("states", len(release.states), "overview")]
         return
-    yield "In it", [told(of.kind, level, of.code) for level in release.levels_inside(of)]
-    if (of.kind, of.level) == ("tabulation", "State"):
-        families = [one for one in release.levels("entities") if release.is_listed("entities", one, of.state)]
-        yield "Off the spine", [told("entities", family) for family in families]
+    yield "In it", [described(geounit.kind, level, geounit.code) for level in release.levels_inside(geounit)]
+    if (geounit.kind, geounit.level) == ("tabulation", "State"):
+        families = [one for one in release.levels("entities") if release.is_listed("entities", one, geounit.state)]
+        yield "Off the spine", [described("entities", family) for family in families]
         for product in release.products:
             kind = f"spine_{product}"
-            yield f"On the spine of {product}", [told(kind, level) for level in release.levels(kind)]
+            yield f"On the spine of {product}", [described(kind, level) for level in release.levels(kind)]
 
 
 def listing(
@@ -162,9 +160,9 @@ def listing(
         title=f"{words[0].upper()}{words[1:]}, {place}" + (f" (spine of {products[0]})" if "spine_" in kind else ""),
         reading=caveat(release, "geounit"),
         margin=describe_margins(release, given=margins),
-        rows=[_totals(release, row) for row in rows],
+        rows=[present_totals(release, row) for row in rows],
         sort=sort,
-        within=_told(release, inside) if inside else None,
+        within=present_geounit(release, inside) if inside else None,
         units="units" in products,
         persons="persons" in products,
         margins=margins,
@@ -192,7 +190,7 @@ def find(release: TopDownRelease, query: str) -> FoundGeounits:
         title=f"“{query}”" if query else "Find",
         reading=CAVEATS["find"],
         query=query,
-        geounits=[_told(release, one) for one in found[:FOUND]],
+        geounits=[present_geounit(release, one) for one in found[:FOUND]],
         total=len(found),
         named=bool(release.names),
     )
@@ -244,13 +242,15 @@ def _named(release: TopDownRelease) -> Iterator[Geounit]:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _told(release: TopDownRelease, of: Geounit) -> GeounitItem:
-    return GeounitItem(of.key, release.name(of), KINDS[of.kind], title_of(of.level), "" if of.level == US else of.code)
+def present_geounit(release: TopDownRelease, geounit: Geounit) -> GeounitItem:
+    """Return a geounit in the words of a view."""
+    code = "" if geounit.nation else geounit.code
+    return GeounitItem(geounit.key, release.name(geounit), KINDS[geounit.kind], title_of(geounit.level), code)
 
 
-def _totals(release: TopDownRelease, row: Totals) -> TotalsRow:
-    numbers: list[Any] = [row.persons, row.adults, row.hispanic, row.units, row.occupied, row.margin]
-    return TotalsRow(_told(release, row.geounit), *numbers)
+def present_totals(release: TopDownRelease, row: Totals) -> TotalsRow:
+    """Return a geounit's sums in the words of a view."""
+    return TotalsRow(**{**vars(row), "geounit": present_geounit(release, row.geounit)})
 
 
 def caveat(release: TopDownRelease, view: str) -> str:

@@ -1,0 +1,54 @@
+"""The measures that every accuracy report gives of its errors, a released count less the true one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ErrorSums(NamedTuple):
+    """Sums over counts, from which the means of one part or of several follow: numbers, or columns of them.
+
+    n: how many counts; absolute, signed, squared: the sums of |error|, error and error^2.
+    """
+
+    n: Any
+    absolute: Any
+    signed: Any
+    squared: Any
+
+    @classmethod
+    def of(cls, error: NDArray[np.int64], number: NDArray[np.int64] | None = None) -> ErrorSums:
+        """Return the sums of errors, each of which occurred `number` times, or once."""
+        times = np.ones_like(error) if number is None else number
+        squared = (error.astype(np.float64) ** 2 * times).sum()
+        return cls(times.sum(), (np.abs(error) * times).sum(), (error * times).sum(), squared)
+
+    @property
+    def mean_absolute(self) -> Any:
+        """The mean of |error|."""
+        return self.absolute / self.n
+
+    @property
+    def bias(self) -> Any:
+        """The mean of the error."""
+        return self.signed / self.n
+
+    @property
+    def mean_squared(self) -> Any:
+        """The mean of the error's square."""
+        return self.squared / self.n
+
+    @property
+    def rmse(self) -> Any:
+        """The root of the mean square."""
+        return self.mean_squared**0.5
+
+
+def quantile_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:
+    """Return the smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
+    order = np.argsort(np.abs(error))
+    within = np.cumsum(number[order])
+    return int(np.abs(error[order])[np.argmax(20 * within >= 19 * within[-1])])
