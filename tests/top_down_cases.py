@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -35,10 +36,33 @@ from spine.top_down import (
 from spine.top_down.histogram import Histograms, from_entries
 from spine.top_down.measurements import inverse_variance
 from spine.top_down.parent_problem import ParentProblem
-from tasks.top_down.synth import draw_persons, living_quarters
 
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 STATE = 44
+# Chances of the 63 races, alone and in combination: rough 2020 figures of Rhode Island.
+_PAIRS = {(0, 5): 0.36, (0, 1): 0.17, (0, 3): 0.12, (0, 2): 0.10}
+
+
+def race_chances(alone: list[float]) -> np.ndarray:
+    """Chances of the 63 race codes from those of the six races alone; the rest is two or more."""
+    subsets = [s for size in range(1, 7) for s in combinations(range(6), size)]
+    chance = np.zeros(63)
+    chance[:6] = alone
+    more = np.array(
+        [
+            _PAIRS.get(s, 0.019) if len(s) == 2 else {3: 0.0012, 4: 0.0004, 5: 0.0002, 6: 0.0002}.get(len(s), 0)
+            for s in subsets
+        ]
+    )
+    return chance + (1 - sum(alone)) * more / more.sum()
+
+
+HISPANIC = race_chances([0.23, 0.045, 0.015, 0.004, 0.0002, 0.43])
+OTHERS = race_chances([0.845, 0.062, 0.0045, 0.043, 0.0004, 0.011])
+# type: (facilities' share of blocks, most facilities, fewest and most residents of one, chance of being under 18)
+QUARTERS = {1: (0.0004, 2, 200, 400, 0.0), 2: (0.002, 2, 4, 14, 0.95), 3: (0.004, 1, 40, 130, 0.0),
+            4: (0.0006, 1, 20, 80, 0.1), 5: (0.003, 3, 60, 260, 0.015), 6: (0.0003, 1, 60, 200, 0.005),
+            7: (0.014, 2, 4, 18, 0.1)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,10 +78,61 @@ class State:
 
 
 def populate(population: np.ndarray, tract: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
-    """(block, cell) of every person and the (blocks, 8) quarters, for blocks of these populations and tracts."""
-    native = np.zeros(len(population), bool)
-    quarters = living_quarters(population, native, np.random.default_rng(seed))
-    return *draw_persons(tract, quarters, native, (seed, 0)), quarters.facilities
+    """(block, cell) of every person and the (blocks, 8) quarters, for blocks of these populations and tracts.
+
+    Group quarters come first, in blocks that can hold them; households share ethnicity and race more often than not.
+    """
+    rng = np.random.default_rng(seed)
+    blocks = len(population)
+    quarters, left = np.zeros((blocks, 8), np.int64), population.copy()
+    block, kind = [], []
+    for t, (share, most, low, high, _) in QUARTERS.items():
+        fitting = np.flatnonzero(left > min(1.5 * high, np.quantile(left, 0.98)))
+        wanted = min(len(fitting), int(np.ceil(share * blocks)))
+        for b in rng.choice(fitting, wanted, replace=False).tolist():
+            facilities = int(rng.integers(1, most + 1))
+            residents = min(facilities * int(rng.integers(low, high + 1)), int(0.97 * left[b]))
+            if residents >= facilities:
+                quarters[b, t], left[b] = facilities, left[b] - residents
+                block.append(np.full(residents, b))
+                kind.append(np.full(residents, t))
+    occupied = np.where(left > 0, np.maximum(1, np.rint(left / rng.uniform(2.0, 2.8, blocks))), 0).astype(np.int64)
+    vacant = np.where(occupied, np.rint(0.09 * occupied), (rng.random(blocks) < 0.22) * (1 + rng.poisson(0.6, blocks)))
+    quarters[:, 0] = occupied + vacant.astype(np.int64)
+    block.append(np.repeat(np.arange(blocks), left))
+    kind.append(np.zeros(int(left.sum()), np.int64))
+    block_of, living = np.concatenate(block), np.concatenate(kind)
+    household = np.cumsum(rng.random(len(block_of)) < 0.42)  # a new household every 2.4 persons, and in every block
+    household = household * (blocks + 1) + block_of
+    head = np.unique(household, return_inverse=True)[1]
+    in_tract = np.clip(rng.beta(0.166 * 6, 0.834 * 6, tract.max() + 1), 0.01, 0.99)[tract]
+    by_block = rng.beta(12 * in_tract, 12 * (1 - in_tract))[block_of]
+    hispanic = _shared(rng, head, 0.93, lambda n, at: rng.random(n) < by_block[at])
+    mixes = [
+        np.array([0.7 * rng.dirichlet(40 * base) + 0.3 * base for _ in range(tract.max() + 1)]).cumsum(axis=1)
+        for base in (OTHERS, HISPANIC)
+    ]
+
+    def races(n: int, at: np.ndarray) -> np.ndarray:
+        u = rng.random(n)
+        bounds = np.where(hispanic[at][:, None], mixes[1][tract[block_of[at]]], mixes[0][tract[block_of[at]]])
+        return np.minimum((u[:, None] > bounds).sum(axis=1), 62)
+
+    race = _shared(rng, head, 0.80, races)
+    under = np.where(hispanic, 0.28, np.where(race > 5, 0.33, 0.175))
+    for t, (*_, chance) in QUARTERS.items():
+        under = np.where(living == t, chance, under)
+    adult = rng.random(len(block_of)) >= under
+    return block_of, ((living * 2 + adult) * 2 + hispanic) * 63 + race, quarters
+
+
+def _shared(rng, household, chance, draw):  # type: ignore[no-untyped-def]
+    """A trait of each person: the household's with this chance, else one's own."""
+    everyone = np.arange(len(household))
+    chunks = [draw(len(part), part) for part in np.array_split(everyone, 1 + len(everyone) // 50_000)]
+    own = np.concatenate(chunks)
+    first = np.unique(household, return_index=True)[1][household]
+    return np.where(rng.random(len(own)) < chance, own[first], own)
 
 
 def state(spine: Spine, population: np.ndarray, tract: np.ndarray, seed: int) -> State:
