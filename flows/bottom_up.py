@@ -1,4 +1,4 @@
-"""The bottom-up mechanism as a Prefect flow on Dask, over a table larger than memory.
+"""The stages of the bottom-up mechanism, over a table larger than memory.
 
 tabulate -> budget check -> measure -> calibrate -> release -> commit
 """
@@ -6,27 +6,13 @@ tabulate -> budget check -> measure -> calibrate -> release -> commit
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from prefect import flow
 
 from flows.execution.bottom_up_settings import BottomUpSettings
-from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from tasks.bottom_up.measure import PLAN, calibrate_counts, measure, precheck_budget, reserve_budget
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.files import save_object
-
-
-@flow(name=BottomUpSettings.SYSTEM, **flow_options(1))
-def bottom_up(settings: BottomUpSettings) -> Any:
-    """Release a noisy histogram and its marginals; returns the release's path.
-
-    Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
-    release.
-    """
-    return carry_out(settings)
 
 
 def check(settings: BottomUpSettings) -> bool:

@@ -1,4 +1,4 @@
-"""`das`: the command line. Each subcommand is a file of flows/commands."""
+"""`das`: the command line. Each subcommand, or group of small ones, is a file of flows/commands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Callable
 import typer
 
 from flows.commands.accuracy import accuracy
-from flows.commands.attribute_loss.dhc_a import dhc_a
-from flows.commands.attribute_loss.s_dhc import s_dhc
+from flows.commands.attribute_loss import dhc_a, s_dhc
 from flows.commands.bottom_up.curve import curve
 from flows.commands.bottom_up.example import example
 from flows.commands.bottom_up.noise import noise
@@ -18,13 +17,10 @@ from flows.commands.bottom_up.run import run as run_bottom_up
 from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
-from flows.commands.ledger.open import open_account
-from flows.commands.ledger.show import show_ledger
+from flows.commands.ledger import open_account, show_ledger
 from flows.commands.options import with_local_paths
 from flows.commands.run import run
-from flows.commands.runs.discard import discard
-from flows.commands.runs.list import list_runs
-from flows.commands.runs.show import show_run
+from flows.commands.runs import discard, list_runs, show_run
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth

@@ -1,4 +1,4 @@
-"""The Detailed DHC-A as a Prefect flow: SafeTab-P from files to release, for the US or Puerto Rico.
+"""The stages of the Detailed DHC-A: SafeTab-P from files to release, for the US or Puerto Rico.
 
 validate -> population groups -> budget check -> totals -> sex by age -> suppression -> coterminous -> release
                                                  \\_______ per population group level ______/            /
@@ -12,10 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prefect import flow
-
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from tasks.detailed_dhca.budget_check import planned_spend, precheck_budget, reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
@@ -30,19 +27,6 @@ from tasks.detailed_dhca.validation import check_public, validate
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.population_groups.coterminous_sets import save_sets
 from tasks.spine.optimize import build_spine
-
-LEVELS_AT_ONCE = 4  # their stages; the Dask workers behind them are the limit
-
-
-@flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(LEVELS_AT_ONCE))
-def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
-    """Run SafeTab-P over one jurisdiction and release its tables; returns the release's path, None where it is skipped.
-
-    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing. Retried or started
-    again under the same run id, the flow takes up its own run: the same noise, one charge, one release.
-    """
-    jurisdiction = settings.jurisdiction.upper()
-    return carry_out(settings, f"{jurisdiction} has no block, or config.json switches it off")
 
 
 def check(settings: DetailedDhcaSettings) -> bool:

@@ -1,4 +1,4 @@
-"""The TopDown Algorithm as a Prefect flow: from records and declared invariants to a private database by block.
+"""The stages of the TopDown Algorithm: from records and declared invariants to a private database by block.
 
 validate -> spine -> histograms -> budget check -> measure ---------------------> release -> commit
                                                 \\_ estimate: states, tracts, blocks _/
@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from prefect import flow
-
-from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.composition import spend
@@ -23,16 +19,6 @@ from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.reserve_budget import reserve_budget
 from tasks.top_down.stage_release import stage_release
-
-
-@flow(name=TopDownSettings.SYSTEM, **flow_options(2))
-def top_down(settings: TopDownSettings) -> Any:
-    """Run the TopDown Algorithm over one jurisdiction; returns the path of its release.
-
-    Retried or started again under the same run id, the flow takes up its own run: the same noise, one charge, one
-    release.
-    """
-    return carry_out(settings)
 
 
 def check(settings: TopDownSettings) -> bool:

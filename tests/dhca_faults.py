@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dhca_inputs import BUDGETS, Inputs, configuration, edit, person
+from dhca_inputs import BLOCK_COLUMNS, BUDGETS, Inputs, configuration, edit, person
 
 CONFIG = "params/config.json"
 CODES = "params/race-and-ethnicity-codes.txt"
@@ -93,6 +93,11 @@ def old_columns(data: bytes) -> bytes:
     return b"\n".join(row.rpartition(b"|")[0] for row in data.splitlines()) + b"\n"
 
 
+def columns_more(value: str) -> Callable[[bytes], bytes]:
+    """Add a value to every row."""
+    return lambda data: b"".join(row + f"|{value}\n".encode() for row in data.splitlines())
+
+
 def _config(**changes: Any) -> Callable[[bytes], bytes]:
     return lambda data: json.dumps(configuration(**changes)).encode()
 
@@ -111,6 +116,8 @@ EMPTY = "is empty. This fails validation as records are expected."
 NO_FILE = "the file does not exist"
 INVALID = "Invalid values found"
 NOT_UTF8 = "is not UTF-8 text"
+WIDTH = "a row does not have"
+RETURN = "a line holds a carriage return"
 
 CONFIG_FAULTS = [
     _fault("no config", CONFIG, None, NO_FILE),
@@ -156,44 +163,20 @@ CONFIG_FAULTS = [
 ]
 
 TABLES = {CODES: 8, RACE: 17, ETHNICITY: 5, MAPPING: 32, BLOCKS: 10, PERSONS: 10}  # lines, header included
-TABLE_FAULTS = [
-    fault
+TABLE_FAULTS = [  # of every table: what is wrong, the change, the rule, and the line that is named
+    _fault(words.format(file), file, change, rule, first=first)
     for file, lines in TABLES.items()
-    for fault in (
-        _fault(f"no {file}", file, None, NO_FILE),
-        _fault(f"{file} is empty", file, becomes(""), EMPTY),
-        _fault(f"{file} holds a header only", file, header_only, EMPTY),
-        _fault(f"{file} holds blank lines only", file, lambda data: header_only(data) + b"\r\n\n", EMPTY),
-        _fault(f"{file} lacks a column", file, old_columns, "Missing columns. Expected columns: ["),
-        _fault(f"{file} is not UTF-8", file, lambda data: data.replace(b"0", b"\xff", 1), NOT_UTF8, first=2),
-        _fault(
-            f"{file} has a long row",
-            file,
-            lambda data: data.rstrip(b"\n") + b"|1\n\n",
-            "a row does not have",
-            first=lines,
-        ),
-        _fault(
-            f"{file} has a short row",
-            file,
-            lambda data: data + b"\n\r\n1\n",
-            "a row does not have",
-            first=lines + 3,
-        ),
-        _fault(
-            f"{file} has a stray carriage return",
-            file,
-            lambda data: data[:-3] + b"\r" + data[-3:],
-            "a line holds a carriage return",
-            first=lines,
-        ),
-        _fault(
-            f"{file} has the line ends of an old Mac",
-            file,
-            lambda data: data.replace(b"\n", b"\r"),
-            "a line holds a carriage return",
-            first=1,
-        ),
+    for words, change, rule, first in (
+        ("no {}", None, NO_FILE, None),
+        ("{} is empty", becomes(""), EMPTY, None),
+        ("{} holds a header only", header_only, EMPTY, None),
+        ("{} holds blank lines only", lambda data: header_only(data) + b"\r\n\n", EMPTY, None),
+        ("{} lacks a column", old_columns, "Missing columns. Expected columns: [", None),
+        ("{} is not UTF-8", lambda data: data.replace(b"0", b"\xff", 1), NOT_UTF8, 2),
+        ("{} has a long row", lambda data: data.rstrip(b"\n") + b"|1\n\n", WIDTH, lines),
+        ("{} has a short row", lambda data: data + b"\n\r\n1\n", WIDTH, lines + 3),
+        ("{} has a stray carriage return", lambda data: data[:-3] + b"\r" + data[-3:], RETURN, lines),
+        ("{} has the line ends of an old Mac", lambda data: data.replace(b"\n", b"\r"), RETURN, 1),
     )
 ]
 
@@ -208,33 +191,18 @@ def _mapping(added: str, rule: str, column: str, first: int | None = None) -> Fa
 
 PARAMETER_FAULTS = [
     *(
-        _fault(
-            f"unknown column of {file}",
-            file,
-            lambda data: b"".join(row + b"|x\n" for row in data.splitlines()),
-            "Unexpected columns found: ['x']",
-            first=1,
-        )
+        _fault(f"unknown column of {file}", file, columns_more("x"), "Unexpected columns found: ['x']", first=1)
         for file in (CODES, RACE, ETHNICITY, MAPPING)
     ),
     _fault("code of three digits", CODES, add("120|x\n"), INVALID, "RACE_ETH_CODE", first=9),
     _fault("code that begins with 0", CODES, add("0120|x\n"), INVALID, "RACE_ETH_CODE", first=9),
     _fault("duplicate code", CODES, add("1110|x\n"), "codes that appear twice: ['1110']", "RACE_ETH_CODE", first=9),
-    _fault(
-        "duplicate iteration",
-        ETHNICITY,
-        add("3002|x|2|False|False\n"),
-        "codes that appear twice: ['3002']",
-        "ITERATION_CODE",
-        first=6,
-    ),
-    _fault(
-        "iteration of both kinds",
-        ETHNICITY,
-        add("2001|x|2|False|False\n"),
-        "codes that are race iterations as well: ['2001']",
-        "ITERATION_CODE",
-        first=6,
+    *(
+        _fault(name, ETHNICITY, add(f"{code}|x|2|False|False\n"), f"{rule}: ['{code}']", "ITERATION_CODE", first=6)
+        for name, code, rule in (
+            ("duplicate iteration", "3002", "codes that appear twice"),
+            ("iteration of both kinds", "2001", "codes that are race iterations as well"),
+        )
     ),
     _race(9, "ITERATION_CODE", "20020", INVALID),
     _race(9, "ALONE", "true", INVALID, "ALONE"),
@@ -264,20 +232,23 @@ PARAMETER_FAULTS = [
 ]
 
 
+def _one_level(folder: Path, change: Callable[[str], str], **changes: Any) -> None:
+    """Give level 1 of the nation alone a budget, and change the mapping."""
+    only = dict.fromkeys((key for key in BUDGETS if "level_1" in key and key != BUDGETS[0]), 0)
+    (folder / CONFIG).write_text(json.dumps(configuration(**only, **changes)))
+    edit(folder / MAPPING, change)
+
+
 def _unstable(folder: Path) -> None:
     """Two codes of one alone iteration, each with an in-combination iteration of its own, but two codes a person."""
-    only = dict.fromkeys((key for key in BUDGETS if "level_1" in key and key != BUDGETS[0]), 0)
-    (folder / CONFIG).write_text(json.dumps(configuration(max_race_codes=2, **only)))
+    _one_level(folder, lambda text: text.replace("1002|1110", "1012|1110"), max_race_codes=2)
     edit(folder / RACE, lambda text: text + "1012|x|1|False|False|False\n")
-    edit(folder / MAPPING, lambda text: text.replace("1002|1110", "1012|1110"))
 
 
 def _unreached(folder: Path) -> None:
     """No code maps to an iteration of level 1."""
-    only = dict.fromkeys((key for key in BUDGETS if "level_1" in key and key != BUDGETS[0]), 0)
-    (folder / CONFIG).write_text(json.dumps(configuration(**only)))
     level_1 = ("1001", "1002", "1003", "1004", "3001")
-    edit(folder / MAPPING, lambda text: "".join(row for row in text.splitlines(True) if row[:4] not in level_1))
+    _one_level(folder, lambda text: "".join(row for row in text.splitlines(True) if row[:4] not in level_1))
 
 
 STABILITY_FAULTS = [
@@ -295,14 +266,7 @@ STABILITY_FAULTS = [
     ),
 ]
 
-GOOD_BLOCK = {
-    "TABBLKST": "01",
-    "TABBLKCOU": "001",
-    "TABTRACTCE": "000100",
-    "TABBLK": "1009",
-    "PLACEFP": "00500",
-    "AIANNHCE": "9999",
-}
+GOOD_BLOCK = dict(zip(BLOCK_COLUMNS, ("01", "001", "000100", "1009", "00500", "9999"), strict=True))
 BLOCK_FAULTS = [
     *(
         _fault(
@@ -333,7 +297,7 @@ BLOCK_FAULTS = [
     _fault(
         "column twice",
         BLOCKS,
-        lambda data: b"".join(row + b"|PLACEFP\n" for row in data.splitlines()),
+        columns_more("PLACEFP"),
         "Columns that appear twice: ['PLACEFP']",
         first=1,
     ),
@@ -372,7 +336,7 @@ PERSON_FAULTS = [
     ),
     Fault(
         "person: too many codes",
-        PERSONS.removeprefix("data/"),
+        "person-records.txt",
         lambda folder: (folder / CONFIG).write_text(json.dumps(configuration(max_race_codes=1))) and None,
         "more than 1 race codes",
         "QRACE1",
@@ -390,7 +354,7 @@ PERSON_FAULTS = [
     _fault(
         "person: unknown column",
         PERSONS,
-        lambda data: b"".join(row + b"|8642\n" for row in data.splitlines()),
+        columns_more(CANARY),
         "Unexpected columns found",
         first=1,
     ),

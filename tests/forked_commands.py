@@ -61,6 +61,7 @@ def main() -> None:
     import flows.bottom_up
     import flows.cli
     import flows.detailed_dhca
+    import flows.prefect_flows
     import flows.top_down
 
     for line in sys.stdin:

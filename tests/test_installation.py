@@ -55,7 +55,7 @@ def test_das_runs_where_nothing_is_in_its_way(tmp_path: Path) -> None:
 
 def test_prefect_is_told_when_it_loads_a_flow(tmp_path: Path) -> None:
     """As a worker does with the entrypoint of deploy/prefect.yaml, here from a folder with another `tasks`."""
-    entrypoint = f"{ROOT}/flows/detailed_dhca.py:detailed_dhca"
+    entrypoint = f"{ROOT}/flows/prefect_flows.py:detailed_dhca"
     load = f"from prefect.flows import load_flow_from_entrypoint as load; load('{entrypoint}', False)"
     place = foreign(tmp_path, "tasks")
     ended = start([sys.executable, "-c", load], place, place)

@@ -1,1 +1,1 @@
-"""The subcommands of `das`, one file each. Heavy imports stay inside the functions to keep `das --help` fast."""
+"""The subcommands of `das`: heavy imports stay inside the functions, to keep `das --help` fast."""

@@ -29,42 +29,25 @@ KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def folder(path: Path | None) -> Path | None:
-    """Typer callback: reject URLs. As a path, `s3://x` would create a folder named `s3:`."""
-    if path is not None and (url := _url(path)):
-        raise Refused(f"{url} is a URL; give a folder on this machine or on a file system that it mounts")
-    return path
-
-
 def check_empty(place: Path) -> None:
     """Refuse a place that holds something already."""
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} is not empty: choose an empty or a new folder")
 
 
-def _url(path: Path) -> str | None:
-    """Return the URL that was typed instead of a path, None where a path was typed."""
-    is_url = re.fullmatch(r"[A-Za-z][\w+.-]*:", next(iter(path.parts), ""))
-    return str(path).replace(":/", "://", 1) if is_url else None
-
-
 def with_local_paths(command: Command) -> Command:
-    """Make a command reject URLs for each of its parameters that is a path."""
+    """Make a command reject URLs for each of its parameters that is a path: `s3://x` would make a folder `s3:`."""
 
     @wraps(command)
     def called(**values: Any) -> None:
         for value in values.values():
             for path in value if isinstance(value, list) else [value]:
-                if isinstance(path, Path) and (url := _url(path)):
+                if isinstance(path, Path) and re.match(r"[A-Za-z][\w+.-]*:(/|$)", str(path)):
+                    url = str(path).replace(":/", "://", 1)
                     raise Refused(f"{url} is a URL; give a path, on this machine or on a file system that it mounts")
         command(**values)
 
     return called  # type: ignore[return-value]
-
-
-def _state(path: Path | None) -> Path | None:
-    """Typer callback: reject URLs, and keep crash reports in this folder from now on."""
-    return set_crash_folder(folder(path))
 
 
 def regular_ledger(path: Path | None) -> Path | None:
@@ -85,12 +68,14 @@ def _memory_limit(limit: str) -> str:
 
 Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
 Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
+OUT = typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us, OUT/pr.")
+Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 StateDirectory = Annotated[
     Path | None,
     typer.Option(
         help="Folder of the confidential run directories.",
         show_default="$XDG_STATE_HOME/das-flows",
-        callback=_state,
+        callback=set_crash_folder,
     ),
 ]
 LedgerFile = Annotated[

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flows.commands.inputs import checked_parameters
-from flows.commands.options import RunOptions, folder, with_options
+from flows.commands.options import OUT, RunOptions, with_options
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
@@ -29,10 +29,7 @@ def run(
     context: typer.Context,
     params: Annotated[str | None, typer.Argument(help="Parameters directory (path or URL).")] = None,
     data: Annotated[str | None, typer.Argument(help="Data directory (path or URL).")] = None,
-    release: Annotated[
-        Path | None,
-        typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us and OUT/pr.", callback=folder),
-    ] = None,
+    release: Annotated[Path | None, OUT] = None,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
     coterminous_list: Annotated[str | None, typer.Option(help="Further sets: SET|REGION_TYPE|REGION_ID.")] = None,
     estimates: Annotated[

@@ -170,13 +170,9 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
 
     from flows.reports.show.application import application, warm
 
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(("127.0.0.1", port))
-        listening.listen()
+        listening = socket.create_server(("127.0.0.1", port))
     except OSError as error:
-        listening.close()
         raise Refused(
             f"port {port} cannot be used ({error.strerror}); choose another with --port, 0 for any free one"
         ) from None

@@ -41,7 +41,10 @@ def spine(
     ] = None,
     columns: Annotated[str | None, typer.Option(help="JSON file that names the table's columns.")] = None,
     allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Another rho (pure DP: epsilon), an exact fraction.")] = None,
+    definition: Annotated[
+        Literal["zcdp", "puredp"], typer.Option(help="Which bypasses gain; puredp has no production budget: give one.")
+    ] = "zcdp",
+    budget: Annotated[str | None, typer.Option(help="Another rho (puredp: epsilon), an exact fraction.")] = None,
     only_state: StateOption = None,
     marginal: Annotated[
         list[str] | None, typer.Option(help="Report standard errors of its cells, as `hispanic*cenrace`.")
@@ -66,7 +69,7 @@ def spine(
     from tasks.spine.optimize import optimize_spine, over
     from tasks.spine.prepare import prepare
 
-    changes = dict(_pair(text) for text in change or [])
+    changes = {"definition": definition} | dict(_pair(text) for text in change or [])
     chosen = read_settings(settings, jurisdiction, variant, changes)
     cluster = ClusterSettings(workers=workers) if workers else None
     with open_cluster_if(cluster, state_home() / "dask") as client:

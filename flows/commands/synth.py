@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from flows.reports.terminal import Json, err, show
+from flows.reports.terminal import Json, counting, err, show
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
@@ -85,8 +83,8 @@ def synth(
     from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
 
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params}
-    with _progress(as_json) as facts:
-        options = Options(seed, form, threads=os.cpu_count() or 1, progress=facts)
+    with counting("persons", quiet=as_json) as progress:
+        options = Options(seed, form, threads=os.cpu_count() or 1, progress=progress)
         match words or []:
             case [] if mark is not None:
                 _only(given, "--mark DATA")
@@ -141,14 +139,6 @@ def _confirm(data: Path, names: Sequence[str]) -> None:
     )
     if not typer.confirm("Are these records synthetic, and of no real person?", default=False, err=True):
         raise Refused(f"{data} is not marked")
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    columns = TextColumn("persons"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _table(made: Made) -> Table:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.inputs import checked_parameters
-from flows.commands.options import Data, ExactOptions, Params, check_empty, folder, with_options
+from flows.commands.options import OUT, Curator, Data, ExactOptions, Params, check_empty, with_options
 from flows.reports.terminal import err, labelled, show
 
 
@@ -16,12 +16,8 @@ from flows.reports.terminal import err, labelled, show
 def truth(
     params: Params,
     data: Data,
-    release: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Where the tables go, as OUT/us and OUT/pr.", callback=folder)
-    ],
-    curator: Annotated[
-        bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
-    ] = False,
+    release: Annotated[Path, OUT],
+    curator: Curator = False,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = False,
     *,
     options: ExactOptions,
@@ -49,9 +45,7 @@ def truth(
             coterminous=coterminous,
             spine=False,
         )
-        run = settings.directory
-        title = f"Truth of {jurisdiction.upper()}"
-        with options.leaving_nothing(run, title) as workers:
+        with options.leaving_nothing(settings.directory, f"Truth of {jurisdiction.upper()}") as workers:
             made[jurisdiction] = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flows.commands.inputs import show_validation
 from flows.commands.options import Data, Params, WorkOptions, with_options
-from flows.reports.terminal import err, out, show
+from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
 
 
@@ -19,7 +20,7 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
     import shutil
 
     from flows.execution.settings import new_run_id
-    from flows.reports.curator import findings_data, findings_table, load_findings
+    from flows.reports.curator import load_findings
     from tasks.detailed_dhca.parameters import read_parameters
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.detailed_dhca.validation import check_data_alone
@@ -45,12 +46,4 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
         if run.path not in reports:
             shutil.rmtree(run.path)
     findings = list(dict.fromkeys(findings))  # both jurisdictions read the same parameter files
-    show(
-        {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
-        lambda: findings_table(findings) if findings else "No findings.",
-        as_json=options.as_json,
-    )
-    if not options.as_json and reports:
-        out.print("The values are in the curator's report:", *(f"  {path}/findings.json" for path in reports), sep="\n")
-    if has_errors(findings):
-        raise Refused("the input does not pass validation")
+    show_validation(findings, reports, as_json=options.as_json)

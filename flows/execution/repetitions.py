@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.runner import GATE, InProcess, digests_of
+from flows.execution.runner import GATE, InProcess, is_synthetic
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
@@ -15,7 +15,6 @@ from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import load_queries
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.workers import Workers
 
 
@@ -29,10 +28,8 @@ def count_synthetic(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """
     runner = InProcess(settings, workers, before=GATE)
     runner.run()
-    validated, ledger = runner.results["validate"], settings.charging.ledger
-    if validated is not None and not register_if_synthetic(
-        settings.directory.id, ledger, digests_of(validated), marked=validated.synthetic
-    ):
+    validated, run = runner.results["validate"], settings.directory
+    if validated is not None and not is_synthetic(run.id, settings.charging.ledger, validated):
         raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
     return runner.results
 

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from flows.execution.settings import RunSettings
 from privacy.accounting.composition import Spend
 from tasks.lifecycle.commit import commit
+from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
@@ -48,9 +49,13 @@ class Input(Protocol):
         """Digests of the files of records alone."""
 
 
-def digests_of(given: Input) -> set[str]:
-    """Return the digests by which the ledger knows an input."""
-    return {given.input_digest, *given.records_digests}
+def is_synthetic(run_id: str, ledger: Path, given: Input) -> bool:
+    """Return whether the data of what spends nothing is synthetic; if so, the ledger knows it from now on.
+
+    Raises Refused where the ledger contradicts the mark or its absence.
+    """
+    digests = {given.input_digest, *given.records_digests}
+    return register_if_synthetic(run_id, ledger, digests, marked=given.synthetic)
 
 
 class Stopped(Exception):

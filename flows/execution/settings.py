@@ -135,8 +135,8 @@ def check_version(run: RunDirectory) -> None:
     """Raise Refused for a run that began under version 0.1, whose settings and stages this version cannot read."""
     if any((run / name).exists() for name in SETTINGS_BEFORE):
         raise Refused(
-            f"run {run.id} began under das-flows 0.1: resume it with that version, or give it up "
-            f"(das runs discard {run.id}) and start a new run, which spends budget again"
+            f"run {run.id} began under das-flows 0.1: resume it with that version, unless this one has opened its "
+            f"ledger; else give it up (das runs discard {run.id}) and start a new run, which spends budget again"
         )
 
 

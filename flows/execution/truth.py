@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flows.execution.runner import Done, InProcess, Input, S, Stage, digests_of
+from flows.execution.runner import Done, InProcess, Input, S, Stage, is_synthetic
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import register_if_synthetic
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
 
@@ -23,8 +22,7 @@ class _Truth(InProcess[S]):
 
     def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
         """Reserve nothing; refuse data that is not synthetic, unless its curator asks."""
-        run, ledger = self.directory.id, self.settings.charging.ledger
-        if not (register_if_synthetic(run, ledger, digests_of(given), marked=given.synthetic) or self.curator):
+        if not (is_synthetic(self.directory.id, self.settings.charging.ledger, given) or self.curator):
             raise Refused(
                 "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
             )

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tasks.lifecycle.errors import Refused
@@ -49,13 +50,21 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def refusing(*errors: type[Exception]) -> Iterator[None]:
-    """Turn the errors by which a library function rejects its arguments (ValueError by default) into a refusal."""
-    rejections = errors or (ValueError,)
+def refusing() -> Iterator[None]:
+    """Turn the ValueError by which a library function rejects its arguments into a refusal."""
     try:
         yield
-    except rejections as error:
+    except ValueError as error:
         raise Refused(str(error)) from error
+
+
+@contextmanager
+def counting(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal, unless `quiet`; give the function that moves it to so many done, of so many."""
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 _leave: list[Callable[[int, Any], None]] = []  # of the commands that are interruptible now, the innermost last

@@ -32,9 +32,7 @@ def check_states(states: tuple[str, ...]) -> None:
 
 
 def states_of(levels: Iterable[str]) -> set[str]:
-    """Return the states that these levels lie in; none unless all look like codes of areas.
-
-    Areas are states, counties, places, tracts and blocks.
+    """Return the states of these levels; none unless all look like codes of states, counties, places, tracts or blocks.
 
     Such codes are the FIPS code of a state with nothing or 3, 5, 9, 10, 13 or 14 digits behind it, perhaps after a
     prefix as 0500000US, or the state's postal code. Levels of 0s or 9s only, and empty ones, stand for nowhere.

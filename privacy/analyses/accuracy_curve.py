@@ -37,10 +37,7 @@ def operating_system_words(count: int) -> Words:
 
 
 def fresh_noise(law: Law, count: int, words: Callable[[int], Words] = operating_system_words) -> NDArray[np.int64]:
-    """Return exact draws for simulations.
-
-    They belong to no run and nothing can draw them again; only tests give `words`.
-    """
+    """Return exact draws for simulations: they belong to no run and cannot be drawn again. Only tests give `words`."""
     return Sampler(law).sample(words(count), lambda position, round: int(words(1)[0]))
 
 
@@ -61,9 +58,7 @@ def errors(truth: Counts, released: Counts) -> Errors:
 
 
 def expected(truth: Counts, e: float) -> Errors:
-    """Return the expected errors of n cells at e = epsilon / sensitivity, in closed form.
-
-    Without calibration and clipping.
+    """Return the expected errors of n cells at e = epsilon / sensitivity, without calibration and clipping.
 
     E A1 = 1 - n E|N| / sum t, E A2 = 1 - n Var N / sum t^2.
     """
@@ -105,11 +100,11 @@ class Simulation:
     sampler: Literal["exact", "slides"] = "exact"
     words: Callable[[int], Words] = operating_system_words
 
-    def calibrated(self, group: Counts, totals: Mapping[int, int], tolerance: Fraction = Fraction(0)) -> Simulation:
+    def calibrated(self, group: Counts, totals: Mapping[int, int]) -> Simulation:
         """Return the same with calibration, over the cells of those groups that are reported."""
         exact = np.zeros(max(*totals, int(group.max())) + 1, np.int64)
         np.add.at(exact, group, self.truth)
-        dropped = [number for number, total in totals.items() if abs(int(exact[number]) - total) > tolerance]
+        dropped = [number for number, total in totals.items() if exact[number] != total]
         kept = ~np.isin(group, dropped)
         return replace(self, truth=self.truth[kept], group=group[kept], totals=totals)
 

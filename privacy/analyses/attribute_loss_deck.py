@@ -91,9 +91,6 @@ READINGS = {
 }
 """The five printed figures that the rule does not give, and what they are."""
 
-EXCEPTIONS = {cell: RESULTS[cell] for cell in READINGS}
-"""The same cells with their printed figures, for a table that repeats the slides' page digit by digit."""
-
 
 def printed(value: Fraction, places: int = 3) -> Fraction:
     """Return `value` >= 0 as the slides print it: rounded once, half up, to three places."""

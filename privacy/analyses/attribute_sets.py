@@ -22,10 +22,7 @@ def attributes_of(names: Iterable[str], attributes: Collection[str]) -> frozense
 
 
 def check_monotone(attributes: Mapping[K, frozenset[str]], losses: Mapping[K, Fraction]) -> list[tuple[K, K]]:
-    """Return the pairs of keys with attributes A < B that contradict loss(A) <= loss(B).
-
-    Every loss must obey this rule.
-    """
+    """Return the pairs of keys with attributes A < B that contradict loss(A) <= loss(B), which every loss obeys."""
     return [
         (small, large)
         for small, large in permutations(losses, 2)

@@ -69,10 +69,7 @@ def analyses(definition: Definition, levels: Sequence[LevelBudget], gamma: Fract
 
 
 def total(levels: Sequence[LevelBudget]) -> Fraction:
-    """Return the sum of the level budgets: rho or epsilon for unbounded neighbours.
-
-    For bounded ones it is twice that.
-    """
+    """Return the sum of the budgets, rho or epsilon, for unbounded neighbours; for bounded ones it is twice that."""
     return sum((level.budget for level in levels), Fraction(0))
 
 

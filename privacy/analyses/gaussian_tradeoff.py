@@ -13,10 +13,7 @@ def zcdp_analytic(rho: float, delta: float) -> float:
 
 
 def gaussian_delta(rho: float, epsilon: float) -> float:
-    """Return the exact delta of the Gaussian mechanism with this rho.
-
-    Balle, Wang (2018), Theorem 8, with mu = sqrt(2 rho).
-    """
+    """Return the exact delta of the Gaussian mechanism of this rho: Balle, Wang (2018), Theorem 8, mu = sqrt(2 rho)."""
     mu = sqrt(2 * rho)
     above, below = float(log_ndtr(mu / 2 - epsilon / mu)), float(log_ndtr(-mu / 2 - epsilon / mu))
     gap = epsilon + below - above  # of logarithms; never positive

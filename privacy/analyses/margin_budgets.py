@@ -45,9 +45,7 @@ def recipe_margin(noise: Law) -> int:
 
 @lru_cache(maxsize=1024)
 def least_budget(definition: Definition, margin: int, stability: int) -> Fraction:
-    """Return the least budget whose exact margin is at most `margin` >= 0 counts.
-
-    Rounded up at about the sixth significant digit.
+    """Return the least budget, rounded up at about the sixth digit, whose exact margin is at most `margin` >= 0 counts.
 
     Proved: this budget meets the target, and one less in the last digit does not.
     """

@@ -44,10 +44,7 @@ def two_sided_geometric(alpha: Floats, epsilon: float) -> Floats:
 
 
 def composed(divergence: Divergence, alpha: Floats, levels: Iterable[LevelBudget], gamma: Fraction) -> Floats:
-    """Return f(alpha) of eq. (39).
-
-    Per level s times the larger of a two-stage group's divergence and a TotalOnly one's.
-    """
+    """Return f(alpha) of eq. (39): per level s times the larger divergence, of a two-stage or a TotalOnly group."""
     total = np.zeros_like(alpha)
     for level in levels:
         b, share = level.of_a_group, float(gamma)
@@ -57,10 +54,7 @@ def composed(divergence: Divergence, alpha: Floats, levels: Iterable[LevelBudget
 
 
 def epsilon_of(alpha: Floats, divergence: Floats, delta: float) -> tuple[float, float]:
-    """Return the least epsilon of eq. (40) over these orders, and its order.
-
-    Each order gives a true statement.
-    """
+    """Return the least epsilon of eq. (40) over these orders, and its order. Each order gives a true statement."""
     epsilons = divergence + (log(1 / delta) + (alpha - 1) * np.log1p(-1 / alpha) - np.log(alpha)) / (alpha - 1)
     best = int(np.argmin(epsilons))
     return max(0.0, float(epsilons[best])), float(alpha[best])

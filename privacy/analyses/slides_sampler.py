@@ -43,10 +43,7 @@ def difference(words: Words, e: float) -> NDArray[np.int64]:
 
 
 def one_sided(words: Words, e: float) -> NDArray[np.int64]:
-    """Return draws X = 1, 2, ... of a one-sided geometric law.
-
-    P(X = x) = (1-p)^(x-1) p, p = 1 - exp(-e): max(1, ceil(-ln U / e)), one draw a word.
-    """
+    """Return draws of P(X = x) = (1-p)^(x-1) p, x = 1, 2, ..., p = 1 - exp(-e): max(1, ceil(-ln U / e)), one a word."""
     _check(e)
     u = ((words >> np.uint64(11)).astype(np.float64) + 1.0) / 2.0**53
     return np.maximum(1, np.ceil(-np.log(u) / e)).astype(np.int64)

@@ -32,10 +32,7 @@ def published_bias(noise: Law, threshold: int, size: int) -> float:
 
 
 def continuous_bias(sigma: float, threshold: int, size: int) -> float:
-    """Return eq. (13) as the paper prints it.
-
-    sigma phi(u) / (1 - Phi(u)) at u = (T - n) / sigma, of the continuous law.
-    """
+    """Return eq. (13) as printed, of the continuous law: sigma phi(u) / (1 - Phi(u)) at u = (T - n) / sigma."""
     u = (threshold - size) / sigma
     return sigma * exp(-u * u / 2 - float(log_ndtr(-u))) / sqrt(2 * pi)
 

@@ -104,9 +104,7 @@ def sizes_for_relative_error(margin: int, target: Fraction) -> dict[str, int]:
 def sizes_for_margin(margin: int, target: int) -> dict[str, int | None]:
     """Return the population from which each statistic's counts have a margin of at most `target` counts.
 
-    0 where any population will do, None where none does.
-
-    All counts of step 2 have the same noise, whatever the detail and the size of the group.
+    0 where any will do, None where none does: all counts of step 2 have the same noise, whatever detail and size.
     """
     if target < 0:
         raise ValueError(f"a target margin must not be negative; it is {target}")

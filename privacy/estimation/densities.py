@@ -16,6 +16,7 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 
 Density = NDArray[np.float64]
 FAR = 1e-25  # probabilities below this are cut
+COVERAGE = 0.95  # of a margin of error
 SMOOTH = 4  # sigma^2 from which a sum of discrete Gaussians is one: they differ by 2 exp(-pi^2 sigma^2), or 1e-17
 
 
@@ -32,9 +33,7 @@ def density(law: Law, cut: float = FAR) -> Density:
 
 
 def density_of_sum(law: Law, cells: int) -> Density:
-    """Return the law of the sum of `cells` independent draws, by direct convolution.
-
-    A Fourier transform would lose the tails.
+    """Return the law of the sum of `cells` independent draws, by convolution: a Fourier transform would lose the tails.
 
     At sigma >= 2 a sum of discrete Gaussians is a discrete Gaussian, up to 2 exp(-pi^2 sigma^2) of each probability.
     """
@@ -69,25 +68,25 @@ def moment(density: Density) -> float:
     return float((values(density) ** 2 * density).sum())
 
 
-def smallest_margin(density: Density, coverage: float = 0.95) -> int:
-    """Return the smallest m with P(|X| <= m) >= coverage.
+def smallest_margin(density: Density) -> int:
+    """Return the smallest m with P(|X| <= m) >= .95.
 
     Raises
     ------
     ArithmeticError
         where P(|X| <= m) is nearer to it than a float can tell (1e-9); nobody has met such a law.
     """
-    return margin_of_sizes(np.abs(values(density)), density, coverage)
+    return margin_of_sizes(np.abs(values(density)), density)
 
 
-def margin_of_sizes(sizes: NDArray[np.int64], chances: Density, coverage: float = 0.95) -> int:
-    """Return the smallest m with P(size <= m) >= coverage; errors of these sizes have these chances, which sum to 1."""
+def margin_of_sizes(sizes: NDArray[np.int64], chances: Density) -> int:
+    """Return the smallest m with P(size <= m) >= .95; errors of these sizes have these chances, which sum to 1."""
     within = np.cumsum(np.bincount(sizes, weights=chances))
-    if np.abs(within - coverage).min() < 1e-9:
+    if np.abs(within - COVERAGE).min() < 1e-9:
         raise ArithmeticError(
-            f"a margin whose coverage is {coverage} to the ninth digit cannot be decided in floating point"
+            f"a margin whose coverage is {COVERAGE} to the ninth digit cannot be decided in floating point"
         )
-    return int(np.argmax(within > coverage))
+    return int(np.argmax(within > COVERAGE))
 
 
 def _reach(law: Law, cut: float) -> float:

@@ -30,11 +30,9 @@ def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) ->
 def combine(
     own: NDArray[np.int64], own_variance: NDArray[np.float64], parts: NDArray[np.int64], variance: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the estimate from a group's own value and the sum of its parts, weighted by inverse variance.
+    """Return a group's own value and the sum of its parts, weighted by inverse variance and rounded.
 
-    Rounded to the nearest whole number.
-
-    The weights depend on the details only, so it is unbiased given them.
+    The weights depend on the details only, so the estimate is unbiased given them.
     """
     return nearest((variance * own + own_variance * parts) / (own_variance + variance))
 
@@ -45,8 +43,5 @@ def combined_variance(own: NDArray[np.float64], parts: NDArray[np.float64]) -> N
 
 
 def combined_margin(variance: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the 95% margin of a combined estimate, by the normal law.
-
-    Its standard deviation is 6 and more in production.
-    """
+    """Return the 95% margin of a combined estimate, by the normal law: its standard deviation is 6 and more."""
     return np.ceil(1.96 * np.sqrt(variance) - 0.5).astype(np.int64)

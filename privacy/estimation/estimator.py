@@ -118,10 +118,7 @@ class Estimator:
     def change(
         self, total: NDArray[np.int64], measured: NDArray[np.int64], uniform: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Return e, what is added to S.
-
-        `uniform` needs to be random only where the correction is not a whole number.
-        """
+        """Return e, which is added to S. `uniform` needs to be random only where the correction is not whole."""
         if self.pooling is None:
             return np.zeros(len(total), np.int64)
         rounded = np.floor(self.correction(total, measured) + uniform).astype(np.int64)
@@ -203,9 +200,9 @@ def _unpooled(answers: Answers, low: int | None, high: int | None) -> Estimator:
 
 
 def critical_value(group: Estimator, ancestor: Estimator) -> int:
-    """Return the smallest c with P(E_g - E_h > c) <= FALSE_DROP, E the errors away from thresholds; exact sums.
+    """Return the c of the ancestor test: the smallest with P(E_g - E_h > c) <= FALSE_DROP, E the errors far from edges.
 
-    For the ancestor test. A county is part of its state, a tract of both, so N_g <= N_h for an ancestor h of the same
+    A county is part of its state, a tract of both, so N_g <= N_h for an ancestor h of the same
     iteration: a group with U_g - U_h > c is left out of the estimates, and one that exists is left out with probability
     FALSE_DROP at most. Of the groups that suppression lets pass most are small and some are empty; an empty one's
     estimate often exceeds its ancestor's by more than noise explains. The test reads noisy estimates only.

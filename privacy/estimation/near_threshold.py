@@ -153,10 +153,7 @@ class _Sums:
     def _sums(
         self, error: NDArray[np.float64], correction: NDArray[np.float64], p: NDArray[np.float64]
     ) -> tuple[float, float, NDArray[np.float64]]:
-        """Return mean, mean square (units) and the sizes' chances (counts) of errors, A by B.
-
-        Each B with its chance.
-        """
+        """Return mean, mean square (units) and the sizes' chances (counts) of errors, A by B."""
         weight = p[:, None] * self.q
         if self.whole:  # rounded up with the probability of its fraction
             floor = np.floor(correction)

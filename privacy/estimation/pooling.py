@@ -104,10 +104,7 @@ def nearest(x: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def own_scale(answers: Answers) -> int:
-    """Return the unit in which sums over the laws are taken.
-
-    1 count, except for noise far wider than any in production.
-    """
+    """Return the unit of sums over the laws: 1 count, except for noise far wider than any in production."""
     return scale_within(answers, WIDEST_STAGE_1, WIDEST_SUM)
 
 

@@ -83,10 +83,7 @@ class SymmetricLaw(ABC):
         return decide(lambda _: self._quantile(p))
 
     def try_quantile(self, p: Fraction, precision: int) -> int | None:
-        """Return a k with P(X <= k - 1) <= p <= P(X <= k), if balls of this precision prove one; else None.
-
-        0 < p < 1.
-        """
+        """Return a k with P(X <= k - 1) <= p <= P(X <= k), 0 < p < 1; None if balls of this precision prove none."""
         with working_precision(precision):
             return self._quantile(p)
 

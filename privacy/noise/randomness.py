@@ -37,10 +37,7 @@ class RunSecret:
         return cls(os.urandom(KEY_BYTES))
 
     def expose(self) -> bytes:
-        """Return the 32 bytes, for the file in the confidential directory and for key derivation.
-
-        Never for anything else.
-        """
+        """Return the 32 bytes, for the file in the confidential directory and key derivation; never for more."""
         return self.__key
 
     def digest(self) -> str:
@@ -108,10 +105,7 @@ class Keystream:
         return _as_words(stream)[offset:]
 
     def rows(self, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
-        """Return uint64[len(rows), width].
-
-        Words width*i + j, j = 0, ..., width - 1, for each row number i, in any order.
-        """
+        """Return uint64[len(rows), width]: words width*i + j, 0 <= j < width, for each row number i, in any order."""
         if width < 1:
             raise ValueError("a row has at least one word")
         if len(rows) == 0:

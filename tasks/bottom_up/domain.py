@@ -112,9 +112,7 @@ class Domain(BaseModel):
         return self.groups[name].of if name in self.groups else name
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
-        """Return the groups of cells by some factors or coarser factors.
-
-        Raises ValueError for any other name.
+        """Return the groups of cells by some factors or coarser factors. Raises ValueError for any other name.
 
         `histogram` is that of the domain, or one of its marginals with all the factors needed.
         """

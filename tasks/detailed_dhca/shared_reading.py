@@ -16,8 +16,7 @@ from tasks.detailed_dhca.parameters import Parameters
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
-from tasks.inputs.grf_c import GRF_FILE
-from tasks.inputs.synthetic_mark import MARK_FILE, PERSON_FILES
+from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, PERSON_FILES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import locked

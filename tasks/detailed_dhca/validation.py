@@ -20,9 +20,10 @@ from tasks.detailed_dhca.shared_reading import NextRun, cached_findings, data_fi
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
-from tasks.inputs.grf_c import GRF_FILE, RegionMap, read_region_map, save_region_map
-from tasks.inputs.records import STATE, digest_by_workers, digest_records, empty, join_reports
-from tasks.inputs.synthetic_mark import read_mark
+from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
+from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
+from tasks.inputs.synthetic_mark import GRF_FILE, read_mark
+from tasks.inputs.tables import empty
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers

@@ -25,7 +25,7 @@ import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.inputs.object_storage import register
-from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
+from tasks.lifecycle.digests import StreamDigest, chunk_digest
 from tasks.lifecycle.errors import Refused
 
 KINDS = {
@@ -118,9 +118,12 @@ def why(error: OSError) -> str:
 
 
 def digest_file(path: str) -> str:
-    """Return the digest of an input, one chunk in memory at a time. Raises OSError, Refused."""
+    """Return the digest of an input. Raises OSError, Refused."""
+    digest = StreamDigest()
     with open_file(path) as stream:
-        return combine(chunk_digest(chunk) for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
+        while data := stream.read(1 << 20):  # a web server's stream may return fewer bytes
+            digest.update(data)
+    return digest.hexdigest()
 
 
 def identity(path: str) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from tasks.inputs.block_codes import has_digits
 from tasks.inputs.files import LONGEST_LINE, identity, open_file, read_bytes, read_lines, size_of, why
 from tasks.inputs.findings import MISSING, Finding, kept
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
-from tasks.inputs.tables import DELIMITER, Column, check_header, line_of_row, parse_rows, split_header
+from tasks.inputs.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.run_directory import RunDirectory
@@ -96,11 +96,6 @@ def read_header(path: str, delimiter: str = DELIMITER) -> list[str]:
         if error.errno is None:  # Arrow's own
             raise ValueError(NOT_PARQUET) from None
         raise
-
-
-def empty(name: str) -> Finding:
-    """Return the finding of a file without a record."""
-    return Finding(name, f"{name} is empty. This fails validation as records are expected.")
 
 
 @dataclass(frozen=True)

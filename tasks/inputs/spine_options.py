@@ -78,9 +78,7 @@ def read_columns(source: str | None) -> Columns | None:
 def read_allocation(
     source: str | None, budget: str | None, settings: SpineSettings, option: str = "--budget"
 ) -> Allocation:
-    """Return the allocation of the settings' production run, or that of a JSON file.
-
-    With another budget where one is given.
+    """Return the allocation of the settings' production run, or that of a JSON file; with another budget if given.
 
     The file holds exact fractions as text: {"rho" or "epsilon": .., "geolevel": {level: ..},
     "query_within_geolevel": {query: {level: ..}}}; a query left out, or NaN, is not asked on that level.

@@ -57,6 +57,11 @@ def check_header(
     return findings
 
 
+def empty(file: str) -> Finding:
+    """Return the finding of a file without a record."""
+    return Finding(file, f"{file} is empty. This fails validation as records are expected.")
+
+
 def parse_rows(
     file: str,
     body: bytes,
@@ -211,7 +216,7 @@ def read_table(
     if start and (findings := check_header(file, header, columns, more=more)):
         return None, findings
     if not body[:HEADER_BYTES].strip() and not body.strip():
-        return None, [Finding(file, f"{file} is empty. This fails validation as records are expected.")]
+        return None, [empty(file)]
     table, findings = parse_rows(file, body, header, columns, dictionary=dictionary, delimiter=delimiter)
     if table is not None:
         table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table), delimiter), pa.int32()))

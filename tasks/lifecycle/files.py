@@ -126,9 +126,9 @@ def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
         return np.fromfile(file, kind, stop - start)
 
 
-def save_object(path: Path, value: Any, *, durable: bool = False) -> None:
+def save_object(path: Path, value: Any) -> None:
     """Write a small object for the workers."""
-    with atomic_path(path, durable=durable) as temporary:
+    with atomic_path(path) as temporary:
         temporary.write_bytes(pickle.dumps(value))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import sys
 from collections.abc import Callable, Iterable
@@ -24,6 +25,8 @@ PACKAGES = ("flows", "tasks", "privacy", "spine")
 LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")  # what stages compute and write with
 ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+KERNELS = "from spine.compiled import"  # in every file of kernels
+CONSTANTS = re.compile(r"^from ((?:spine|tasks)\.\S+) import (?:\([^)]*|.*)\b[A-Z][A-Z0-9_]+\b", re.M)
 
 
 @cache
@@ -97,5 +100,9 @@ def use_kernels(state: Path) -> None:
 
 
 def _kernels_version() -> str:
-    """Return a short digest of the source of all kernels."""
-    return _digest([*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")])[:16]
+    """Return a short digest of the files with kernels, and of those whose constants are compiled into them."""
+    sources = {path: path.read_text() for path in [*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")]}
+    kernels = {path: source for path, source in sources.items() if KERNELS in source}
+    modules = {"spine.compiled"}.union(*map(CONSTANTS.findall, kernels.values()))
+    constants = (HOME / f"{module.replace('.', '/')}.py" for module in modules)
+    return _digest({*kernels, *(path for path in constants if path.exists())})[:16]

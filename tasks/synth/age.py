@@ -39,9 +39,7 @@ def pyramid() -> np.ndarray:
 
 @cache
 def cell_edges() -> np.ndarray:
-    """Return the cumulative chances of the cells, shape (4 * AGES,).
-
-    On [0, 1) those of other persons, on [1, 2) of householders.
+    """Return the cumulative chances of the cells: on [0, 1) of other persons, on [1, 2) of householders; (4 * AGES,).
 
     Householders take their share of each cell, the others what is left, so that both together have the pyramid's law.
     """

@@ -104,10 +104,7 @@ def _rows(table: str) -> list[list[str]]:
 
 
 def _groups(rows: list[list[str]]) -> list[tuple[str, int, str, list[str]]]:
-    """Return iterations as (name, LEVEL, "DETAILED_ONLY|COARSE_ONLY", codes).
-
-    Major, then Regional, then Detailed ones.
-    """
+    """Return iterations as (name, LEVEL, "DETAILED_ONLY|COARSE_ONLY", codes), by LEVEL."""
     members: dict[tuple[int, str, str], list[str]] = {}
     for code, _, major, regional, detailed in rows:
         flags = f"{detailed in _DETAILED_ONLY}|False"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.inputs.grf_c import NO_AREA, NO_PLACE
 from tasks.synth.blocks import Blocks
 from tasks.synth.proportions import apportion, number_within
 from tasks.synth.tallies import Tally
@@ -21,7 +22,6 @@ EMPTY_SHARE = 0.28  # of the blocks; 29% in 2020, those of water among them
 WATER_SHARE = 0.02  # of the tracts: their first block group, numbered 0, is water
 PLACE_COVER, AREA_COVER, WIDE_AREA_COVER = 0.6, 0.03, 0.7  # of the stretch that a place or area gets
 WIDE_AREA_STATES = ("02", "40")  # Alaska's villages and Oklahoma's areas leave little out
-NO_PLACE, NO_AREA = 99999, 9999
 INCORPORATED_SHARE = 0.6  # of the places: those with a government (functional status A, others S)
 # States whose county subdivisions have governments.
 TOWNSHIP_STATES = ("09", "23", "25", "26", "27", "33", "34", "36", "42", "44", "50", "55")
@@ -92,10 +92,7 @@ def _stretches(
 
 
 def _county_parts(county: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """Return the code of each block's part of its county.
-
-    `parts` in the state, at least one a county, by number of blocks.
-    """
+    """Return the code of each block's part of its county: `parts` in the state, at least one a county, by blocks."""
     blocks = np.bincount(county)
     of_county = apportion(blocks, parts, least=1) if parts > len(blocks) else np.ones_like(blocks)
     within = number_within(blocks) * of_county[county] // blocks[county]
@@ -108,10 +105,7 @@ def _codes(count: int) -> NDArray[np.int64]:
 
 
 def _digits(numbers: np.ndarray, width: int) -> np.ndarray:
-    """Return numbers as text of `width` digits, `S` of the shape of `numbers`.
-
-    Raises ValueError when one is too long.
-    """
+    """Return numbers as text of `width` digits, `S` of their shape. Raises ValueError when one is too long."""
     if numbers.max(initial=0) >= 10**width:
         raise ValueError(f"{numbers.max()} has more than {width} digits")
     powers = 10 ** np.arange(width - 1, -1, -1)

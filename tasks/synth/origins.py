@@ -127,20 +127,14 @@ def _read(params: Path, name: str) -> pd.DataFrame:
 
 
 def _detailed_groups(mapping: pd.DataFrame, iterations: pd.DataFrame) -> dict[str, str]:
-    """Return the name of each code's nation/state group.
-
-    Its LEVEL 2 iteration, else LEVEL 1 (at most one of each is valid).
-    """
+    """Return the name of each code's nation/state group: its LEVEL 2 iteration, else LEVEL 1 (at most one each)."""
     tabulated = iterations[(iterations["LEVEL"] != "0") & (iterations["COARSE_ONLY"] == "False")]
     rows = mapping.merge(tabulated, on="ITERATION_CODE").sort_values(["LEVEL", "ITERATION_CODE"], kind="stable")
     return dict(zip(rows["RACE_ETH_CODE"], rows["ITERATION_NAME"].str.strip(), strict=True))
 
 
 def _weights(codes: pd.Series, groups: Mapping[str, str], counts: Mapping[str, float] | None) -> np.ndarray:
-    """Return the weight of every code, float64 (c,): its group's count, split 1, 1/2, 1/3 ...
-
-    Among the group's codes; else 0.
-    """
+    """Return the weight of every code, float64 (c,): its group's count, split 1, 1/2, 1/3 ... over its codes; or 0."""
     if counts is None:
         sizes = {
             group: 1 / place
@@ -176,10 +170,7 @@ def _race_edges(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: fl
 
 
 def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarray) -> np.ndarray:
-    """Return the QSPAN of persons who are not Hispanic.
-
-    The code that is no race, or else the first that is not Hispanic.
-    """
+    """Return the QSPAN of persons who are not Hispanic: the code that is no race, else the first not Hispanic."""
     if is_hispanic.all():
         raise Refused("every code of the list is Hispanic: none is left for persons who are not Hispanic")
     candidates = ~is_hispanic & ~is_race

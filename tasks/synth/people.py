@@ -114,10 +114,7 @@ def _more_codes(
 
 
 def _distinct(first: np.ndarray, more: np.ndarray, *, null: int) -> np.ndarray:
-    """Return further codes without repetition, Nulls last.
-
-    Code j is Null where an earlier one is the same (a rare event).
-    """
+    """Return further codes, Nulls last: code j becomes Null where an earlier one is the same (a rare event)."""
     codes = np.column_stack([first, more])
     for j in range(1, codes.shape[1]):
         codes[(codes[:, :j] == codes[:, j, None]).any(axis=1), j] = null

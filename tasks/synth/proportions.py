@@ -17,9 +17,7 @@ def shares(weights: FloatArray) -> FloatArray:
 
 
 def edges(*laws: np.ndarray) -> np.ndarray:
-    """Return the cumulative chances of laws over the same outcomes.
-
-    Law i lies on [i, i + 1), so that one search serves them all.
+    """Return the cumulative chances of laws over the same outcomes, law i on [i, i + 1): one search serves them all.
 
     The last outcome that has a chance ends at exactly i + 1, whatever rounding says.
     """

@@ -68,10 +68,7 @@ class Land:
         return sum(self.people[state] for state in self.blocks)
 
     def parts(self, countries: Mapping[bool, Origins]) -> Iterator[Part]:
-        """Yield the states in order, each with its place in its country.
-
-        The United States (False), Puerto Rico (True).
-        """
+        """Yield the states in order, each with its place in its country: the US (False), Puerto Rico (True)."""
         for island in (False, True):
             people = {state: count for state, count in self.people.items() if (state == PUERTO_RICO) is island}
             before = 0
@@ -138,10 +135,7 @@ def synthesize_nation(
 def find_shares(
     named: Path | None, params: Path, near: Sequence[Path]
 ) -> tuple[Path | None, Mapping[str, float] | None]:
-    """Return the published counts to follow and the file they are in.
-
-    The one named, else SHARES_FILE in a folder `near`.
-    """
+    """Return the published counts to follow and their file: the one named, else SHARES_FILE in a folder `near`."""
     for path in [named] if named else [folder / SHARES_FILE for folder in near]:
         if named or path.is_file():
             counts = published_counts(path)

@@ -47,7 +47,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("prefect_server", "slurm")
 def test_a_run_on_jobs_of_slurm_gives_the_same_bytes(example: Path, tmp_path: Path) -> None:
     """Of the file's eight jobs the node takes two at once; the others wait, and are cancelled at the end."""
-    from flows.detailed_dhca import detailed_dhca
+    from flows.prefect_flows import detailed_dhca
 
     settings, expected = prepared(example, tmp_path, "slurm-pr")
     certificates = tmp_path / "certificates"

@@ -29,6 +29,7 @@ from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.truth import release_truth
+from flows.prefect_flows import detailed_dhca
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs import records
 from tasks.lifecycle.authorization import SECRET
@@ -167,7 +168,7 @@ def test_a_task_that_fails_and_is_tried_again(
             raise Failed("sex by age: the workers were lost")
 
     monkeypatch.setattr(flow, "measure_sex_by_age", fails_once)
-    place = flow.detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2)))
+    place = detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2)))
     assert failed
     assert place is not None
     assert digest(Path(place)) == expected

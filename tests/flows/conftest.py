@@ -73,8 +73,8 @@ def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object) -> Iterator[Any]:
         yield client
 
-    monkeypatch.setattr("flows.execution.cluster.open_cluster", opened)
-    monkeypatch.setattr("flows.execution.run.open_cluster", opened)
+    for module in ("execution.cluster", "execution.run", "commands.bottom_up.simulation"):
+        monkeypatch.setattr(f"flows.{module}.open_cluster", opened)
 
 
 @pytest.fixture(scope="session")

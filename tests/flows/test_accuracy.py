@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from e2e_runs import reconfigure
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
@@ -21,21 +19,20 @@ from tasks.detailed_dhca.accuracy.report import STATEMENT
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
 
-
-@pytest.fixture(autouse=True)
-def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session's cluster instead of one for every command."""
-
-    @contextmanager
-    def given(*_: object) -> Iterator[Any]:
-        yield client
-
-    monkeypatch.setattr("flows.execution.cluster.open_cluster", given)
+pytestmark = pytest.mark.usefixtures("shared_cluster")
 
 
 def das(*words: object) -> str:
     """Run `das accuracy`; what it raises comes out."""
     return CliRunner().invoke(app, ["accuracy", *map(str, words)], catch_exceptions=False).stdout
+
+
+@pytest.fixture
+def params(example: Path, tmp_path: Path) -> Path:
+    """Parameters of Puerto Rico alone."""
+    shutil.copytree(example / "params", tmp_path / "params")
+    reconfigure(tmp_path / "params", run_us=False)
+    return tmp_path / "params"
 
 
 @pytest.mark.slow
@@ -62,11 +59,7 @@ def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home
 
 
 @pytest.mark.slow
-def test_one_jurisdiction_in_a_terminal(example: Path, tmp_path: Path) -> None:
-    params = tmp_path / "params"
-    shutil.copytree(example / "params", params)
-    config = json.loads((params / "config.json").read_text()) | {"run_us": False}
-    (params / "config.json").write_text(json.dumps(config))
+def test_one_jurisdiction_in_a_terminal(example: Path, params: Path, tmp_path: Path) -> None:
     text = das(params, example / "data", tmp_path / "out", "--runs", 1, "--no-coterminous")
     assert "(PR-STATE, 1)" in text
     assert "accuracy.html" in text
@@ -76,11 +69,7 @@ def test_one_jurisdiction_in_a_terminal(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_estimates_stand_beside_counts(example: Path, tmp_path: Path) -> None:
-    params = tmp_path / "params"
-    shutil.copytree(example / "params", params)
-    config = json.loads((params / "config.json").read_text()) | {"run_us": False}
-    (params / "config.json").write_text(json.dumps(config))
+def test_estimates_stand_beside_counts(example: Path, params: Path, tmp_path: Path) -> None:
     told = json.loads(das(params, example / "data", tmp_path / "out", "--runs", 1, "--estimates", "--json"))
     place = Path(told["regions"][0]["report"])
     assert set(pd.read_csv(place / "errors.csv")["OF"]) == {"count", "estimate"}

@@ -162,7 +162,7 @@ def settings(made: Example, tmp_path: Path, client: Client, monkeypatch: pytest.
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
-    from flows.bottom_up import bottom_up
+    from flows.prefect_flows import bottom_up
 
     place = Path(bottom_up(settings))
     assert place == Path(settings.out) / "bottom-up"
@@ -190,6 +190,7 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made):
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(settings, monkeypatch):
     import flows.bottom_up as flow
+    from flows.prefect_flows import bottom_up
     from tasks.lifecycle.files import open_array
     from tasks.lifecycle.run_directory import RunDirectory
 
@@ -199,15 +200,15 @@ def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(
     with monkeypatch.context() as patch:
         patch.setattr(flow, "stage_release", stops)
         with pytest.raises(Refused, match="stopped here"):
-            flow.bottom_up(settings)
+            bottom_up(settings)
     run = RunDirectory(Path(settings.state) / "runs/r1")
     noisy = open_array(run / "noisy/final", "count").copy()
     reported = open_array(run / "noisy/final", "reported").copy()
     assert (Path(settings.state) / "runs/r1/secret").stat().st_mode & 0o777 == 0o600
     with pytest.raises(Refused, match="began with another clip: continue with das bottom-up run --resume r1"):
-        flow.bottom_up(settings.model_copy(update={"clip": True}))
+        bottom_up(settings.model_copy(update={"clip": True}))
     assert load_settings(run) == settings
-    place = Path(flow.bottom_up(settings))
+    place = Path(bottom_up(settings))
     assert pq.read_table(place / "parquet/histogram.parquet")["COUNT"].to_pylist() == noisy[reported].tolist()
     assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
 
@@ -247,7 +248,7 @@ def test_the_settings_of_a_run_with_a_secret_stay(made, tmp_path):
     ids=str,
 )
 def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, options, cluster):
-    import flows.bottom_up as flow
+    from flows import prefect_flows
     from flows.execution.bottom_up_settings import BottomUpSettings
     from flows.execution.cluster import ClusterSettings
 
@@ -257,7 +258,7 @@ def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, o
         given.append(settings)
         raise Refused("stopped here")
 
-    monkeypatch.setattr(flow, "bottom_up", stops)
+    monkeypatch.setattr(prefect_flows, "bottom_up", stops)
     at = ("--state", tmp_path / "state")
     das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at)
     assert das("run", "--resume", "r1", *options, *at)[0] == 1
@@ -272,12 +273,12 @@ def test_a_resumed_run_may_leave_its_cluster(das, made, tmp_path, monkeypatch, o
 
 
 def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_path, monkeypatch):
-    import flows.bottom_up as flow
+    from flows import prefect_flows
 
     def stops(settings):
         raise Refused("stopped here")
 
-    monkeypatch.setattr(flow, "bottom_up", stops)
+    monkeypatch.setattr(prefect_flows, "bottom_up", stops)
     state = tmp_path / "state"
     das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)
     monkeypatch.setattr(sys, "argv", ["das", "run", "--resume", "r1", "--state", str(state)])
@@ -299,7 +300,7 @@ def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_pat
 def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     state = tmp_path / "state"
     arguments = ("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)
-    code = "import os, signal, sys, flows.bottom_up as flow\n"
+    code = "import os, signal, sys, flows.prefect_flows as flow\n"
     code += "flow.bottom_up = lambda settings: os.kill(os.getpid(), signal.SIGTERM)\n"
     code += "from flows.cli import main\nmain()"
     command = [sys.executable, "-c", code, "bottom-up", *map(str, arguments)]
@@ -312,8 +313,8 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monkeypatch, capsys):
-    import flows.bottom_up as flow
     from flows.cli import main
+    from flows.prefect_flows import bottom_up
 
     def runs(*words: str) -> str:
         monkeypatch.setattr(sys, "argv", ["das", "runs", *words, "--state", settings.state, "--json"])
@@ -327,7 +328,7 @@ def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monke
             "flows.execution.runner.commit", lambda run, **named: (_ for _ in ()).throw(Refused("stopped here"))
         )
         with pytest.raises(Refused, match="stopped here"):
-            flow.bottom_up(settings)
+            bottom_up(settings)
     (left,) = runs("list")
     assert (left["run"], left["kind"], left["out"]) == ("r1", "bottom-up", settings.out)
     assert any(Path(settings.out).iterdir())  # what it has staged
@@ -341,14 +342,15 @@ def test_a_run_that_stops_is_listed_and_discarded_like_any_other(settings, monke
 @pytest.mark.usefixtures("prefect_server")
 def test_a_lost_secret_is_never_made_anew(settings, monkeypatch):
     import flows.bottom_up as flow
+    from flows.prefect_flows import bottom_up
 
     with monkeypatch.context() as patch:
         patch.setattr(flow, "measure", lambda run, workers: (_ for _ in ()).throw(Refused("stopped here")))
         with pytest.raises(Refused, match="stopped here"):
-            flow.bottom_up(settings)
+            bottom_up(settings)
     (Path(settings.state) / "runs/r1/secret").unlink()
     with pytest.raises(Refused, match="secret of run r1 is gone"):
-        flow.bottom_up(settings)
+        bottom_up(settings)
     assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
 
 
@@ -368,14 +370,12 @@ def test_findings_are_shown_to_the_curator_without_their_values(das, made, tmp_p
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
 def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(das, made, tmp_path, client, monkeypatch):
-    monkeypatch.setattr(
-        "flows.commands.bottom_up.simulation.open_cluster", lambda settings, scratch: nullcontext(client)
-    )
     out = tmp_path / "out"
     code, told, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
     assert (code, json.loads(told)["synthetic"]) == (0, True)
     amounts = [line.split("│")[3].strip() for line in err.splitlines() if "BOTTOM-UP" in line]
     assert amounts == ["epsilon 1", "epsilon 2"]  # add or remove one record; replace one
+    monkeypatch.setattr("flows.execution.cluster.open_cluster", lambda settings, scratch: nullcontext(client))
     curve = ("curve", made.table, made.domain, "--calibrate", made.totals, "--epsilon", "1", "--workers", "1")
     code, told, _ = das(*curve, "--json")
     assert (code, json.loads(told)["points"][0]["a1"]["expected"]) == (0, None)

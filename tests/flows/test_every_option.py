@@ -122,7 +122,6 @@ def call(inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flows.execution.cluster.open_cluster", opened)
-        patch.setattr("flows.commands.bottom_up.simulation.open_cluster", opened)
         for system in SYSTEMS.values():
             patch.setattr(system.flow.replace(":", "."), no_flow)
         yield lambda command, *words: hold(inputs, [*command.split(), *words])

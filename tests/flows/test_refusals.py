@@ -398,8 +398,8 @@ def test_a_jurisdiction_that_is_switched_off_is_charged_nothing(
     tmp_path: Path, shared_cluster: None, prefect_server: None, state_home: Path
 ) -> None:
     """As a deployment starts it, which names its jurisdiction itself."""
-    from flows.detailed_dhca import detailed_dhca
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+    from flows.prefect_flows import detailed_dhca
 
     inputs = good_inputs()
     inputs.config["thresholds_p"] = {
@@ -484,7 +484,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
         return taken
 
     taken: list[Any] = []
-    monkeypatch.setattr("flows.detailed_dhca.detailed_dhca", taken.append)
+    monkeypatch.setattr("flows.prefect_flows.detailed_dhca", taken.append)
     monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
     monkeypatch.setattr("flows.commands.runner.served", nullcontext)
     return keep
@@ -560,7 +560,7 @@ def test_a_release_does_not_go_to_a_url(
     monkeypatch.chdir(tmp_path)
     code, _, err = das(command, "params", "data", "s3://b/out")
     assert code == 1
-    assert "give a folder on this machine" in last_line(err)
+    assert "give a path, on this machine" in last_line(err)
     assert not (tmp_path / "s3:").exists()
     with pytest.raises(ValidationError, match="give a folder on this machine"):  # as a deployment gives it
         DetailedDhcaSettings(params="p", data="d", out="s3://b/{run}", jurisdiction="us")
@@ -632,7 +632,7 @@ def test_what_nobody_foresaw_is_kept_under_the_given_state(
     def breaks(state: Path) -> None:
         raise ZeroDivisionError("a value of person 4711")
 
-    monkeypatch.setattr("flows.commands.runs.standing.run_directories", breaks)
+    monkeypatch.setattr("flows.execution.standing.run_directories", breaks)
     for home, given in ((tmp_path / "given", ("--state", tmp_path / "given")), (state_home, ())):
         for failures in (1, 2):  # within a second, and the first copy stays
             code, out, err = das("runs", "list", *given)

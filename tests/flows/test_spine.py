@@ -43,7 +43,7 @@ def test_the_command_prints_tables_or_json(grfc: Path, tmp_path: Path) -> None:
 
 def test_the_command_refuses_bad_words(grfc: Path, tmp_path: Path) -> None:
     assert das(grfc, tmp_path / "x", "--set", "fanout_cutoff")[0] == 2
-    code, _, error = das(grfc, tmp_path / "x", "--set", "definition=puredp")
+    code, _, error = das(grfc, tmp_path / "x", "--definition", "puredp")
     assert code == 1
     assert isinstance(error, Refused)
     assert "pure DP needs a budget" in str(error)
@@ -71,10 +71,11 @@ def test_a_run_that_fails_does_not_wait_for_its_spine(
 ) -> None:
     from flows import detailed_dhca as run
     from flows.execution.cluster import ClusterSettings
+    from flows.prefect_flows import detailed_dhca
 
     ended: list[str] = []
 
-    def slow(workers: Workers, *_: object) -> str:
+    def slow(workers: Workers, **_: object) -> str:
         patience = time.monotonic() + 30
         while workers.client.status == "running" and time.monotonic() < patience:
             time.sleep(0.05)
@@ -89,5 +90,5 @@ def test_a_run_that_fails_does_not_wait_for_its_spine(
     open_account(tmp_path)
     inputs = {"params": example / "params", "data": example / "data", "spine": True}
     with pytest.raises(Refused, match="a level fails"):
-        run.detailed_dhca(settings_for(tmp_path, **inputs, cluster=ClusterSettings(workers=1)))
+        detailed_dhca(settings_for(tmp_path, **inputs, cluster=ClusterSettings(workers=1)))
     assert ended[0] in ("closing", "closed")  # by the end of the run, not the other way round

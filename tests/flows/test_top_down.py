@@ -80,6 +80,7 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     import flows.top_down as flow
+    from flows.prefect_flows import top_down
 
     settings, ledger = real(tmp_path, data)
 
@@ -89,7 +90,7 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
     with monkeypatch.context() as patch:
         patch.setattr(flow, "stage_release", stops)
         with pytest.raises(Refused, match="stopped here"):
-            flow.top_down(settings)
+            top_down(settings)
     run = settings.directory
     secret = (run / "secret").read_bytes()
     assert (run / "secret").stat().st_mode & 0o777 == 0o600
@@ -98,17 +99,17 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
     spent = sum(run.design.cost(product, nation=False) for product in PRODUCTS)
     assert (reserved.status, reserved.amount, reserved.states) == ("reserved", spent, ("23", "46"))
     with pytest.raises(Refused, match="began with another rounding"):
-        flow.top_down(settings.model_copy(update={"rounding": "l1"}))
-    place = Path(str(flow.top_down(settings)))
+        top_down(settings.model_copy(update={"rounding": "l1"}))
+    place = Path(str(top_down(settings)))
     assert place == tmp_path / "out/us"
     (row,) = ledger.rows(ACCOUNT)
     assert row.status == "released"
     assert not run.path.exists()
     released = digest(place)
-    assert Path(str(flow.top_down(settings))) == place  # the release that is there
+    assert Path(str(top_down(settings))) == place  # the release that is there
     assert digest(place) == released
     with pytest.raises(Refused, match="another configuration"):
-        flow.top_down(settings.model_copy(update={"microdata": "text"}))
+        top_down(settings.model_copy(update={"microdata": "text"}))
     assert ledger.spent(ACCOUNT)["23"] == spent
     outside = "".join(path.read_text(errors="replace") for path in place.rglob("*.*")) + caplog.text
     assert secret.hex() not in outside
@@ -118,7 +119,7 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server", "here")
 def test_an_account_that_would_be_passed_is_refused_before_a_record_is_read(tmp_path: Path, data: Path) -> None:
-    from flows.top_down import top_down
+    from flows.prefect_flows import top_down
 
     settings, ledger = real(tmp_path, data, total=2)
     with pytest.raises(Refused, match="census"):
@@ -211,7 +212,7 @@ def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
 ) -> None:
     """Estimator gls under Prefect on two worker processes; then from its measurements in this process, and by das."""
     from flows.execution.cluster import ClusterSettings
-    from flows.top_down import top_down
+    from flows.prefect_flows import top_down
 
     cluster = ClusterSettings(workers=2)
     place = Path(str(top_down(settings_for(tmp_path, data, estimator="gls", nation=True, cluster=cluster))))

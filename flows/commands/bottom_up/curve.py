@@ -19,9 +19,9 @@ from flows.commands.bottom_up.options import (
     budgets,
     short,
 )
-from flows.commands.options import LedgerFile, WorkersOption
+from flows.commands.options import Curator, ExactOptions, with_options
 from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, refusing
+from flows.reports.terminal import refusing
 from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ERRORS = ("l1", "l2", "a1", "a2", "a1_half")
 
 
+@with_options
 def curve(
     table: TableArgument = None,
     domain: DomainArgument = None,
@@ -44,13 +45,10 @@ def curve(
     ] = "exact",
     plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Draw .png and .pdf for a dark page.")] = False,
-    curator: Annotated[
-        bool, typer.Option("--i-am-the-curator", help="Allow data that is not synthetic: the figures are not private.")
-    ] = False,
-    ledger: LedgerFile = None,
-    workers: WorkersOption = None,
+    curator: Curator = False,
     form: FormatOption = Format.table,
-    as_json: Json = False,
+    *,
+    options: ExactOptions,
 ) -> None:
     """Replicate the mechanism at several epsilons: L1, L2 and the accuracy curve, beside their closed forms.
 
@@ -67,9 +65,7 @@ def curve(
     elif table is None or domain is None:
         raise typer.BadParameter("TABLE and DOMAIN are needed, or --counts")
     else:
-        simulation, unit = simulate_table(
-            table, domain, calibrate, curator=curator, workers=workers, ledger=ledger, as_json=as_json
-        )
+        simulation, unit = simulate_table(table, domain, calibrate, options, curator=curator)
     with refusing():
         simulation = replace(simulation, method=method, clip=clip, sampler=sampler)
         points = list(simulation.curve(epsilons, replicates))
@@ -87,7 +83,7 @@ def curve(
     data["points"] = [
         {"epsilon": float(point.epsilon), **{name: _errors(point, name) for name in ERRORS}} for point in points
     ]
-    report(data, [_curve_table(points, notes)], form, as_json=as_json)
+    report(data, [_curve_table(points, notes)], form, as_json=options.as_json)
 
 
 def _errors(point: Point, name: str) -> dict[str, Any]:

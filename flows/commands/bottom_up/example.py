@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.options import check_empty
 from flows.reports.terminal import Json, show
-from tasks.lifecycle.errors import Refused
 
 
 def example(
@@ -24,7 +24,6 @@ def example(
     """
     from tasks.bottom_up.example import make_example
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Refused(f"{folder} is not empty: choose an empty or a new folder")
+    check_empty(folder)
     made = make_example(folder, rows, seed=seed)
     show(vars(made), lambda: "\n".join(f"{name}: {path}" for name, path in vars(made).items()), as_json=as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.bottom_up.options import Clip, DomainArgument, Method, TableArgument, Totals
-from flows.commands.options import RunOptions, folder, with_options
+from flows.commands.options import RunOptions, with_options
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
@@ -28,7 +28,7 @@ def run(
     table: TableArgument = None,
     domain: DomainArgument = None,
     release: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, OUT/bottom-up.", callback=folder)
+        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, OUT/bottom-up.")
     ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")

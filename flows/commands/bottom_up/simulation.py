@@ -8,20 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.commands.inputs import show_findings_of
-from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.progress import report
-from flows.execution.runner import digests_of
+from flows.commands.options import ExactOptions
+from flows.execution.runner import is_synthetic
 from flows.execution.settings import new_run_id
 from privacy.analyses.accuracy_curve import Simulation
 from tasks.bottom_up.domain import Domain, read_domain, read_totals
 from tasks.bottom_up.measure import exact_counts
 from tasks.bottom_up.tabulate import tabulate
-from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import register_if_synthetic
-from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.run_directory import RunDirectory
 
 LARGEST_COUNT = 10**15  # whole as a float, and noise on it as a 64-bit integer
 
@@ -43,11 +38,9 @@ def simulate_table(
     table: str,
     domain_file: Path,
     totals_file: Path | None,
+    options: ExactOptions,
     *,
     curator: bool,
-    workers: int | None,
-    ledger: Path | None,
-    as_json: bool,
 ) -> tuple[Simulation, str]:
     """Return a simulation on a table's exact histogram, calibrated if totals are given, and the unit of its counts.
 
@@ -59,8 +52,7 @@ def simulate_table(
     """
     domain = read_domain(domain_file)
     totals = read_totals(totals_file, domain) if totals_file else None
-    given = ledger or state_home() / "ledger.sqlite"
-    truth = _exact(table, domain, given, curator=curator, workers=workers, as_json=as_json)
+    truth = _exact(table, domain, options, curator=curator)
     possible = domain.histogram.possible(np.arange(len(truth)))
     simulation = Simulation(truth[possible], domain.mechanism(Fraction(1)).sensitivity)
     if totals is not None:
@@ -69,26 +61,14 @@ def simulate_table(
     return simulation, "records" if domain.weight is None else f"steps of {domain.grid}"
 
 
-def _exact(
-    table: str, domain: Domain, ledger: Path, *, curator: bool, workers: int | None, as_json: bool
-) -> NDArray[np.int64]:
+def _exact(table: str, domain: Domain, options: ExactOptions, *, curator: bool) -> NDArray[np.int64]:
     """Return the exact histogram, by way of a confidential directory that is gone afterwards."""
-    home = state_home()
-    run = RunDirectory(home / "runs" / new_run_id("curve"))
-    with locked(run):
-        try:
-            with open_cluster(ClusterSettings(workers=workers), run / "dask") as client:
-                tabulated = tabulate(run, Workers(client, report), table, domain)
-            if not (
-                register_if_synthetic(run.id, ledger, digests_of(tabulated), marked=tabulated.synthetic) or curator
-            ):
-                raise Refused(
-                    "the table is not marked synthetic, and its accuracy curve is not private: "
-                    "only its curator may see it (--i-am-the-curator)"
-                )
-            return exact_counts(run, 0, domain.histogram.cells)
-        except Refused:
-            show_findings_of(run, as_json=as_json)
-            raise
-        finally:
-            end_run(run)
+    run = RunDirectory(options.home / "runs" / new_run_id("curve"))
+    with options.leaving_nothing(run, "Exact histogram") as workers:
+        tabulated = tabulate(run, workers, table, domain)
+        if not (is_synthetic(run.id, options.ledger_file, tabulated) or curator):
+            raise Refused(
+                "the table is not marked synthetic, and its accuracy curve is not private: "
+                "only its curator may see it (--i-am-the-curator)"
+            )
+        return exact_counts(run, 0, domain.histogram.cells)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import ExactOptions, check_empty, folder, with_options
-from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding
+from flows.commands.options import ExactOptions, check_empty, with_options
+from flows.commands.tda.options import ROUND, DataArgument, Estimator, InputOptions, Kind, Rounding
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err, labelled
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @with_options
 def accuracy(
     data: DataArgument,
-    place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go.", callback=folder)],
+    place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go.")],
     spine: Annotated[
         list[Kind] | None, typer.Option(help="Only this spine; may be repeated.", show_default="all")
     ] = None,
@@ -27,9 +27,7 @@ def accuracy(
         list[Estimator] | None, typer.Option(help="Only this estimator; may be repeated.", show_default="both")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent runs on each spine.")] = 3,
-    rounding: Annotated[
-        Rounding, typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
-    ] = "program",
+    rounding: Annotated[Rounding, ROUND] = "program",
     *,
     inputs: InputOptions,
     options: ExactOptions,
@@ -55,13 +53,8 @@ def accuracy(
     estimators = tuple(name for name in ESTIMATORS if name in chosen)
     base, by_spine = new_run_id("tda-accuracy"), {}
     for kind in kinds:
-        settings = inputs.settings(
-            data,
-            str(place),
-            **options.settings(f"{base}-{kind}"),
-            spine=kind,
-            rounding=rounding,
-        )
+        own = options.settings(f"{base}-{kind}")
+        settings = inputs.settings(data, str(place), **own, spine=kind, rounding=rounding)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
             count_synthetic(settings, workers)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import WorkOptions, check_empty, folder, with_options
+from flows.commands.options import OUT, WorkOptions, check_empty, with_options
 from flows.commands.tda.options import Estimator, Rounding, TextOption
 from flows.reports.terminal import interruptible, show
 
@@ -18,9 +18,7 @@ def estimate(
     measurements: Annotated[
         Path, typer.Argument(metavar="MEASUREMENTS", help="A release's folder measurements/, or the release.")
     ],
-    release: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Where it goes, as OUT/us or OUT/pr.", callback=folder)
-    ],
+    release: Annotated[Path, OUT],
     estimator: Annotated[
         Estimator | None,
         typer.Option(

@@ -13,60 +13,39 @@ from flows.commands.spine import JurisdictionOption, StateOption
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
 
-
 Rounding = Literal["program", "l1"]
 
 
-class Kind(StrEnum):
-    """The spines there are; enumerations, because an option that is repeated takes no literal."""
-
-    conventional = "conventional"
-    aian = "aian"
-    optimized = "optimized"
-
-
-class Estimator(StrEnum):
-    """How parents are divided among their children."""
-
-    topdown = "topdown"
-    gls = "gls"
-
-
-class Product(StrEnum):
-    """The products of the redistricting data."""
-
-    persons = "persons"
-    units = "units"
-
-
+# Enumerations, because an option that is repeated takes no literal.
+Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
+Estimator = StrEnum("Estimator", ["topdown", "gls"])
+Product = StrEnum("Product", ["persons", "units"])
 DataArgument = Annotated[
     str | None,
     typer.Argument(metavar="DATA", help="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."),
 ]
-GeographyOption = Annotated[
-    str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
-]
-QuartersOption = Annotated[
-    str | None, typer.Option(help="Declared living quarters by block.", show_default="DATA/quarters.csv")
-]
-TotalsOption = Annotated[str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")]
+ROUND = typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
 TextOption = Annotated[bool, typer.Option("--mdf-text", help="Write microdata as text as well, one row a record.")]
-ProductsOption = Annotated[
-    list[Product] | None,
-    typer.Option("--product", help="Only this product.", show_default="persons and units"),
-]
 
 
 @dataclass(frozen=True)
 class InputOptions:
     """The files that a run reads beside its records, and which part of them."""
 
-    geography: GeographyOption = None
-    quarters: QuartersOption = None
-    totals: TotalsOption = None
+    geography: Annotated[
+        str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
+    ] = None
+    quarters: Annotated[
+        str | None, typer.Option(help="Declared living quarters by block.", show_default="DATA/quarters.csv")
+    ] = None
+    totals: Annotated[
+        str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")
+    ] = None
     jurisdiction: JurisdictionOption = "us"
     only_state: StateOption = None
-    product: ProductsOption = None
+    product: Annotated[
+        list[Product] | None, typer.Option(help="Only this product.", show_default="persons and units")
+    ] = None
 
     def settings(self, data: str | None, out: str, **values: Any) -> TopDownSettings:
         """Return the settings of a run; what is None keeps its default. Raises Refused."""
@@ -75,11 +54,8 @@ class InputOptions:
         values |= {
             "data": data,
             "out": out,
-            "geography": self.geography,
-            "quarters": self.quarters,
-            "totals": self.totals,
-            "jurisdiction": self.jurisdiction,
+            **{name: getattr(self, name) for name in ("geography", "quarters", "totals", "jurisdiction")},
             "states": tuple(self.only_state or ()),
-            "products": tuple(product.value for product in self.product) if self.product else None,
+            "products": tuple(self.product) if self.product else None,
         }
         return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})

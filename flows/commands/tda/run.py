@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from flows.commands.options import RunOptions, folder, with_options
+from flows.commands.options import OUT, RunOptions, with_options
 from flows.commands.runner import FlowCommand, summary_lines
-from flows.commands.tda.options import DataArgument, Estimator, InputOptions, Kind, Rounding, TextOption
+from flows.commands.tda.options import ROUND, DataArgument, Estimator, InputOptions, Kind, Rounding, TextOption
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 def run(
     context: typer.Context,
     data: DataArgument = None,
-    release: Annotated[
-        Path | None,
-        typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us or OUT/pr.", callback=folder),
-    ] = None,
+    release: Annotated[Path | None, OUT] = None,
     spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = Kind.optimized,
     us_level: Annotated[
         bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
@@ -45,9 +42,7 @@ def run(
             help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
         ),
     ] = Estimator.topdown,
-    rounding: Annotated[
-        Rounding, typer.Option("--round", help="As the 2020 program, or to the least L1 distance.")
-    ] = "program",
+    rounding: Annotated[Rounding, ROUND] = "program",
     mdf_text: TextOption = False,
     measurements: Annotated[
         bool, typer.Option(help="Release the noisy measurements: once left out, they are gone for good.")
@@ -79,14 +74,14 @@ def run(
             data,
             str(release),
             **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
-            spine=spine.value,
+            spine=spine,
             nation=us_level,
             definition=definition,
             persons_budget=persons_budget,
             units_budget=units_budget,
             persons_allocation=persons_allocation,
             units_allocation=units_allocation,
-            estimator=estimator.value,
+            estimator=estimator,
             rounding=rounding,
             microdata="text" if mdf_text else "parquet",
             measurements=measurements,

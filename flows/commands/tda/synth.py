@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from flows.commands.spine import JurisdictionOption, StateOption
-from flows.reports.terminal import Json, err, show
+from flows.reports.terminal import Json, counting, show
 
 
 def synth(
@@ -31,9 +30,7 @@ def synth(
     """
     from tasks.top_down.synth import synthesize
 
-    columns = TextColumn("states"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=err, transient=True, disable=as_json or not err.is_terminal) as bar:
-        task = bar.add_task("", total=None)
+    with counting("states", quiet=as_json) as progress:
         made = synthesize(
             geography,
             data,
@@ -41,7 +38,7 @@ def synth(
             jurisdiction=jurisdiction,
             states=only_state or (),
             form="text" if text else "parquet",
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=progress,
         )
     lines = (
         f"{made.persons:,} persons, {made.units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import ExactOptions, check_empty, folder, with_options
+from flows.commands.options import OUT, Curator, ExactOptions, check_empty, with_options
 from flows.commands.tda.options import DataArgument, InputOptions, Kind, TextOption
 from flows.reports.terminal import err, labelled, show
 
@@ -15,12 +15,10 @@ from flows.reports.terminal import err, labelled, show
 @with_options
 def truth(
     data: DataArgument,
-    release: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go.", callback=folder)],
+    release: Annotated[Path, OUT],
     spine: Annotated[Kind, typer.Option(help="The spine whose geounits are written.")] = Kind.optimized,
     mdf_text: TextOption = False,
-    curator: Annotated[
-        bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")
-    ] = False,
+    curator: Curator = False,
     *,
     inputs: InputOptions,
     options: ExactOptions,
@@ -37,12 +35,11 @@ def truth(
         data,
         str(release),
         **options.settings(new_run_id("tda-truth")),
-        spine=spine.value,
+        spine=spine,
         microdata="text" if mdf_text else "parquet",
         measurements=False,
     )
-    run = settings.directory
-    with options.leaving_nothing(run, "Truth") as workers:
+    with options.leaving_nothing(settings.directory, "Truth") as workers:
         place = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show({"NOT_PRIVATE": True, "release": place}, lambda: str(place), as_json=options.as_json)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from flows.commands.inputs import show_validation
 from flows.commands.options import WorkOptions, with_options
 from flows.commands.tda.options import DataArgument, InputOptions
-from flows.reports.terminal import out, show
 from tasks.lifecycle.errors import Refused
 
 
@@ -20,33 +20,21 @@ def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> 
     import shutil
 
     from flows.execution.settings import new_run_id
-    from flows.reports.curator import findings_data, findings_table, load_findings
+    from flows.reports.curator import load_findings
     from tasks.inputs.findings import has_errors
     from tasks.top_down.input.validation import validate as validate_input
     from tasks.top_down.run import TopDownRun
 
-    settings = inputs.settings(
-        data,
-        ".",
-    )
+    settings = inputs.settings(data, ".")
     run = TopDownRun(options.home / "runs" / new_run_id("tda-validate"))
-    refused: Refused | None = None
     try:
         with options.working(run, "Validating") as workers:
             validate_input(run, workers, settings.tables, settings.design(), None)
-    except Refused as error:
-        refused = error
+    except Refused:
+        if not has_errors(load_findings(run)):  # of the data as a whole, as a mark that does not cover it
+            shutil.rmtree(run.path, ignore_errors=True)
+            raise
     findings = load_findings(run)
     if not has_errors(findings):
         shutil.rmtree(run.path, ignore_errors=True)
-        if refused is not None:  # of the data as a whole, as a mark that does not cover it
-            raise refused
-    show(
-        {"valid": refused is None, "findings": findings_data(findings), "reports": [run.path] if refused else []},
-        lambda: findings_table(findings) if findings else "No findings.",
-        as_json=options.as_json,
-    )
-    if refused is not None:
-        if not options.as_json:
-            out.print(f"The values are in the curator's report: {run.path}/findings.json")
-        raise Refused("the input does not pass validation")
+    show_validation(findings, [run.path] if has_errors(findings) else [], as_json=options.as_json)

@@ -10,14 +10,13 @@ import fsspec
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
-from tasks.inputs.files import locate, locate_file, open_file
-from tasks.lifecycle.digests import StreamDigest
+from tasks.inputs.files import digest_file, locate, locate_file
+from tasks.inputs.synthetic_mark import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
-GRFC_NAME = "GRF-C.txt"
 ARCHIVE = re.compile(r"([a-z]{2}2020\.pl|BlockAssign_[^/]*)\.zip$", re.IGNORECASE)
 KINDS = (
-    lambda path: path.partition("::")[0].rsplit("/", 1)[-1] == GRFC_NAME,
+    lambda path: path.partition("::")[0].rsplit("/", 1)[-1] == GRF_FILE,
     is_geographic_header,
     lambda path: is_layer(path) and PLACES in path,
 )
@@ -40,7 +39,7 @@ def block_files(source: str) -> list[str]:
         if files := sorted(filter(kind, listed)):
             return files
     raise Refused(
-        f"{source} holds no block table: neither {GRFC_NAME} nor ??geo2020.pl or ??2020.pl.zip of P.L. 94-171 "
+        f"{source} holds no block table: neither {GRF_FILE} nor ??geo2020.pl or ??2020.pl.zip of P.L. 94-171 "
         f"nor BlockAssign_ST??_??{PLACES}.txt"
     )
 
@@ -66,14 +65,8 @@ def _members(archive: str) -> list[str]:
 
 def input_digests(source: str, *beside: str | None) -> dict[str, str]:
     """Return the digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
-    digests = {}
-    for path in dict.fromkeys([*_read_from(source), *filter(None, beside)]):
-        digest = StreamDigest()
-        with open_file(path) as file:
-            while chunk := file.read(2**20):
-                digest.update(chunk)
-        digests[path.rsplit("/", 1)[-1]] = digest.hexdigest()
-    return digests
+    paths = dict.fromkeys([*_read_from(source), *filter(None, beside)])
+    return {path.rsplit("/", 1)[-1]: digest_file(path) for path in paths}
 
 
 def _read_from(source: str) -> Iterator[str]:

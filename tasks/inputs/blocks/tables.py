@@ -15,9 +15,9 @@ from tasks.inputs.blocks import assignment
 from tasks.inputs.blocks.columns import GRFC, PL94, Columns, by_name
 from tasks.inputs.blocks.pl94 import block_rows, is_geographic_header
 from tasks.inputs.files import open_file
+from tasks.inputs.tables import HEADER_BYTES
 from tasks.lifecycle.errors import Refused
 
-HEADER_BYTES = 65536  # a header is shorter
 ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
 
 

@@ -17,11 +17,11 @@ from tasks.inputs.records import (
     RecordFile,
     digest_by_workers,
     digest_records,
-    empty,
     join_reports,
     open_records,
 )
 from tasks.inputs.synthetic_mark import Mark, read_mark_file
+from tasks.inputs.tables import empty
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object

@@ -19,7 +19,8 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs import fast_grf_c, files, grf_c, records
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file
-from tasks.inputs.grf_c import COLUMNS, GRF_FILE, RegionMap, read_region_map
+from tasks.inputs.grf_c import COLUMNS, RegionMap, read_region_map
+from tasks.inputs.synthetic_mark import GRF_FILE
 from tasks.lifecycle.workers import Workers
 
 STATES = ("01", "02", "72")

@@ -124,7 +124,7 @@ def test_a_run_on_workers_reads_a_bucket(store: Any, example: Path, tmp_path: Pa
     assert "SYNTHETIC" in json.loads((out / "pr/manifest.json").read_text())
     code, told = run(params, data, f"s3://{BUCKET}/out", *words)
     assert code == 1
-    assert "is a URL; give a folder on this machine" in " ".join(told.split())
+    assert "is a URL; give a path, on this machine" in " ".join(told.split())
 
 
 def run(*words: object) -> tuple[int, str]:

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import Here, new_run
 
-from tasks.inputs import files, records
+from tasks.inputs import records
 from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding
 from tasks.inputs.records import RecordFile, RowChecks, join_reports, open_records, read_chunk, report_of
+from tasks.lifecycle import digests
 
 COLUMNS = ("TABBLKST", "AGE")
 ROWS = [("01", "5"), ("01", "x"), ("02", "7"), ("1", "8"), ("01", "9"), ("02", "y"), ("01", "x")]
@@ -54,7 +55,7 @@ def test_faults_are_found_on_their_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parquet: bool, states: tuple[str, ...] | None
 ) -> None:
     """Whatever the delimiter, the order of columns and the chunks; records of other states are left out."""
-    for module in (files, records):
+    for module in (digests, records):
         monkeypatch.setattr(module, "CHUNK_BYTES", 40)
     file, findings = open_records(write(tmp_path, parquet), COLUMNS, more=True, delimiter=",")
     assert file is not None

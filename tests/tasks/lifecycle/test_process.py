@@ -38,16 +38,25 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
 
 
 def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file counts that holds kernels, or constants that they use; another does not."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
     monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
     monkeypatch.setattr(process, "HOME", tmp_path)
+    kernel = "from spine.compiled import compiled\nfrom tasks.system.layout import (\n    Field,\n    WIDTH,\n)\n"
     seen = {process.keep_kernels(tmp_path)}
-    for name in ("spine/compiled.py", "spine/room/kernel.py", "tasks/system/compiled_counts.py"):
+    for name, start, versions in (
+        ("spine/compiled.py", "", 2),
+        ("spine/room/kernel.py", kernel, 2),
+        ("tasks/system/compiled_counts.py", kernel, 2),
+        ("tasks/system/layout.py", "", 2),
+        ("spine/room/plain.py", "from spine.compiled_not import x\n", 0),
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        before = len(seen)
         for source in ("x = 1", "x = 2"):
-            (tmp_path / name).write_text(source)
+            (tmp_path / name).write_text(start + source)
             seen.add(process.keep_kernels(tmp_path))
-    assert len(seen) == 7
+        assert len(seen) - before == versions
 
 
 def test_too_late_is_said(tmp_path: Path) -> None:

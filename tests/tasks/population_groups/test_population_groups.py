@@ -345,7 +345,7 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
     """Also where the chunks are in another order than the blocks."""
     params, data = Inputs(persons=people(90)).write(tmp_path)
     monkeypatch.setattr("tasks.inputs.records.CHUNK_BYTES", 700)
-    monkeypatch.setattr("tasks.inputs.files.CHUNK_BYTES", 700)
+    monkeypatch.setattr("tasks.lifecycle.digests.CHUNK_BYTES", 700)
     found = []
     for fewest in (0, 1 << 30):
         monkeypatch.setattr(flatmap, "FEWEST_RECORDS", fewest)

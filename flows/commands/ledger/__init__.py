@@ -1,1 +1,0 @@
-"""`das ledger`: open budget accounts and show what was charged to them."""

@@ -1,0 +1,153 @@
+"""`das runs`: the confidential directories of runs that have not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from flows.commands.options import LedgerOptions, StateDirectory, regular_ledger, with_options
+from flows.reports.terminal import Json, show
+from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.inputs.findings import Finding
+    from tasks.lifecycle.run_directory import RunDirectory
+
+
+@with_options
+def list_runs(
+    charged: Annotated[bool, typer.Option("--all", help="Also runs that are over and were charged.")] = False,
+    as_json: Json = False,
+    *,
+    options: LedgerOptions,
+) -> None:
+    """List the runs, validations and truths that left a confidential directory: since when, their state and charge.
+
+    **Example:** `das runs list --all`
+    """
+    from flows.execution.standing import standings
+
+    runs = standings(options.home, options.ledger_file)
+    facts = [each.as_json() for each in runs if charged or each.directory]
+    show(facts, lambda: _list_table(facts), as_json=as_json)
+
+
+def _list_table(facts: list[dict[str, Any]]) -> RenderableType:
+    if not facts:
+        return "no run has left a confidential directory"
+    columns = ("run", "kind", "began", "state", "stage", "charge")
+    table = Table(*columns, "resumes into", title="Runs (das runs show ID)", title_justify="left")
+    for row in facts:
+        table.add_row(*(row[name] or "" for name in columns), row["out"] or "")
+    return table
+
+
+@with_options
+def show_run(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
+    values: Annotated[
+        bool, typer.Option("--values", help="Also the values that broke a rule: persons', for the curator's eyes.")
+    ] = False,
+    as_json: Json = False,
+    *,
+    options: LedgerOptions,
+) -> None:
+    """Show what a run was charged, how far it came, how it goes on, and what its validation found.
+
+    **Example:** `das runs show 20261122-011802-d41d-pr`
+    """
+    from flows.execution.settings import run_directory
+    from flows.execution.standing import standing
+    from flows.reports.curator import findings_data
+
+    run = standing(run_directory(options.home, run_id), options.ledger_file)
+    if run.directory is None and run.row is None:
+        raise Refused(f"run {run_id} has no confidential directory in {options.home / 'runs'} and no row in the ledger")
+    facts = run.as_json() | {"findings": findings_data(run.findings)}
+    if values:
+        for each, finding in zip(facts["findings"], run.findings, strict=True):
+            each["values"] = list(finding.values)
+    show(facts, lambda: _table(facts, run.findings, values), as_json=as_json)
+
+
+def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
+    from flows.reports.curator import findings_table
+
+    table = Table(show_header=False, title=f"Run {facts['run']}", title_justify="left")
+    for name in ("kind", "began", "state", "stage", "charge", "out", "path", "go_on"):
+        if facts[name]:
+            table.add_row(name.replace("_", " "), str(facts[name]))
+    parts: list[RenderableType] = [table]
+    if findings:
+        parts.append(findings_table(findings))
+    if values:
+        parts += [f"{each.file} {each.column}: {', '.join(each.values)}" for each in findings if each.values]
+    return Group(*parts)
+
+
+def discard(
+    run_id: Annotated[str | None, typer.Argument(metavar="ID", help="The run.")] = None,
+    state: StateDirectory = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", help="The ledger's file.", show_default="the run's own", callback=regular_ledger),
+    ] = None,
+    refused: Annotated[bool, typer.Option("--refused", help="All runs whose input was refused.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Give up a run: destroy its secret and its confidential directory. Its charge stays.
+
+    **Example:** `das runs discard 20261120-221501-a3f9-us`
+    """
+    from flows.execution.settings import run_directory
+    from flows.execution.standing import standings
+    from tasks.lifecycle.run_directory import state_home
+
+    home = state or state_home()
+    if (run_id is None) != refused:
+        raise typer.BadParameter("give a run's ID, or --refused")
+    refusals = standings(home, ledger or home / "ledger.sqlite") if refused else []
+    runs = [each.run for each in refusals if each.state == "refused"] if run_id is None else [run_id]
+    facts = [{"run": run, "charged": _discard(home, run_directory(home, run), ledger)} for run in runs]
+    lines = [f"run {each['run']} is discarded{'; its charge stays' if each['charged'] else ''}" for each in facts]
+    show(facts if refused else facts[0], lambda: "\n".join(lines) or "no run was refused", as_json=as_json)
+
+
+def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
+    """Give up one run; returns whether it was charged. Raises Refused and Failed."""
+    from flows.execution.settings import load_settings
+    from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
+    from tasks.lifecycle.authorization import SECRET, is_truth
+    from tasks.lifecycle.commit import end_run, is_released
+    from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.run_directory import locked
+    from tasks.lifecycle.staging import clear_staging
+    from tasks.lifecycle.truth import end_truth
+
+    if not run.path.is_dir():
+        raise Refused(f"run {run.id} has no confidential directory in {home / 'runs'}")
+    with locked(run):
+        settings = load_settings(run)
+        if settings and is_released(run, Path(settings.out), settings.folder):
+            raise Refused(f"run {run.id} is released already; resuming it ends it")
+        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))
+        try:
+            charged = book.row(run.id) is not None
+            book.abandon(run.id)
+        except LedgerUnusable as error:
+            raise Failed(f"{error}; run {run.id} is left as it is") from None
+        except LedgerError as error:  # no ledger: nothing was ever charged
+            if settings and settings.account and (run / SECRET).exists():
+                raise Failed(f"{error}; run {run.id} is left as it is") from None
+            charged = False
+        if settings:
+            clear_staging(run, Path(settings.out), settings.folder)
+        if is_truth(run):
+            end_truth(run)
+        end_run(run)
+    return charged

@@ -1,1 +1,0 @@
-"""`das runs`: the confidential directories of runs that have not ended."""

@@ -1,0 +1,37 @@
+"""The systems as Prefect flows, whose stages are in files of their own, so that `das truth` need not import Prefect.
+
+Retried or started again under the same run id, each flow takes up its own run: the same noise, one charge, one release.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+
+from flows.execution.bottom_up_settings import BottomUpSettings
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.run import carry_out, flow_options
+from flows.execution.top_down_settings import TopDownSettings
+
+
+@flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(4))
+def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
+    """Run SafeTab-P over one jurisdiction and release its tables; returns the release's path, None where it is skipped.
+
+    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing.
+    """
+    jurisdiction = settings.jurisdiction.upper()
+    return carry_out(settings, f"{jurisdiction} has no block, or config.json switches it off")
+
+
+@flow(name=TopDownSettings.SYSTEM, **flow_options(2))
+def top_down(settings: TopDownSettings) -> Any:
+    """Run the TopDown Algorithm over one jurisdiction; returns the path of its release."""
+    return carry_out(settings)
+
+
+@flow(name=BottomUpSettings.SYSTEM, **flow_options(1))
+def bottom_up(settings: BottomUpSettings) -> Any:
+    """Release a noisy histogram and its marginals; returns the release's path."""
+    return carry_out(settings)
