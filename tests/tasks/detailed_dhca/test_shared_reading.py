@@ -30,7 +30,7 @@ ARRAYS = ("block", "cell", "combination", "combinations")
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the chunks that are read, in small chunks."""
     numbers: list[int] = []
-    for module in ("inputs.records", "inputs.files", "lifecycle.digests"):
+    for module in ("inputs.records", "lifecycle.digests"):
         monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", CHUNK)
 
     def counted(file: Any, number: int, **options: Any) -> Any:

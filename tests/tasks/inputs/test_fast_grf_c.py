@@ -16,11 +16,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs import fast_grf_c, files, grf_c, records
+from tasks.inputs import fast_grf_c, grf_c, records
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
-from tasks.inputs.files import digest_file
+from tasks.inputs.files import LONGEST_LINE, digest_file
 from tasks.inputs.grf_c import COLUMNS, RegionMap, read_region_map
 from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.lifecycle import digests
 from tasks.lifecycle.workers import Workers
 
 STATES = ("01", "02", "72")
@@ -45,7 +46,7 @@ any_block = st.fixed_dictionaries(
 def in_chunks(chunk_bytes: int) -> Iterator[tuple[DetailedRun, Path]]:
     """A run and a data folder, files of any size being read by chunks of so many bytes."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module in (files, records):
+        for module in (digests, records):
             patch.setattr(module, "CHUNK_BYTES", chunk_bytes)
         patch.setattr(fast_grf_c, "MIN_BYTES", 0)
         yield new_run(Path(folder), "run"), Path(folder)
@@ -132,7 +133,7 @@ def test_a_small_file_and_none_are_left_to_the_validating_reader(tmp_path: Path)
 def test_a_line_that_is_too_long_is_left_to_the_validating_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     block = {name: values[0] for name, values in GOOD.items()}
     with in_chunks(1 << 22) as (run, data):
-        for length, taken in ((100, True), (files.LONGEST_LINE + 1, False)):
+        for length, taken in ((100, True), (LONGEST_LINE + 1, False)):
             (data / GRF_FILE).write_bytes(text_of([block | {"NAME": "x" * length}], MORE, "\n"))
             assert (check(run, data) is not None) == taken
 
