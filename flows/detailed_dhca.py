@@ -26,7 +26,7 @@ from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import check_public, validate
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.population_groups.coterminous_sets import save_sets
-from tasks.spine.run_branch import build_spine
+from tasks.spine.optimize import build_spine
 
 
 def check(settings: DetailedDhcaSettings) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from spine.settings import Definition
+from spine.settings import AS_WRITTEN, Definition
 
 # What the levels of the optimized spines are on the conventional spine, where the Prim, TSG and TS levels are missing.
 _TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
@@ -37,6 +37,18 @@ class Allocation:
             shares = self.queries.get(level, {}).values()
             if any(share <= 0 for share in shares) or sum(shares) != 1:
                 raise ValueError(f"the query shares of level {level} must be positive and sum to 1, not {sum(shares)}")
+
+    def described(self) -> dict[str, object]:
+        """Return the allocation as text with exact fractions; without its source, which shapes nothing."""
+        return {
+            "mechanism": AS_WRITTEN[self.definition],
+            "budget": str(self.budget),
+            "levels": {level: str(share) for level, share in self.levels.items()},
+            "queries": {
+                level: {query: str(alpha) for query, alpha in queries.items()}
+                for level, queries in self.queries.items()
+            },
+        }
 
     def with_tract_groups(self, part: Fraction) -> Allocation:
         """Give `part` of the tracts' share to tract groups, with the tracts' query groups."""

@@ -19,9 +19,8 @@ from tasks.inputs.files import digest_file
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ENGINE, Design, ProductName
+from tasks.top_down.run_plan import ENGINE, Design, ProductName, Tables
 from tasks.top_down.synth import synthesize
-from tasks.top_down.tables import Tables
 
 HERE = cast(Workers, Here())
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")

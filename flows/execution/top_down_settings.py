@@ -20,10 +20,11 @@ from tasks.top_down.run_plan import (
     Estimator,
     Kind,
     ProductName,
+    Tables,
     check_allocation,
+    public_digests,
     request_digest,
 )
-from tasks.top_down.tables import Tables, public_digests
 
 FORMS = ("parquet", "txt")
 

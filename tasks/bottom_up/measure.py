@@ -16,12 +16,11 @@ from privacy.accounting.ledger import Request
 from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.bottom_up.domain import Domain, Totals
 from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, unless_done
-from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.lifecycle.reservation import Charging, authorize, precheck, request_of
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -102,17 +101,16 @@ def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Chargin
 
 def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabulated | None = None) -> Request:
     """Return the run's request to the ledger; before the table is read, without its digests."""
-    return Request(
-        run=run.id,
-        account=charging.account or "",
-        states=plan.domain.states,
-        definition=plan.mechanism.spend.definition,
-        amount=plan.mechanism.spend.unbounded,
-        input_digest=tabulated.input_digest if tabulated else "",
-        configuration_digest=plan.digest(),
-        noise_scheme=NOISE_SCHEME_VERSION,
-        records_digests=tabulated.records_digests if tabulated else (),
-        second_account=charging.second_account,
+    spend = plan.mechanism.spend
+    return request_of(
+        run,
+        charging,
+        plan.domain.states,
+        spend.definition,
+        spend.unbounded,
+        plan.digest(),
+        tabulated.input_digest if tabulated else "",
+        tabulated.records_digests if tabulated else (),
     )
 
 

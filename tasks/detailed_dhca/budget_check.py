@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from privacy.accounting.composition import Spend, spend
-from privacy.accounting.ledger import Request
-from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.parameters import Parameters, read_parameters
+from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import missing_data
-from tasks.detailed_dhca.run import DetailedRun, Validated
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Configuration
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.lifecycle.reservation import Charging, authorize, precheck, request_of
 from tasks.population_groups.parameters import configuration_digest
 
 
@@ -49,32 +47,10 @@ def precheck_budget(run: DetailedRun, params: str, data: str, jurisdiction: Juri
         return
     if read_mark(data) is not None or missing_data(data):
         return
-    request = _request(run, jurisdiction, charging, parameters, configuration="")
-    precheck(run, charging, request)
-
-
-def _request(
-    run: DetailedRun,
-    jurisdiction: Jurisdiction,
-    charging: Charging,
-    parameters: Parameters,
-    configuration: str,
-    validated: Validated | None = None,
-) -> Request:
-    """Return what a run asks of the ledger; before its data is read, without digests of it."""
-    total = planned_spend(parameters.configuration, jurisdiction)
-    return Request(
-        run=run.id,
-        account=charging.account or "",
-        states=parameters.configuration.states(jurisdiction),
-        definition=total.definition,
-        amount=total.unbounded,
-        input_digest=validated.input_digest if validated else "",
-        configuration_digest=configuration,
-        noise_scheme=NOISE_SCHEME_VERSION,
-        records_digests=validated.records_digests if validated else (),
-        second_account=charging.second_account,
-    )
+    configuration = parameters.configuration
+    total = planned_spend(configuration, jurisdiction)
+    states = configuration.states(jurisdiction)
+    precheck(run, charging, request_of(run, charging, states, total.definition, total.unbounded))
 
 
 def reserve_budget(
@@ -101,8 +77,16 @@ def reserve_budget(
     if is_truth(run):
         return None
     parameters, validated = run.parameters, run.validated
-    configuration = configuration_digest(parameters.digests, options)
-    request = _request(run, jurisdiction, charging, parameters, configuration, validated)
-    request = replace(request, run=entered_as or run.id)
-    authorize(run, charging, request, synthetic=validated.synthetic)
-    return planned_spend(parameters.configuration, jurisdiction)
+    total = planned_spend(parameters.configuration, jurisdiction)
+    request = request_of(
+        run,
+        charging,
+        parameters.configuration.states(jurisdiction),
+        total.definition,
+        total.unbounded,
+        configuration_digest(parameters.digests, options),
+        validated.input_digest,
+        validated.records_digests,
+    )
+    authorize(run, charging, replace(request, run=entered_as or run.id), synthetic=validated.synthetic)
+    return total

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
+from privacy.noise.laws import Definition
+from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import (
     AUTHORIZATION,
     Authorization,
@@ -35,6 +38,31 @@ class Charging:
     account: str | None
     ledger: Path
     second_account: bool = False
+
+
+def request_of(
+    run: RunDirectory,
+    charging: Charging,
+    states: tuple[str, ...],
+    definition: Definition,
+    amount: Fraction,
+    configuration_digest: str = "",
+    input_digest: str = "",
+    records_digests: tuple[str, ...] = (),
+) -> Request:
+    """Return a run's request to the ledger; before its data is read, without digests."""
+    return Request(
+        run.id,
+        charging.account or "",
+        states,
+        definition,
+        amount,
+        input_digest,
+        configuration_digest,
+        NOISE_SCHEME_VERSION,
+        records_digests,
+        charging.second_account,
+    )
 
 
 def precheck(run: RunDirectory, charging: Charging, request: Request) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 
 from tasks.lifecycle.run_directory import RunDirectory
 
@@ -53,3 +54,9 @@ def release_file(out: Path, name: str) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     yield draft
     os.replace(draft, path)
+
+
+def write_table(staged: Path, name: str, table: pa.Table) -> None:
+    """Write a table as one Parquet file of the release."""
+    with release_file(staged, name) as draft:
+        pq.write_table(table, draft, compression="zstd")

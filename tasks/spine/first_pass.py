@@ -8,7 +8,7 @@ measures and writes, with the root known.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from spine.hierarchy import Spine
 from spine.settings import SpineSettings
 from spine.variance import upward
 from spine.workload import WORKLOADS, Part, marginal_parts
+from tasks.lifecycle.files import read_object
 
 SPINES = ("conventional", "aian", "optimized")
 TRACTS_DRAWN = 10  # a county of about this many tracts fits a drawing
@@ -80,18 +81,6 @@ class StateSummary:
     county: tuple[bool, int, int]
 
 
-def save_geography(path: Path, geography: Geography) -> None:
-    """Write one state's blocks for the workers."""
-    columns = {f.name: getattr(geography, f.name) for f in fields(geography)}
-    np.savez(path, **{name: column for name, column in columns.items() if column is not None})
-
-
-def load_geography(path: Path) -> Geography:
-    """Read what `save_geography` wrote."""
-    with np.load(path) as columns:
-        return Geography(**{name: columns[name] for name in columns.files})
-
-
 def build(geography: Geography, plan: Plan) -> dict[str, Spine]:
     """Return the three spines of one state, with shares; the optimized one is bypassed."""
     settings, spines = plan.settings, {}
@@ -116,7 +105,7 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
 
 def summarize_state(path: Path, plan: Plan) -> StateSummary:
     """Make the first pass over the state whose blocks lie at `path`; return what the root must know."""
-    geography = load_geography(path)
+    geography: Geography = read_object(path)
     spines = build(geography, plan)
     tops: dict[str, dict[str, list[Any]]] = {}
     for which, spine in spines.items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from spine.osed import Costs, at_root
-from spine.variance import Root, Sums, cell_variance
+from spine.osed import at_root
+from spine.variance import Root, cell_variance
 from spine.workload import Part
 from tasks.spine.entities import Family, Roots
 from tasks.spine.first_pass import SPINES, Plan, StateSummary
@@ -70,7 +71,7 @@ def entity_table(
         rows = np.split(where, np.cumsum([len(family.codes) for family in families])[:-1])
         columns = _identity(name, codes, families, rows)
         for which in SPINES:
-            total = _add_costs([family.costs[which] for family in families], rows, len(codes))
+            total = _add([family.costs[which] for family in families], rows, len(codes))
             columns[f"osed_{which}"] = at_root(total, tops[which])
         for marginal in plan.marginals:
             for which in SPINES:
@@ -104,20 +105,24 @@ def _variance(
         own = [place[row[family.shared]] for family, row in zip(families, rows, strict=True)]
         variance[shared] = 0
         for i, (part, root) in enumerate(zip(parts, marginal_roots, strict=True)):
-            sums = _add_sums([family.sums[which][marginal][i] for family in families], own, int(shared.sum()))
+            sums = _add([family.sums[which][marginal][i] for family in families], own, int(shared.sum()))
             variance[shared] += cell_variance(part, root.entities(sums))
     return variance
 
 
 def _identity(name: str, codes: Any, families: Sequence[Family], rows: Sequence[Any]) -> dict[str, Any]:
-    outside, blocks = np.zeros(len(codes), bool), np.zeros(len(codes), np.int64)
-    persons: Any = np.zeros(len(codes), np.int64)
+    outside, blocks, persons = (
+        np.zeros(len(codes), bool),
+        np.zeros(len(codes), np.int64),
+        np.zeros(len(codes), np.int64),
+    )
     for family, row in zip(families, rows, strict=True):
         outside[row] = family.outside
         blocks[row] += family.blocks
-        persons = None if persons is None or family.population is None else _added(persons, row, family.population)
+        persons[row] += 0 if family.population is None else family.population
     columns = {"class": name, "code": entity_labels(name, codes, outside), "outside": outside, "blocks": blocks}
-    return columns if persons is None else {**columns, "population": persons}
+    unknown = any(family.population is None for family in families)
+    return columns if unknown else {**columns, "population": persons}
 
 
 def entity_labels(name: str, codes: Any, outside: Any) -> Any:
@@ -130,24 +135,11 @@ def entity_labels(name: str, codes: Any, outside: Any) -> Any:
     return np.where(outside, OUTSIDE_LABEL, np.array(labels, object))
 
 
-def _added(total: Any, row: Any, more: Any) -> Any:
-    total[row] += more
-    return total
-
-
-def _add_costs(costs: Sequence[Costs], rows: Sequence[Any], number: int) -> Costs:
-    total = Costs(*(np.zeros(number, np.int64) for _ in range(3)))
-    for cost, row in zip(costs, rows, strict=True):
-        total.inside[row] += cost.inside
-        total.outside[row] += cost.outside
-        total.met[row] += cost.met
-    return total
-
-
-def _add_sums(sums: Sequence[Sums], rows: Sequence[Any], number: int) -> Sums:
-    shape = (number, *sums[0].weight.shape[1:])
-    total = Sums(*(np.zeros(shape) for _ in range(4)))
-    for each, row in zip(sums, rows, strict=True):
-        for name in ("weighted", "weight", "squared", "rest"):
-            getattr(total, name)[row] += getattr(each, name)
-    return total
+def _add(parts: Sequence[Any], rows: Sequence[Any], number: int) -> Any:
+    """Add up records of arrays (`Costs`, `Sums`), each at its rows of the `number` entities."""
+    arrays = {f.name: getattr(parts[0], f.name) for f in fields(parts[0])}
+    total = {name: np.zeros((number, *array.shape[1:]), array.dtype) for name, array in arrays.items()}
+    for part, row in zip(parts, rows, strict=True):
+        for name, summed in total.items():
+            summed[row] += getattr(part, name)
+    return type(parts[0])(**total)

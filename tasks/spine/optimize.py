@@ -6,25 +6,30 @@ worker, or spread over workers by state.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import fsspec
 from distributed import Client
 
-from spine.settings import SpineSettings
+from spine.settings import Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.blocks.columns import GRFC
 from tasks.inputs.blocks.geography import needed
-from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.workers import ended, submit
+from tasks.inputs.files import read_bytes
+from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.inputs.tables import split_header
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.staging import SEE_SPINE
+from tasks.lifecycle.workers import Workers, ended, submit
 from tasks.spine.first_pass import summarize_state
-from tasks.spine.prepare import Prepared
+from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.summary import SpineSummary
 from tasks.spine.write import StateMap, write_spine
 
-
-def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
-    """Return the GRF-C columns that a spine with these settings needs and this header lacks."""
-    return [name for name in needed(GRFC, settings) if name not in grfc_header]
+PRODUCT = "pl94-persons"
 
 
 def optimize_spine(prepared: Prepared, map_states: StateMap | None = None) -> SpineSummary:
@@ -72,3 +77,32 @@ def on_client(client: Client, progress: Callable[[int, int], None] = lambda done
         return [results[future] for future in futures]
 
     return map_states
+
+
+def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
+    """Write the optimized spine of a Detailed DHC-A run's blocks to FOLDER; return the line about it for the manifest.
+
+    Public: reads GRF-C and nothing else of the run. That there is no spine does not stop the release.
+    """
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier try
+    settings = settings_for(PRODUCT, jurisdiction)
+    path = f"{data.rstrip('/')}/{GRF_FILE}"
+    header = split_header(read_bytes(path, 0, 65536).partition(b"\n")[0])
+    if missing := spine_columns_missing(header, settings):
+        return f"skipped: GRF-C lacks {', '.join(missing)}"
+    if isinstance(fsspec.url_to_fs(path)[0], fsspec.get_filesystem_class("file")):
+        geography = Path(path)
+    else:
+        return "skipped: GRF-C is not on a file system of the workers"
+    try:
+        map_states = on_client(workers.client, partial(workers.progress, "spine"))
+        prepared = prepare(geography, folder, settings, states=[int(state) for state in states])
+        summary = optimize_spine(prepared, map_states)
+    except Refused as refused:
+        return f"skipped: {refused}"
+    return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"
+
+
+def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
+    """Return the GRF-C columns that a spine with these settings needs and this header lacks."""
+    return [name for name in needed(GRFC, settings) if name not in grfc_header]

@@ -19,7 +19,8 @@ from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.errors import Refused
-from tasks.spine.first_pass import Plan, save_geography
+from tasks.lifecycle.files import save_object
+from tasks.spine.first_pass import Plan
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
 MARGINALS = {
@@ -57,7 +58,7 @@ class Prepared:
     @property
     def paths(self) -> list[Path]:
         """Return the path of each state's blocks."""
-        return [self.partial / "scratch" / f"{state:02d}.npz" for state in self.states]
+        return [self.partial / "scratch" / f"{state:02d}" for state in self.states]
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
@@ -118,5 +119,5 @@ def prepare(
     prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), drawn, inputs)
     with prepared.discarding():
         for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
-            save_geography(path, blocks.take(np.arange(start, stop)))
+            save_object(path, blocks.take(np.arange(start, stop)))
     return prepared

@@ -12,9 +12,11 @@ import pandas as pd
 
 from spine.entities import entities as entities_of
 from spine.entities import in_aian
+from spine.geography import Geography
 from spine.settings import SpineSettings
+from tasks.lifecycle.files import read_object
 from tasks.pages import render
-from tasks.spine.first_pass import SPINES, Plan, build, load_geography
+from tasks.spine.first_pass import SPINES, Plan, build
 from tasks.spine.summary import CLASSES, LEVELS, NAMES
 
 DRAWN = ("place", "mcd", "aian", "sd")
@@ -60,7 +62,7 @@ def write_report(
 def _hierarchy(state: Path, plan: Plan, county: int) -> str:
     from tasks.spine import plots
 
-    geography = load_geography(state)
+    geography: Geography = read_object(state)
     family = entities_of(geography, "pme", plan.settings)
     assert family is not None
     inside = geography.county == county

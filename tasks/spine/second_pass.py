@@ -19,13 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from spine.geocodes import digits, geocodes
-from spine.geography import IntArray
+from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.variance import Root, cell_variance, downward, upward
 from tasks.inputs.arrow import text
+from tasks.lifecycle.files import read_object
 from tasks.spine.entities import Family, Roots, measure_families
-from tasks.spine.first_pass import Plan, build, load_geography, reported_families
+from tasks.spine.first_pass import Plan, build, reported_families
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def write_state(
     shared: by family, the codes of entities that other states have a part of as well. first_ids: for each level of the
     optimized forest the id of the state's first geounit. counters: the run's largest geocode counters.
     """
-    geography = load_geography(path)
+    geography: Geography = read_object(path)
     spines = build(geography, plan)
     families = measure_families(geography, spines, reported_families(geography, plan.settings), shared, plan, roots)
     errors: dict[str, dict[str, tuple[float, int, float]]] = {}

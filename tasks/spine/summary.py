@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
@@ -80,16 +80,8 @@ def manifest(summary: SpineSummary, plan: Plan, inputs: Mapping[str, str]) -> di
         name: {"value": str(value) if isinstance(value, Fraction) else value, "source": sources[name]}
         for name, value in plan.settings.described().items()
     }
-    allocation = {
-        "source": plan.allocation.source,
-        "budget": str(plan.allocation.budget),
-        "levels": {level: str(share) for level, share in plan.allocation.levels.items()},
-        "queries": {
-            level: {q: str(a) for q, a in plan.allocation.queries[level].items()} for level in plan.allocation.levels
-        },
-    }
-    shown = replace(summary, classes=()).as_json()
-    del shown["out"], shown["classes"]
-    inputs = dict(inputs)
-    made = {"inputs": inputs, "versions": {"das-flows": version("das-flows")}}
-    return {**shown, **made, "settings": settings, "allocation": allocation}
+    allocation = {"source": plan.allocation.source, **plan.allocation.described()}
+    shown = summary.as_json()
+    del shown["out"], shown["classes"], allocation["mechanism"]
+    versions = {"das-flows": version("das-flows")}
+    return {**shown, "inputs": dict(inputs), "versions": versions, "settings": settings, "allocation": allocation}

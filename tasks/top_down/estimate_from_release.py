@@ -13,8 +13,7 @@ from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
-from tasks.top_down.measure.published import open_published
-from tasks.top_down.measure.validate_measurements import validate_measurements
+from tasks.top_down.measure.published import open_published, validate_measurements
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.stage_release import stage_release
 

@@ -10,10 +10,9 @@ from spine.allocations import Allocation
 from spine.noise import distinct_shares, replacement_cost
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.reservation import Charging, authorize, request_of
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import spine_digest
-from tasks.top_down.input.validation import request
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
 
@@ -41,7 +40,16 @@ def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> Non
     if validated.nation:
         for product in design.products:
             check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
-    reservation = request(run, design, charging, validated.states, validated, configuration_digest(run))
+    reservation = request_of(
+        run,
+        charging,
+        validated.states,
+        design.definition,
+        design.total(validated.nation),
+        configuration_digest(run),
+        validated.input_digest,
+        validated.records_digests,
+    )
     authorize(run, charging, reservation, synthetic=validated.synthetic)
 
 

@@ -27,8 +27,7 @@ from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import atomic_path, load_object, open_array, read_object, save_arrays, save_object, stamp
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.run_plan import Design, ProductName
-from tasks.top_down.tables import Tables
+from tasks.top_down.run_plan import Design, ProductName, Tables
 
 H = TypeVar("H", bound=Histograms)
 

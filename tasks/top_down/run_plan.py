@@ -1,4 +1,4 @@
-"""The plan of a run of the TopDown Algorithm, all of it public: products, spine, budgets, and what is released."""
+"""The plan of a run of the TopDown Algorithm, all of it public: products, spine, budgets, release and input files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
 from spine.noise import parameter, record_cost
-from spine.settings import AS_WRITTEN, Jurisdiction, SpineSettings
+from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import PRODUCTS as ENGINE_PRODUCTS
 from spine.top_down.queries import DETAILED, TOTAL, query_group
+from tasks.inputs.blocks.files import input_digests
+from tasks.inputs.files import digest_file
 from tasks.lifecycle.errors import Refused
 
 Kind = Literal["conventional", "aian", "optimized"]
@@ -69,10 +71,9 @@ class Design:
         allocation = self.allocations[product]
         return sum(
             (
-                record_cost(allocation, [parameter(allocation, share, alpha) for alpha in queries.values()])
+                record_cost(allocation, [parameter(allocation, share, a) for a in allocation.queries[level].values()])
                 for level, share in allocation.levels.items()
                 if level != US or nation
-                for queries in (allocation.queries[level],)
             ),
             Fraction(0),
         )
@@ -88,7 +89,7 @@ class Design:
             "kind": self.kind,
             "products": self.products,
             "settings": {name: settings.described() for name, settings in self.settings.items()},
-            "allocations": {name: exact(allocation) for name, allocation in self.allocations.items()},
+            "allocations": {name: allocation.described() for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
@@ -97,19 +98,6 @@ class Design:
             "measurements": self.measurements,
         }
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def exact(allocation: Allocation) -> dict[str, object]:
-    """Return an allocation as text with exact fractions."""
-    return {
-        "mechanism": AS_WRITTEN[allocation.definition],
-        "budget": str(allocation.budget),
-        "levels": {level: str(share) for level, share in allocation.levels.items()},
-        "queries": {
-            level: {query: str(alpha) for query, alpha in queries.items()}
-            for level, queries in allocation.queries.items()
-        },
-    }
 
 
 def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:
@@ -140,3 +128,34 @@ def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
 def request_digest(design: Design, files: Mapping[str, str]) -> str:
     """Return the digest of everything that shapes a release besides the records: design and public files."""
     return sha256(json.dumps([design.digest(), dict(files)], sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The paths or URLs of the input.
+
+    persons, units: None where the product is not released. geography: as `das spine` reads it. quarters, totals: the
+    declared invariants: living quarters by block, total population by state. mark: of SYNTHETIC.json, if there is one.
+    """
+
+    persons: str | None
+    units: str | None
+    geography: str
+    quarters: str
+    totals: str
+    mark: str
+
+    def records(self, product: ProductName) -> str | None:
+        """Return the path of the records of a product."""
+        return self.persons if product == "persons" else self.units
+
+
+def file_name(path: str) -> str:
+    """Return the name of a file or folder, of its path or URL."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def public_digests(tables: Tables) -> dict[str, str]:
+    """Return the digests of the public files by name."""
+    digests = input_digests(tables.geography)
+    return digests | {file_name(path): digest_file(path) for path in (tables.quarters, tables.totals)}

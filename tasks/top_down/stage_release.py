@@ -1,28 +1,85 @@
-"""The stage "release": histograms, microdata and invariants, margins of error, report and manifest."""
+"""The stage "release": histograms, invariants and microdata, margins of error beside them, report and manifest."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spine.geography import IntArray
+from spine.top_down import Estimates
+from spine.top_down.histogram import Histograms, from_entries
+from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import clear_staging, drafts
+from tasks.lifecycle.staging import clear_staging, drafts, write_table
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.gls.released_margins import describe_margins, stage_margins
+from tasks.top_down.areas import FOLDERS, areas
+from tasks.top_down.estimate.descent import FIRST, load_estimates
+from tasks.top_down.gls.margin_tables import describe_margins, write_margins
+from tasks.top_down.input.geography import codes_of, geounits, plan_of
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.measure.description import FOLDER
-from tasks.top_down.release.histograms import stage_histograms
 from tasks.top_down.release.manifest import describe_release
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.release.microdata import by_geocode, write_microdata
+from tasks.top_down.run import TopDownRun, load_histograms
+from tasks.top_down.run_plan import US, ProductName
 
 
 def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
     """Write the whole release into its staging folder, beside the measurements; the manifest last."""
     clear_staging(run, out, folder, but=FOLDER)
+    products = run.design.products
     if is_truth(run):  # exact counts: open to their owner only, as the release will be
         for path in (staged, drafts(staged)):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    stage_histograms(run, workers, staged)
-    margins = {}
-    if run.design.estimator == "gls" and not is_truth(run):
-        stage_margins(run, workers, staged)
-        margins = {product: describe_margins(run, product) for product in run.design.products}
-    describe_release(run, staged, margins)
+    if run.validated.nation:
+        workers.map("release", run, write_nation, [(product, staged) for product in products])
+    workers.map("release", run, write_state, [(*pair, staged) for pair in run.product_states])
+    describe_release(run, staged, {product: describe_margins(run, product) for product in products})
+
+
+def write_nation(run: TopDownRun, product: ProductName, staged: Path) -> None:
+    """Write the histogram of the nation and its invariants."""
+    nation = load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
+    codes, name = np.zeros((1, 0), np.uint8), f"{product}/{US}/{US}.parquet"
+    _write_histograms(staged, name, codes, nation)
+    _write_quarters(staged, name, codes, plan_of(run, product, US).invariants.quarters[0])
+
+
+def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path) -> None:
+    """Write the histograms, invariants, margins and microdata of a state."""
+    plan = plan_of(run, product, state)
+    for number, (level, codes) in enumerate(zip(plan.spine.levels, codes_of(run, product, state), strict=True)):
+        estimates = load_estimates(run, product, state, level)
+        name = f"{product}/{level}/{state}.parquet"
+        _write_histograms(staged, name, codes, estimates)
+        _write_quarters(staged, name, codes, plan.invariants.quarters[number])
+        write_margins(run, product, state, level, staged, name, codes, estimates)
+    blocks = by_geocode(run, product, state, estimates)
+    write_microdata(run, product, state, blocks, staged)
+    for family in areas(run.state(state).geography, run.design.settings[product]):
+        area = family.of_block[blocks.row]
+        inside = area >= 0
+        entries = area[inside], blocks.cell[inside], blocks.count[inside]
+        sums = from_entries(Estimates, 0, 0, *entries, len(family.codes))
+        name = f"{product}/{FOLDERS[family.family]}/{state}.parquet"
+        _write_histograms(staged, name, family.geocodes, sums)
+        write_margins(run, product, state, family.family, staged, name, family.geocodes, sums)
+
+
+def _write_histograms(staged: Path, name: str, codes: NDArray[np.uint8], histograms: Histograms) -> None:
+    table = pa.table(
+        {
+            "geounit": geounits(codes, histograms.row),
+            "cell": pa.array(histograms.cell.astype(np.int16)),
+            "count": pa.array(histograms.count.astype(np.int32)),
+        }
+    )
+    write_table(staged, f"histograms/{name}", table)
+
+
+def _write_quarters(staged: Path, name: str, codes: NDArray[np.uint8], quarters: IntArray) -> None:
+    columns = {kind: pa.array(quarters[:, at].astype(np.int32)) for at, kind in enumerate(QUARTERS)}
+    write_table(staged, f"invariants/{name}", pa.table({"geounit": text(codes), **columns}))

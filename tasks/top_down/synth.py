@@ -8,6 +8,7 @@ is drawn from streams named by seed, state and county, so the same seed gives th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import combinations
@@ -31,10 +32,13 @@ from tasks.inputs.synthetic_mark import GRF_FILE, QUARTERS_FILE, TOTALS_FILE, Ma
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.input.invariants_input import QUARTERS
-from tasks.top_down.input.records import COLUMNS, DOMAINS
+from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.input.records import COLUMNS, block_columns, person_columns, short_codes, unit_columns
+from tasks.top_down.run_plan import ProductName
 
 Form = Literal["text", "parquet"]
+DECLARED = pa.schema([("tabblk", pa.string()), *((kind, pa.int64()) for kind in QUARTERS)])
+PLAIN = pa.csv.WriteOptions(quoting_style="none", quoting_header="none")
 RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group quarters below are for
 
 
@@ -124,24 +128,26 @@ def synthesize(
     totals, units = {}, 0
     _write_geography(out / GRF_FILE, geography)
     with (
-        _Records(out, "persons", form) as persons,
-        _Records(out, "units", form) as quarters_out,
-        (out / QUARTERS_FILE).open("w") as declared,
+        _records(out, "persons", form) as write_persons,
+        _records(out, "units", form) as write_units,
+        pa.csv.CSVWriter(out / QUARTERS_FILE, DECLARED, write_options=PLAIN) as declared,
     ):
-        declared.write(",".join(("tabblk", *QUARTERS)) + "\n")
         for state in codes:
             in_state = geography.take(geography.state == state)
             rng = np.random.default_rng([seed, state])
-            quarters = living_quarters(populations(in_state, rng), in_aian(in_state, settings), rng)
-            _declare(declared, in_state, quarters.facilities)
-            units += _write_units(quarters_out, in_state, quarters)
+            native = in_aian(in_state, settings)
+            quarters = living_quarters(populations(in_state, rng), native, rng)
+            declared.write_table(_declared(in_state, quarters.facilities))
+            block, status = units_of(quarters)
+            write_units(in_state.geocode[block], status)
+            units += len(block)
             totals[state] = 0
             for county in np.unique(in_state.county).tolist():
                 rows = np.flatnonzero(in_state.county == county)
                 part = _part(quarters, rows)
-                people = draw_persons(in_state.take(rows), part, in_aian(in_state.take(rows), settings), (seed, county))
-                persons.write(in_state.geocode[rows][people[0]], _person_values(people[1]))
-                totals[state] += len(people[0])
+                block, cell = draw_persons(in_state.tract[rows], part, native[rows], (seed, county))
+                write_persons(in_state.geocode[rows][block], cell)
+                totals[state] += len(block)
             progress(codes.index(state) + 1, len(codes))
     (out / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
     names = sorted(path.name for path in out.iterdir())
@@ -195,11 +201,11 @@ def _part(quarters: Quarters, rows: IntArray) -> Quarters:
 
 
 def draw_persons(
-    geography: Geography, quarters: Quarters, native: Any, stream: tuple[int, int]
+    tract_of_block: IntArray, quarters: Quarters, native: Any, stream: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
     """Return block and cell of every person, by block."""
     rng = np.random.default_rng([*stream, 1])
-    blocks = len(geography)
+    blocks = len(tract_of_block)
     slot = np.repeat(np.arange(blocks * TYPES), quarters.residents.ravel())
     block, kind = slot // TYPES, slot % TYPES
     first = np.cumsum(quarters.occupied) - quarters.occupied  # of a block's households
@@ -208,7 +214,7 @@ def draw_persons(
     households = int(quarters.occupied.sum())
     alone = households + np.arange(len(slot))  # residents of group quarters are households of their own
     household = np.where(in_household, first[block] + place % np.maximum(quarters.occupied[block], 1), alone)
-    tract = np.unique(geography.tract, return_inverse=True)[1]
+    tract = np.unique(tract_of_block, return_inverse=True)[1]
     number = int(tract.max()) + 1 if blocks else 0
     low, high = HISPANIC * CONCENTRATION, (1 - HISPANIC) * CONCENTRATION
     of_tract = np.clip(rng.beta(low, high, number), 0.005, 0.995)[tract]
@@ -268,86 +274,49 @@ def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: A
     return shared
 
 
-class _Records:
-    """A file of records as text or Parquet, written block by block."""
+@contextmanager
+def _records(folder: Path, product: ProductName, form: Form) -> Iterator[Callable[[IntArray, IntArray], None]]:
+    """Open a file of records as text or Parquet; yield how to write those of these geocodes and cells (or statuses)."""
+    schema = pa.schema([(name, pa.string()) for name in COLUMNS[product]])
+    values = person_columns if product == "persons" else unit_columns
 
-    def __init__(self, folder: Path, product: Literal["persons", "units"], form: Form) -> None:
-        self.path = folder / f"{product}.{'txt' if form == 'text' else 'parquet'}"
-        self.schema = pa.schema([(name, pa.string()) for name in COLUMNS[product]])
-        self.form = form
-
-    def __enter__(self) -> _Records:
-        self.writer: Any = (
-            pa.csv.CSVWriter(self.path, self.schema, write_options=PIPES)
-            if self.form == "text"
-            else pq.ParquetWriter(self.path, self.schema, compression="zstd")
-        )
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.writer.close()
-
-    def write(self, geocode: IntArray, values: dict[str, pa.Array]) -> None:
-        """Write records of these blocks, at most 2^20 in a batch."""
+    def write(geocode: IntArray, cell: IntArray) -> None:
         for first in range(0, len(geocode), 1 << 20):
             within = slice(first, first + (1 << 20))
-            seen, at = np.unique(geocode[within], return_inverse=True)
-            code = digits(seen, 16)
-            parts = (slice(0, 2), slice(2, 5), slice(5, 11), slice(12, 16))
-            block = [text(code[:, part]).take(pa.array(at)).cast(pa.string()) for part in parts]
-            self.writer.write_table(pa.table([*block, *(column[within] for column in values.values())], self.schema))
+            columns = block_columns(geocode[within]) | values(cell[within])
+            writer.write_table(pa.table([columns[name] for name in schema.names], schema))
+
+    with (
+        pa.csv.CSVWriter(folder / f"{product}.txt", schema, write_options=PIPES)
+        if form == "text"
+        else pq.ParquetWriter(folder / f"{product}.parquet", schema, compression="zstd")
+    ) as writer:
+        yield write
 
 
-def _person_values(cell: IntArray) -> dict[str, pa.Array]:
-    axes = {axis: coordinate[cell] for axis, coordinate in PERSONS.coordinates.items()}
-    domain = DOMAINS["persons"]
-    return {
-        "RTYPE": _words(domain["RTYPE"], (axes["hhgq"] > 0).astype(np.int64)),
-        "GQTYPE_PL": _words(domain["GQTYPE_PL"], axes["hhgq"]),
-        "VOTING_AGE": _words(domain["VOTING_AGE"], axes["votingage"]),
-        "CENHISP": _words(domain["CENHISP"], axes["hispanic"]),
-        "CENRACE": _words(domain["CENRACE"], axes["cenrace"]),
-    }
-
-
-def _words(words: Sequence[str], at: IntArray) -> pa.Array:
-    return pa.array(words).take(pa.array(at))
-
-
-def _write_units(records: _Records, geography: Geography, quarters: Quarters) -> int:
-    """Write occupied, vacant and group quarters of every block."""
+def units_of(quarters: Quarters) -> tuple[IntArray, IntArray]:
+    """Return block and status of every unit, by block: occupied (0), vacant (1), group quarters (2)."""
     counts = np.column_stack(
         [quarters.occupied, quarters.facilities[:, 0] - quarters.occupied, quarters.facilities[:, 1:].sum(axis=1)]
     )
     slot = np.repeat(np.arange(counts.size), counts.ravel())
-    status = slot % 3
-    values = {"RTYPE": _words(("2", "2", "4"), status), "HH_STATUS": _words(("1", "2", "0"), status)}
-    records.write(geography.geocode[slot // 3], values)
-    return len(slot)
+    return slot // 3, slot % 3
 
 
-def _declare(file: Any, geography: Geography, facilities: IntArray) -> None:
-    for code, row in _declared(geography, facilities):
-        file.write(f"{code:015d},{','.join(map(str, row))}\n")
-
-
-def _declared(geography: Geography, facilities: IntArray) -> Iterator[tuple[int, list[int]]]:
-    short = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
+def _declared(geography: Geography, facilities: IntArray) -> pa.Table:
+    """Return the rows of quarters.csv: the blocks with living quarters."""
     there = np.flatnonzero(facilities.sum(axis=1))
-    return zip(short[there].tolist(), facilities[there].tolist(), strict=True)
+    code = text(digits(short_codes(geography)[there], 15)).cast(pa.string())
+    return pa.table([code, *facilities[there].T], DECLARED)
 
 
 def _write_geography(path: Path, geography: Geography) -> None:
     """Write the blocks in the format of GRF-C."""
-    code = digits(geography.geocode, 16)
-    columns = {
-        "TABBLKST": text(code[:, 0:2]),
-        "TABBLKCOU": text(code[:, 2:5]),
-        "TABTRACTCE": text(code[:, 5:11]),
-        "TABBLKGRPCE": text(code[:, 11:12]),
-        "TABBLK": text(code[:, 12:16]),
-        "PLACEFP": text(digits(geography.place.astype(np.int64), 5)),
-        "COUSUBFP": text(digits(geography.cousub.astype(np.int64), 5)),
-        "AIANNHCE": text(digits(geography.aiannh.astype(np.int64), 4)),
-    }
+    columns = block_columns(geography.geocode)
+    for name, codes, width in (
+        ("PLACEFP", geography.place, 5),
+        ("COUSUBFP", geography.cousub, 5),
+        ("AIANNHCE", geography.aiannh, 4),
+    ):
+        columns[name] = text(digits(codes.astype(np.int64), width))
     pa.csv.write_csv(pa.table(columns), path, PIPES)

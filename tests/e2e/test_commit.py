@@ -34,11 +34,10 @@ from flows.detailed_dhca import check as detailed_check
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger
-from tasks.detailed_dhca import budget_check
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
-from tasks.lifecycle import manifest
+from tasks.lifecycle import manifest, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import stamp
@@ -303,7 +302,7 @@ def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) ->
 
 
 def other_version(home: Home, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(budget_check, "NOISE_SCHEME_VERSION", 2)
+    patch.setattr(reservation, "NOISE_SCHEME_VERSION", 2)
 
 
 def other_parameters(home: Home, patch: pytest.MonkeyPatch) -> None:

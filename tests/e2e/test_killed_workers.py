@@ -34,7 +34,7 @@ from flows.execution.cluster import ClusterSettings, open_cluster
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers
-from tasks.spine.run_branch import build_spine
+from tasks.spine.optimize import build_spine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]

@@ -43,8 +43,7 @@ def accuracy(
     """
     from flows.execution.repetitions import count_synthetic
     from flows.execution.settings import new_run_id
-    from tasks.top_down.accuracy.averages import averaged, covered
-    from tasks.top_down.accuracy.errors import measure_errors
+    from tasks.top_down.accuracy.errors import averaged, covered, measure_errors
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 

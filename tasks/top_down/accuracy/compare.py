@@ -14,7 +14,7 @@ from spine.top_down import TrueHistograms
 from spine.workload import FloatArray
 from tasks.top_down.areas import areas
 from tasks.top_down.estimate.descent import load_estimates
-from tasks.top_down.gls.saved_margins import Margins, Z, columns_of, count_columns, load_margins
+from tasks.top_down.gls.margin_tables import Margins, Z, columns_of, count_columns, load_margins
 from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.release.microdata import by_geocode

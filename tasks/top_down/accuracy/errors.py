@@ -1,4 +1,4 @@
-"""Measure errors of the TopDown Algorithm on synthetic data: by level and off-spine entity, for several estimators.
+"""Measure errors of the TopDown Algorithm on synthetic data, by level and off-spine entity, and average them.
 
 Every seed gives a spine its own noise, and all estimators the same. Errors are those of the released blocks, summed to
 entities; they are also compared with the margins of error.
@@ -6,18 +6,20 @@ entities; they are also compared with the margins of error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+import numpy as np
 import pandas as pd
 
+from privacy.analyses.error_measures import ErrorSums
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.accuracy.compare import compare_state
+from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, compare_state
 from tasks.top_down.estimators import estimate
-from tasks.top_down.gls.saved_margins import MARGINS
+from tasks.top_down.gls.margin_tables import MARGINS
 from tasks.top_down.reserve_budget import check_cost, configuration_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ESTIMATORS, Estimator
@@ -77,3 +79,57 @@ def remove_estimates(run: TopDownRun) -> None:
 def _summed_over_states(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
     found: pd.DataFrame = pd.concat(tables, ignore_index=True).groupby(keys, as_index=False, sort=False).sum()
     return found
+
+
+def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the shares within the margins over all seeds, by product, level, quantity, cut, spine and estimator.
+
+    coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
+    of errors over standard errors, 1 where standard errors are right. error: the mean standard error.
+    """
+    rows = []
+    for kind, table in tables.items():
+        sums = table.groupby(["product", "level", "quantity", "cut", "estimator"], as_index=False, sort=False)[
+            list(COVERAGE)
+        ].sum()
+        sums = sums[sums["n"] > 0]
+        n = sums["n"]
+        shares = {
+            "coverage": sums["released"] / n,
+            "square": sums["released_squares"] / n,
+            "unbiased_coverage": sums["unbiased"] / n,
+            "unbiased_square": sums["unbiased_squares"] / n,
+            "error": sums["width"] / n,
+        }
+        rows.append(sums[["product", "level", "quantity", "cut", "estimator", "n"]].assign(**shares, spine=kind))
+    return pd.concat(rows, ignore_index=True)
+
+
+def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return error measures by product, level, quantity, size, spine and estimator.
+
+    Means over the seeds; `sd` is the standard deviation of the mean absolute error from seed to seed. ratio, ratio_sd:
+    the same of the mean absolute error over topdown's on the same noise; empty where that was not run, or is 0.
+    """
+    rows = []
+    for kind, table in tables.items():
+        sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
+        by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, rmse=sums.rmse)
+        noise = ["seed", "product", "level", "quantity", "size"]
+        program = by_seed[by_seed["estimator"] == "topdown"].set_index(noise)["mae"].replace(0.0, np.nan)
+        by_seed["ratio"] = by_seed["mae"] / program.reindex(pd.MultiIndex.from_frame(by_seed[noise])).to_numpy()
+        keys = ["product", "level", "quantity", "size", "estimator"]
+        groups = by_seed.groupby(keys, sort=False)
+        spread = groups[["mae", "ratio"]].std(ddof=1)
+        means = groups[["mae", "bias", "rmse", "ratio"]].mean()
+        means = means.assign(n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"])
+        rows.append(means.reset_index().assign(spine=kind))
+    found = pd.concat(rows, ignore_index=True)
+    ends = (*SIZES[1:], None)
+    names = {ALL: "all"} | {
+        at: str(first) if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
+        for at, (first, end) in enumerate(zip(SIZES, ends, strict=True))
+    }
+    found["size"] = found["size"].map(names)
+    figures = ["n", "mae", "sd", "bias", "rmse", "ratio", "ratio_sd"]
+    return found[["product", "level", "quantity", "size", "spine", "estimator", *figures]]

@@ -1,4 +1,4 @@
-"""Check every count that a TopDown release shows twice: on a level and the one below, in blocks and in microdata.
+"""Check every number that a TopDown release shows twice: counts, the laws of measurements, and margins of error.
 
 A geocode begins with its parent's, and a block's ends with its public code of 16 digits (`spine.geocodes`), so all sums
 are sums over parts of a geocode.
@@ -7,18 +7,21 @@ are sums over parts of a geocode.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
+from tasks.lifecycle.manifest import parse_exact
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
-from tasks.top_down.check.files import has_measurements
+from tasks.top_down.gls.margin_tables import PLACES, Z, columns_of
 from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
 from tasks.top_down.run_plan import US
 
@@ -29,6 +32,20 @@ CELL = {  # of a row of the microdata; None for group quarters, which are no cel
     "units": "CASE HH_STATUS WHEN '1' THEN 1 WHEN '2' THEN 0 END",
 }
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
+LAW = "query, share, variance_numerator, variance_denominator, variance"
+ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
+
+
+def spine_files(manifest: Mapping[str, Any], product: str) -> Iterator[tuple[str, str]]:
+    """Yield level and state of every file of the spine's geounits, top first; of the US level US twice."""
+    for level in manifest["products"][product]["geounits"]:
+        for state in [US] if level == US else manifest["states"]:
+            yield level, state
+
+
+def has_measurements(manifest: Mapping[str, Any]) -> bool:
+    """Return whether the noisy measurements are released."""
+    return bool(manifest["options"]["measurements"]) and bool(manifest["spent"])
 
 
 def check_counts(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
@@ -152,3 +169,104 @@ def _areas_of_blocks(measurements: Path, product: str, state: str) -> dict[str, 
             codes = text(family.geocodes).take(pa.array(family.of_block[inside]))
             found[family.family] = pa.table({"geounit": text(digits(geography.geocode[inside], 16)), "code": codes})
     return found
+
+
+def check_measurements(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
+    """Check the law of every measurement, and the shares of the budget along the path to every block."""
+    if not has_measurements(manifest):
+        return
+    entry, folder = manifest["products"][product], release / FOLDER / product
+    expected: dict[str, set[tuple[Any, ...]]] = {}
+    for noise in entry["noise"]:
+        exact = parse_exact(noise["sigma_squared" if "sigma_squared" in noise else "scale"])
+        law = (noise["query"], noise["share"], str(exact.numerator), str(exact.denominator), noise["variance"])
+        expected.setdefault(noise["level"], set()).add(law)
+    with duckdb.connect() as database:
+        faults, number = [], 0
+        for level, state in spine_files(manifest, product):
+            laws = f"SELECT {LAW}, count(*) FROM {parquet(folder / level / f'{state}.parquet')} GROUP BY ALL"
+            for query, share, *parameters, count in database.execute(laws).fetchall():
+                number += count
+                if (query, share, *parameters) not in expected[level]:
+                    which = f"{count:,} of {query} with share {share}"
+                    faults.append(f"level {level}, state {state}: {which} have a law that is not in the manifest")
+        yield Check(f"laws of the measurements of {product}", f"{number:,} measurements", tuple(faults))
+        shares = {level: parse_exact(share) for level, share in entry["shares"].items() if level != US}
+        yield _check_paths(database, release, product, manifest["states"], shares)
+
+
+def _check_paths(
+    database: duckdb.DuckDBPyConnection, release: Path, product: str, states: list[str], shares: Mapping[str, Fraction]
+) -> Check:
+    """Check that the shares of every block and of the geounits above it sum to those of all levels."""
+    total, faults, blocks = sum(shares.values(), Fraction(0)), [], 0
+    *_, lowest = shares
+    for state in states:
+        columns, joins = [], []
+        for number, level in enumerate(shares):
+            joined = f"level{number}"
+            path = parquet(release / FOLDER / product / level / f"{state}.parquet")
+            own = parquet(release / "invariants" / product / level / f"{state}.parquet")
+            width = f"(SELECT coalesce(max(length(geounit)), 0) FROM {own})"
+            distinct = f"SELECT DISTINCT geounit::VARCHAR AS geounit, share::VARCHAR AS share FROM {path}"
+            joins.append(f"LEFT JOIN ({distinct}) AS {joined} ON {joined}.geounit = left(block.geounit, {width})")
+            columns.append(f"coalesce({joined}.share, '0')")
+        block = parquet(release / "invariants" / product / lowest / f"{state}.parquet")
+        paths = f"SELECT {', '.join(columns)}, count(*) FROM {block} AS block {' '.join(joins)} GROUP BY ALL"
+        for *path_shares, count in database.execute(paths).fetchall():
+            blocks += count
+            spent = sum(map(parse_exact, path_shares), Fraction(0))
+            if spent != total:
+                faults.append(f"state {state}: the measurements of {count:,} blocks share {spent}, not {total}")
+    return Check(f"shares along the paths of {product}", f"{blocks:,} blocks", tuple(faults))
+
+
+def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
+    """Check the margins of every level and family in the manifest."""
+    columns = columns_of(product)
+    cell, column = np.nonzero(columns.cells)
+    counted = pa.table({"cell": cell, "name": np.array(columns.names)[column]})
+    with duckdb.connect() as database:
+        database.register("counted", counted)
+        for entry in manifest["products"][product]["margins"]["mean_standard_error"]:
+            folder = FOLDERS.get(entry["of"], entry["of"])
+            yield _check_level_margins(database, release, manifest["states"], f"{product}/{folder}", entry)
+
+
+def _check_level_margins(
+    database: duckdb.DuckDBPyConnection, release: Path, states: list[str], folder: str, entry: Mapping[str, Any]
+) -> Check:
+    """Compare a level's margins with its histograms, its standard errors, and the means in the manifest."""
+    faults = []
+    for state in states:
+        path = release / "margins" / folder / f"{state}.parquet"
+        if not path.exists():
+            continue
+        counts_of = histogram(release / "histograms" / folder / path.name)
+        sums = f"SELECT geounit, name, sum(count) AS summed FROM ({counts_of}) JOIN counted USING (cell) GROUP BY ALL"
+        wrong = (
+            "SELECT count(*) FILTER (released <> coalesce(summed, 0)), "
+            f"count(*) FILTER (abs(margin - {Z} * standard_error) > {ROUNDED * (1 + Z) * 1.001}) "
+            f"FROM (SELECT * EXCLUDE (geounit, count), geounit::VARCHAR AS geounit, count::VARCHAR AS name "
+            f"FROM {parquet(path)}) LEFT JOIN ({sums}) USING (geounit, name)"
+        )
+        counts, margins = database.execute(wrong).fetchall()[0]
+        if counts:
+            faults.append(f"state {state}: {counts:,} counts are not those released")
+        if margins:
+            faults.append(f"state {state}: {margins:,} margins are not {Z} standard errors")
+    files = parquet(release / "margins" / folder / "*.parquet")
+    means = f"SELECT count, avg(standard_error), count(*), count(margin) FROM {files} GROUP BY count"
+    found = {name: row for name, *row in database.execute(means).fetchall()}
+    geounits = max((rows for _, rows, _ in found.values()), default=0)
+    with_margin = max((margins for *_, margins in found.values()), default=0)
+    if (geounits, with_margin) != (entry["geounits"], entry["with_margin"]):
+        faults.append(
+            f"{geounits} geounits, {with_margin} with a margin, not {entry['geounits']}, {entry['with_margin']}"
+        )
+    faults += [
+        f"{name}: the mean standard error is {found[name][0]:.{PLACES}f}, not {mean}"
+        for name, mean in entry["mean_standard_error"].items()
+        if abs(found[name][0] - mean) > 2.001 * ROUNDED
+    ]
+    return Check(f"margins of {folder}", f"{geounits:,} geounits", tuple(faults))

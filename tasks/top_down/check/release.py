@@ -15,10 +15,15 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
-from tasks.top_down.check.counts import check_counts
-from tasks.top_down.check.files import check_names
-from tasks.top_down.check.margins import check_margins
-from tasks.top_down.check.measurements import check_measurements
+from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED
+from tasks.top_down.check.counts import (
+    check_counts,
+    check_margins,
+    check_measurements,
+    has_measurements,
+    spine_files,
+)
+from tasks.top_down.measure.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
 from tasks.top_down.run_plan import US
 
 
@@ -33,7 +38,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if "noise" in entry:
             yield _check_laws(product, entry)
             yield _check_shares(product, entry, manifest["spine"]["us_level"], spent)
-    names = check_names(release, manifest)
+    names = _check_names(release, manifest)
     yield names
     if names.faults:  # the checks of counts would read missing files
         return
@@ -87,3 +92,40 @@ def _check_shares(product: str, entry: Mapping[str, Any], nation: bool, spent: M
         if expected != parse_exact(spent["products"][product][unit]):
             faults.append(f"the levels spend {unit} {expected}, not {spent['products'][product][unit]}")
     return Check(f"shares of {product}", f"{len(levels)} levels", tuple(faults))
+
+
+def _check_names(release: Path, manifest: Mapping[str, Any]) -> Check:
+    """Compare the names of the files with those that the levels, states and options call for."""
+    present, needed = set(manifest["files"]), set(_required(manifest))
+    allowed = needed | set(_optional(manifest))
+    faults = [f"{name} is missing" for name in sorted(needed - present)]
+    faults += [f"{name} is no file of such a release" for name in sorted(present - allowed)]
+    return Check("names of all files", f"{len(needed)} files", tuple(faults))
+
+
+def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the required files."""
+    measured = has_measurements(manifest)
+    yield "report.html"
+    if measured:
+        yield f"{FOLDER}/{SETTINGS_FILE}"
+        yield from (f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet" for state in manifest["states"])
+    for product in manifest["products"]:
+        for level, state in spine_files(manifest, product):
+            for folder in ("histograms", "invariants", *([FOLDER] if measured else [])):
+                yield f"{folder}/{product}/{level}/{state}.parquet"
+        for state in manifest["states"]:
+            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in TABULATED)
+            yield f"mdf/{state}_{product}.parquet"
+            if manifest["options"]["microdata"] == "text":
+                yield f"mdf/{state}_{product}.txt"
+
+
+def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the optional files: of entities, which not every state has, and of margins."""
+    for product, entry in manifest["products"].items():
+        for state in manifest["states"]:
+            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in OFF_SPINE)
+            if "margins" in entry:
+                folders = (*entry["geounits"], *FOLDERS.values())
+                yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)

@@ -15,15 +15,16 @@ from collections.abc import Callable
 import numpy as np
 
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+from spine.hierarchy import Spine
 from spine.top_down import Estimates, joined
 from tasks.lifecycle.files import complete, load_object, save_object, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.batches import all_batches
 from tasks.top_down.input.geography import plan_of
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
 
+BATCH = {"Tract": 150, "Block": 4096}  # geounits of a lower level in a batch
 SOLVES = "solves"
 FIRST = "0000000"  # the name of a batch that starts at the first geounit
 
@@ -60,6 +61,26 @@ def descend(run: TopDownRun, workers: Workers, descent: type[Descent] = Descent)
     for stage, level, lowest in (("estimate tracts", "County", "Tract"), ("estimate blocks", "Tract", "Block")):
         calls = [(*batch, level, lowest, descent) for batch in all_batches(run, level, lowest)]
         workers.map(stage, run, estimate_below, calls)
+
+
+def batches(spine: Spine, level: str, lower: str) -> list[tuple[int, int]]:
+    """Cut a level into ranges (first, last + 1) with about BATCH[lower] geounits of a lower level, one at the least."""
+    first, below = (spine.starts[spine.levels.index(name)] for name in (level, lower))
+    begins = np.append(np.searchsorted(below, first), len(below))
+    cuts = [0]
+    for geounit in range(1, len(first)):
+        if begins[geounit + 1] - begins[cuts[-1]] > BATCH[lower]:
+            cuts.append(geounit)
+    return list(zip(cuts, [*cuts[1:], len(first)], strict=True))
+
+
+def all_batches(run: TopDownRun, level: str, lower: str) -> list[tuple[ProductName, str, int, int]]:
+    """Return the batches of every product and state: product, state, first geounit, last + 1."""
+    return [
+        (product, state, first, last)
+        for product, state in run.product_states
+        for first, last in batches(run.spine(product, state), level, lower)
+    ]
 
 
 def estimate_nation(run: TopDownRun, product: ProductName, descent: type[Descent]) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Estimates
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.batches import all_batches
-from tasks.top_down.estimate.descent import Descent, Found, descend
+from tasks.top_down.estimate.descent import Descent, Found, all_batches, descend
 from tasks.top_down.gls.margins import find_margins, save_states
 from tasks.top_down.gls.pass_up import above_counties, above_parts, load_information, pass_up
 from tasks.top_down.run import TopDownRun

@@ -22,9 +22,9 @@ from spine.top_down import Measure
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import areas
-from tasks.top_down.estimate.batches import all_batches, batches
+from tasks.top_down.estimate.descent import all_batches, batches
+from tasks.top_down.gls.margin_tables import AREAS, columns_of, margins_folder, save_level
 from tasks.top_down.gls.pass_up import above_counties, load_information
-from tasks.top_down.gls.saved_margins import AREAS, columns_of, margins_folder, save_level
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName

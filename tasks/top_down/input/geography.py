@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.build import aian, conventional, optimized
@@ -20,6 +21,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.settings import SpineSettings
 from spine.top_down import PRODUCTS, Invariants, invariants
+from tasks.inputs.arrow import text
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
 from tasks.lifecycle.workers import Workers
@@ -29,6 +31,7 @@ from tasks.top_down.run_plan import ENGINE, US, Design, ProductName
 if TYPE_CHECKING:
     from spine.top_down import Plan
 
+OFFSETS = "prepared/spine/{}/offsets"
 ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
 
 
@@ -40,7 +43,6 @@ class StateSummary:
     its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared living quarters.
     """
 
-    state: str
     geounits: tuple[int, ...]
     counters: tuple[int, ...]
     digest: str
@@ -66,10 +68,8 @@ def build_spines(run: TopDownRun, workers: Workers) -> None:
     for product in run.design.products:
         states = summaries(run, product)
         counts = np.array([state.geounits for state in states])
-        before = (np.cumsum(counts, axis=0) - counts).tolist()
-        save_object(
-            _offsets_path(run, product), {state.state: tuple(row) for state, row in zip(states, before, strict=True)}
-        )
+        before = map(tuple, (np.cumsum(counts, axis=0) - counts).tolist())
+        save_object(run / OFFSETS.format(product), dict(zip(run.validated.states, before, strict=True)))
 
 
 def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
@@ -80,7 +80,6 @@ def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
         spine = make_spine(blocks.geography, run.design, product)
         save_object(run.spine_path(product, state), spine)
         summary = StateSummary(
-            state,
             tuple(map(len, spine.starts)),
             largest_counters(spine),
             digest_spine(spine, blocks.geography),
@@ -98,13 +97,9 @@ def _summary_path(run: TopDownRun, product: str, state: str) -> Path:
     return run / f"prepared/spine/{product}/{state}.summary"
 
 
-def _offsets_path(run: TopDownRun, product: str) -> Path:
-    return run / f"prepared/spine/{product}/offsets"
-
-
 def offsets(run: TopDownRun, product: str, state: str) -> tuple[int, ...]:
     """Return the number of a state's first geounit among those of the run, by level: the address of its noise."""
-    of_state: tuple[int, ...] = load_object(_offsets_path(run, product))[state]
+    of_state: tuple[int, ...] = load_object(run / OFFSETS.format(product))[state]
     return of_state
 
 
@@ -156,11 +151,12 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
     """Return the nation over the states' parts, which take the place of a spine's blocks."""
     states = summaries(run, product)
     parts = np.concatenate([state.shares for state in states])
-    codes = np.concatenate([np.full(len(state.shares), int(state.state)) for state in states])
+    names = run.validated.states
+    codes = np.repeat(np.array(names, np.int64), [len(state.shares) for state in states])
     (denominator,) = {state.denominator for state in states}  # one allocation's
     root = np.array([int(run.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
-    totals = run.state(states[0].state).totals
+    totals = run.state(names[0]).totals
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
     return spine, invariants(spine, np.concatenate([state.quarters for state in states]), totals, codes)
 
@@ -174,3 +170,8 @@ def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[
     counters = [summary.counters for summary in summaries(run, product)]
     largest = tuple(max(column) for column in zip(*counters, strict=True))
     return list(geocodes(spine, run.state(state).geography, settings, largest))
+
+
+def geounits(codes: NDArray[np.uint8], rows: IntArray) -> pa.DictionaryArray:
+    """Return the geounit of each row of a table; codes: the digits of all geounits."""
+    return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), text(codes))

@@ -6,16 +6,20 @@ of text or a row group of Parquet. Everything here is confidential, findings inc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from spine.geocodes import digits
 from spine.geography import BoolArray, Geography, IntArray
-from spine.top_down.histogram import NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
+from spine.top_down.histogram import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
+from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits
 from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
 from tasks.inputs.tables import Column
@@ -41,6 +45,13 @@ HOUSEHOLD_PERSON, GROUP_PERSON, HOUSING_UNIT, GROUP_QUARTERS = "3", "5", "2", "4
 FACILITY = 2  # the cell after vacant and occupied: group quarters among the units, which H1 does not count
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": 3}
 CODES = "prepared/codes"
+_PARTS = {  # of a block's 16-digit geocode
+    "TABBLKST": slice(0, 2),
+    "TABBLKCOU": slice(2, 5),
+    "TABTRACTCE": slice(5, 11),
+    "TABBLKGRPCE": slice(11, 12),
+    "TABBLK": slice(12, 16),
+}
 NO_BLOCK = "block is not in the geography"
 NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
@@ -188,3 +199,32 @@ def _unit_cell(columns: Mapping[str, Column]) -> IntArray:
 
 _CONTRADICTIONS: dict[str, Any] = {"persons": _person_contradictions, "units": _unit_contradictions}
 _CELL_OF: dict[str, Any] = {"persons": _person_cell, "units": _unit_cell}
+
+
+def block_columns(geocode: IntArray) -> dict[str, pa.Array]:
+    """Return the columns that name the block of each record, and its block group; geocode: of 16 digits."""
+    blocks, of_record = np.unique(geocode, return_inverse=True)
+    code, at = digits(blocks, 16), pa.array(of_record)
+    return {name: text(code[:, part]).take(at).cast(pa.string()) for name, part in _PARTS.items()}
+
+
+def person_columns(cell: IntArray) -> dict[str, pa.Array]:
+    """Return the other columns of persons, of these cells."""
+    axes, domain = {axis: values[cell] for axis, values in PERSONS.coordinates.items()}, DOMAINS["persons"]
+    return {
+        "RTYPE": words(domain["RTYPE"], (axes["hhgq"] != HOUSEHOLD).astype(np.int64)),
+        "GQTYPE_PL": words(domain["GQTYPE_PL"], axes["hhgq"]),
+        "VOTING_AGE": words(domain["VOTING_AGE"], axes["votingage"]),
+        "CENHISP": words(domain["CENHISP"], axes["hispanic"]),
+        "CENRACE": words(domain["CENRACE"], axes["cenrace"]),
+    }
+
+
+def unit_columns(status: IntArray) -> dict[str, pa.Array]:
+    """Return the other columns of units; status: 0 for an occupied unit, 1 for a vacant one, 2 for group quarters."""
+    return {"RTYPE": words(("2", "2", "4"), status), "HH_STATUS": words(("1", "2", "0"), status)}
+
+
+def words(domain: Sequence[str], at: NDArray[np.signedinteger[Any]]) -> pa.Array:
+    """Return a column of words by their number in a domain."""
+    return pa.array(domain).take(pa.array(at))

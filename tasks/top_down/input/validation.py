@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 
-from privacy.accounting.ledger import Request
-from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from spine.geography import IntArray
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
@@ -27,14 +25,13 @@ from tasks.inputs.tables import empty
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, check_open, precheck
+from tasks.lifecycle.reservation import Charging, check_open, precheck, request_of
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run import Blocks, TopDownRun, Validated, save_blocks
-from tasks.top_down.run_plan import Design, ProductName
-from tasks.top_down.tables import Tables, file_name, public_digests
+from tasks.top_down.run_plan import Design, ProductName, Tables, file_name, public_digests
 
 
 def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Charging) -> None:
@@ -76,36 +73,11 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         mark = read_mark_file(tables.mark)
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
-            precheck(run, charging, request(run, design, charging, blocks.states))
+            amount = design.total(design.with_nation(blocks.states))
+            precheck(run, charging, request_of(run, charging, blocks.states, design.definition, amount))
         validated = _validate_records(run, workers, tables, design, blocks, codes, findings, mark)
     save_object(run / "prepared/validated", validated)
     return validated
-
-
-def request(
-    run: TopDownRun,
-    design: Design,
-    charging: Charging,
-    states: tuple[str, ...],
-    validated: Validated | None = None,
-    configuration: str = "",
-) -> Request:
-    """Return a run's request to the ledger: one reservation for persons and units together.
-
-    validated: None before the records are read; then the request has no digests of them.
-    """
-    return Request(
-        run=run.id,
-        account=charging.account or "",
-        states=states,
-        definition=design.definition,
-        amount=design.total(design.with_nation(states)),
-        input_digest=validated.input_digest if validated else "",
-        configuration_digest=configuration,
-        noise_scheme=NOISE_SCHEME_VERSION,
-        records_digests=validated.records_digests if validated else (),
-        second_account=charging.second_account,
-    )
 
 
 def _validate_records(

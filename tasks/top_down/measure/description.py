@@ -23,11 +23,11 @@ from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.files import open_file, read_text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import parse_exact
-from tasks.lifecycle.staging import release_file
+from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import spine_digest
-from tasks.top_down.input.invariants_input import QUARTERS
-from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation, exact
+from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.run import TopDownRun, Validated
+from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation
 
 FOLDER = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
@@ -49,16 +49,13 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
 
 @dataclass(frozen=True)
 class Description:
-    """What design.json says. totals: declared population by state code. digests: of public files, by name."""
+    """What design.json says. totals: declared population by state code. validated: without digests of records."""
 
     run: str
     design: Design
-    states: tuple[str, ...]
     totals: dict[int, int]
-    nation: bool
-    synthetic: bool
     spine_digest: str
-    digests: dict[str, str]
+    validated: Validated
 
 
 def write_description(run: TopDownRun, staged: Path) -> None:
@@ -75,9 +72,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "kind": design.kind,
         "products": design.products,
         "settings": {name: settings.described() for name, settings in design.settings.items()},
-        "allocations": {
-            name: {**exact(allocation), "source": allocation.source} for name, allocation in design.allocations.items()
-        },
+        "allocations": {name: {**each.described(), "source": each.source} for name, each in design.allocations.items()},
         "asked_states": design.states,
         "estimator": design.estimator,
         "rounding": design.rounding,
@@ -97,12 +92,16 @@ def read_description(folder: Path) -> Description:
     return Description(
         run=str(content["run"]),
         design=_read_design(content),
-        states=tuple(map(str, content["states"])),
         totals=totals,
-        nation=bool(content["us_level"]),
-        synthetic=bool(content["synthetic"]),
         spine_digest=str(content["spine_digest"]),
-        digests=dict(content["public_files"]),
+        validated=Validated(
+            input_digest="",
+            records_digests=(),
+            synthetic=bool(content["synthetic"]),
+            states=tuple(map(str, content["states"])),
+            nation=bool(content["us_level"]),
+            digests=dict(content["public_files"]),
+        ),
     )
 
 
@@ -165,8 +164,7 @@ def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
     geography = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
     columns = {name: pa.array(array) for name, array in geography.items() if array is not None}
     columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
-    with release_file(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet") as draft:
-        pq.write_table(pa.table(columns), draft, compression="zstd")
+    write_table(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet", pa.table(columns))
 
 
 def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:

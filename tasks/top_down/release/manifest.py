@@ -114,9 +114,8 @@ def _product(run: TopDownRun, product: ProductName, margins: Any) -> dict[str, A
 
 
 def _geounits(run: TopDownRun, product: ProductName) -> dict[str, int]:
-    summarized = summaries(run, product)
-    levels = run.spine(product, summarized[0].state).levels
-    counts = np.sum([summary.geounits for summary in summarized], axis=0).tolist()
+    levels = run.spine(product, run.validated.states[0]).levels
+    counts = np.sum([summary.geounits for summary in summaries(run, product)], axis=0).tolist()
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 

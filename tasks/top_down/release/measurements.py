@@ -19,11 +19,10 @@ from privacy.noise.laws import Law
 from spine.geography import IntArray
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import ROWS, codes_of
+from tasks.top_down.input.geography import ROWS, codes_of, geounits
 from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
 from tasks.top_down.measure.measuring import Measuring, open_measuring
 from tasks.top_down.measure.published import PublishedAnswers
-from tasks.top_down.release.tables import geounits
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law
 

@@ -8,31 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from spine.geocodes import digits
 from spine.geography import IntArray
-from spine.top_down import PERSONS, Estimates
+from spine.top_down import Estimates
 from spine.top_down.histogram import HOUSEHOLD, OCCUPIED, VACANT, from_entries
-from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import PIPES, release_file
+from tasks.top_down.input.records import block_columns, person_columns, unit_columns, words
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
 BUILD = "das-flows"
 ROWS_EACH = 1 << 18  # of a batch
-_CODES = {  # of the 16-digit geocode
-    "TABBLKST": slice(0, 2),
-    "TABBLKCOU": slice(2, 5),
-    "TABTRACTCE": slice(5, 11),
-    "TABBLKGRPCE": slice(11, 12),
-    "TABBLK": slice(12, 16),
-}
 
 
 def by_geocode(run: TopDownRun, product: ProductName, state: str, blocks: Estimates) -> Estimates:
@@ -89,42 +80,17 @@ def _unit_entries(run: TopDownRun, state: str, blocks: Estimates) -> tuple[IntAr
 
 
 def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArray, count: IntArray) -> pa.Table:
-    number = len(row)
-    block, block_of_row = np.unique(row, return_inverse=True)
-    code = digits(geocode[block], 16)
-    columns: dict[str, Any] = {
-        "SCHEMA_TYPE_CODE": _same(number, "MPD" if product == "persons" else "MUD"),
-        "SCHEMA_BUILD_ID": _same(number, BUILD),
+    same = np.zeros(len(row), np.int8)
+    columns = {
+        "SCHEMA_TYPE_CODE": words(["MPD" if product == "persons" else "MUD"], same),
+        "SCHEMA_BUILD_ID": words([BUILD], same),
+        **block_columns(geocode[row]),
     }
-    for name, part in _CODES.items():
-        columns[name] = text(code[:, part]).take(pa.array(block_of_row)).cast(pa.string())
-    columns |= (_person_columns if product == "persons" else _unit_columns)(cell)
+    if product == "persons":
+        columns |= {"EPNUM": words(["999999999"], same), **person_columns(cell)}
+    else:
+        columns |= unit_columns(cell)
     return pa.table({**columns, "COUNT": count})
-
-
-def _person_columns(cell: IntArray) -> dict[str, Any]:
-    axes = {axis: coordinate[cell] for axis, coordinate in PERSONS.coordinates.items()}
-    quarters = axes["hhgq"]
-    return {
-        "EPNUM": _same(len(cell), "999999999"),
-        "RTYPE": _words(("3", "5"), (quarters != HOUSEHOLD).astype(np.int64)),
-        "GQTYPE_PL": _words(tuple("01234567"), quarters),
-        "VOTING_AGE": _words(("1", "2"), axes["votingage"]),
-        "CENHISP": _words(("1", "2"), axes["hispanic"]),
-        "CENRACE": _words(tuple(f"{race:02d}" for race in range(1, 64)), axes["cenrace"]),
-    }
-
-
-def _unit_columns(cell: IntArray) -> dict[str, Any]:
-    return {"RTYPE": _words(("2", "2", "4"), cell), "HH_STATUS": _words(("1", "2", "0"), cell)}
-
-
-def _same(number: int, word: str) -> pa.Array:
-    return pa.array([word]).take(pa.array(np.zeros(number, np.int8)))
-
-
-def _words(words: tuple[str, ...], at: IntArray) -> pa.Array:
-    return pa.array(words).take(pa.array(at))
 
 
 assert (VACANT, OCCUPIED) == (0, 1)

@@ -17,7 +17,7 @@ from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
-from tasks.top_down.estimate import batches
+from tasks.top_down.estimate import descent
 from tasks.top_down.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import open_measuring
@@ -171,7 +171,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
                 (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
             return results
 
-    monkeypatch.setattr(batches, "BATCH", {"Tract": 1, "Block": 1})
+    monkeypatch.setattr(descent, "BATCH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
     apart = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
@@ -224,12 +224,10 @@ def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path) -> N
     assert abs((drawn**2).mean() - 1) < 5 * (2 / len(drawn)) ** 0.5
 
 
-@pytest.mark.parametrize(("budget", "why"), [(Fraction(10**8), ""), (Fraction(1, 10**16), "")])
-def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(
-    tmp_path: Path, budget: Fraction, why: str
-) -> None:
+@pytest.mark.parametrize("budget", [Fraction(10**8), Fraction(1, 10**16)])
+def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(tmp_path: Path, budget: Fraction) -> None:
     data = country(tmp_path, ("46",))
-    with pytest.raises(Refused, match=f"cannot be drawn: .*{why}"):
+    with pytest.raises(Refused, match="cannot be drawn: "):
         begin(tmp_path, data, design(budget=budget))
     assert not (tmp_path / "runs/run/authorization").exists()
 

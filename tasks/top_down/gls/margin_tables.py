@@ -1,0 +1,196 @@
+"""The margins of error of a run: which counts have one, how they are saved and read, and how they are released.
+
+```
+noisy/PRODUCT/SS/margins/LEVEL/FIRST    estimates and standard errors of a batch of geounits
+noisy/PRODUCT/SS/margins/FAMILY/all     the same of a family's areas
+```
+
+`margins/PRODUCT/LEVEL/SS.parquet` of a release holds those of the spine's geounits above the blocks,
+`margins/PRODUCT/tabulation/...` and `margins/PRODUCT/entities/...` those of sums of blocks, of every total and table
+cell, beside the released count (docs/spec/files.md#topdown-release).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spine.geography import BoolArray, IntArray
+from spine.top_down.histogram import Histograms
+from spine.workload import FloatArray
+from tasks.lifecycle.files import complete, open_array, save_arrays
+from tasks.lifecycle.staging import write_table
+from tasks.top_down.areas import FOLDERS
+from tasks.top_down.input.geography import geounits
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import ProductName
+
+if TYPE_CHECKING:
+    from spine.gls.blue import Blue
+    from spine.gls.columns import Columns
+
+RACES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race", "two or more races")
+AREAS = "all"  # the file of a family's areas
+MARGINS = "margins"
+Z = 1.96  # standard errors on either side of a 95% interval
+PLACES = 3  # decimal places as written: far below any standard error
+COVERED = ("total", "race", "voting age by race", "occupied")  # counts whose coverage is near 95 % (docs/top-down.md)
+LAW = (
+    "The estimate is the best linear unbiased one from all measurements of the tree: the true count plus a weighted "
+    "sum of independent draws of known laws. Its standard error is exact; its law is normal, but for what is left of "
+    "the draws being whole numbers and, under pure DP, of the weight of single draws. Released counts are whole, not "
+    "negative, and add up, which no formula covers: that they lie within the margin, 1.96 standard errors of the "
+    "estimate, in about 95 of 100 cases or more was measured on synthetic data (das tda accuracy)."
+)
+WITHOUT = (
+    "Where the margin is empty, 1.96 standard errors would not be the release's error: sums that cut block groups of "
+    "the spine, voting age, Hispanic, and residents of group quarters as single sums; blocks are left out. The release "
+    "is far better there than the unbiased estimate, for it counts nobody below zero. The estimate and its standard "
+    "error hold in every row."
+)
+
+
+@lru_cache(maxsize=2)
+def columns_of(product: ProductName) -> Columns:
+    """Return the totals and table cells that get a margin."""
+    from spine.gls.columns import occupied_column, person_columns
+
+    if product == "units":
+        return occupied_column("occupied")
+    types, both, races = range(8), (0, 1), range(63)
+    cells_of_race = [range(at, at + 1) for at in range(6)] + [range(6, 63)]
+    by_race = list(zip(RACES, cells_of_race, strict=True))
+    return person_columns(
+        [
+            ("total", types, both, both, races),
+            ("voting age", types, (1,), both, races),
+            ("Hispanic", types, both, (1,), races),
+            *((f"race: {name}", types, both, both, cells) for name, cells in by_race),
+            *((f"voting age by race: {name}", types, (1,), both, cells) for name, cells in by_race),
+            *((f"group quarters: type {t}", (t,), both, both, races) for t in types[1:]),
+        ]
+    )
+
+
+def count_columns(histograms: Histograms, columns: Columns) -> IntArray:
+    """Return the columns of histograms, (geounits, columns)."""
+    sums = np.zeros((len(histograms), len(columns)), np.int64)
+    np.add.at(sums, histograms.row, columns.cells[histograms.cell] * histograms.count[:, None])
+    return sums
+
+
+def margins_folder(run: TopDownRun, product: ProductName, state: str, name: str) -> Path:
+    """Return the folder of the margins of a level or family."""
+    return run / f"noisy/{product}/{state}/{MARGINS}/{name}"
+
+
+def save_level(
+    run: TopDownRun, product: ProductName, state: str, level: str, found: Blue, batch: int | None = None
+) -> None:
+    """Save the margins of a batch of geounits, under its first geounit or the number of the batch."""
+    columns = columns_of(product)
+    arrays = {"estimate": columns.sums(found.x), "error": np.sqrt(columns.variances(found.variance))}
+    number = found.first if batch is None else batch
+    save_arrays(margins_folder(run, product, state, level) / f"{number:07d}", arrays)
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Unbiased estimates and standard errors of a level's geounits, or of a family's areas.
+
+    area: (n,) which of a family's areas; None for all geounits of a level. estimate, error: (n, columns). cut: (n,)
+    whether an area holds block groups of the spine in part; 0 for a geounit.
+    """
+
+    area: IntArray | None
+    estimate: FloatArray
+    error: FloatArray
+    cut: IntArray
+
+    def only(self, rows: IntArray) -> Margins:
+        """Return some rows."""
+        area = None if self.area is None else self.area[rows]
+        return Margins(area, self.estimate[rows], self.error[rows], self.cut[rows])
+
+
+def load_margins(run: TopDownRun, product: ProductName, state: str, name: str) -> Margins | None:
+    """Read the margins of a level or family; None where there are none."""
+    folder = margins_folder(run, product, state, name)
+    if not folder.exists():
+        return None
+    paths = complete(folder)
+    estimate, error = (np.concatenate([open_array(path, array) for path in paths]) for array in ("estimate", "error"))
+    if paths[0].name != AREAS:
+        return Margins(None, estimate, error, np.zeros(len(error), np.int64))
+    area, groups_cut = (np.array(open_array(paths[0], array)) for array in ("area", "cut"))
+    return Margins(area, estimate, error, (groups_cut > 0).astype(np.int64))
+
+
+def write_margins(
+    run: TopDownRun,
+    product: ProductName,
+    state: str,
+    level: str,
+    staged: Path,
+    name: str,
+    codes: NDArray[np.uint8],
+    released: Histograms,
+) -> None:
+    """Write a row for each count of the geounits of a level, or areas of a family, if the run found margins for them.
+
+    codes, released: their codes and histograms.
+    """
+    margins = load_margins(run, product, state, level)
+    if margins is None:
+        return
+    columns, (n, width) = columns_of(product), margins.estimate.shape
+    rows = np.arange(n) if margins.area is None else margins.area
+    column = pa.array(np.tile(np.arange(width, dtype=np.int8), n))
+    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(product, margins.cut).ravel())
+    table = pa.table(
+        {
+            "geounit": geounits(codes[rows], np.repeat(np.arange(n), width)),
+            "count": pa.DictionaryArray.from_arrays(column, pa.array(columns.names)),
+            "released": pa.array(count_columns(released, columns)[rows].astype(np.int32).ravel()),
+            "margin": margin,
+            "estimate": pa.array(np.round(margins.estimate, PLACES).ravel() + 0.0),
+            "standard_error": pa.array(np.round(margins.error, PLACES).ravel()),
+        }
+    )
+    write_table(staged, f"margins/{name}", table)
+
+
+def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
+    """Return the manifest's entry: by level and family the mean standard errors, and how many have their margin.
+
+    Empty where the run found no margins.
+    """
+    levels = run.spine(product, run.validated.states[0]).levels
+    rows = []
+    for name in (*levels[:-1], *FOLDERS):
+        parts = [load_margins(run, product, state, name) for state in run.validated.states]
+        found = [part for part in parts if part is not None]
+        if found:
+            error = np.concatenate([part.error for part in found])
+            cut = np.concatenate([part.cut for part in found])
+            mean = np.round(error.mean(axis=0), PLACES).tolist()
+            row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
+            rows.append({**row, "mean_standard_error": dict(zip(columns_of(product).names, mean, strict=True))})
+    return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
+
+
+def is_covered(product: ProductName, cut: IntArray) -> BoolArray:
+    """Return which counts have a margin: those whose released errors it covers (docs/top-down.md#margins-of-error).
+
+    cut: (n,) as in `Margins`. The result is (n, columns).
+    """
+    names = columns_of(product).names
+    of_column = np.array([name.split(":")[0] in COVERED for name in names])
+    covered: BoolArray = (cut == 0)[:, None] & of_column[None]
+    return covered
