@@ -35,19 +35,32 @@ def check_empty(place: Path) -> None:
         raise Refused(f"{place} is not empty: choose an empty or a new folder")
 
 
+def refuse_url(path: Path) -> None:
+    """Refuse a URL in place of a path: `s3://x` would make a folder `s3:`."""
+    if re.match(r"[A-Za-z][\w+.-]*:(/|$)", str(path)):
+        url = str(path).replace(":/", "://", 1)
+        raise Refused(f"{url} is a URL; give a path, on this machine or on a file system that it mounts")
+
+
 def with_local_paths(command: Command) -> Command:
-    """Make a command reject URLs for each of its parameters that is a path: `s3://x` would make a folder `s3:`."""
+    """Make a command refuse URLs for each of its parameters that is a path."""
 
     @wraps(command)
     def called(**values: Any) -> None:
         for value in values.values():
             for path in value if isinstance(value, list) else [value]:
-                if isinstance(path, Path) and re.match(r"[A-Za-z][\w+.-]*:(/|$)", str(path)):
-                    url = str(path).replace(":/", "://", 1)
-                    raise Refused(f"{url} is a URL; give a path, on this machine or on a file system that it mounts")
+                if isinstance(path, Path):
+                    refuse_url(path)
         command(**values)
 
     return called  # type: ignore[return-value]
+
+
+def state_directory(path: Path | None) -> Path | None:
+    """Refuse a URL for the state folder; from now on reports of crashes go there."""
+    if path is not None:
+        refuse_url(path)
+    return set_crash_folder(path)
 
 
 def regular_ledger(path: Path | None) -> Path | None:
@@ -75,7 +88,7 @@ StateDirectory = Annotated[
     typer.Option(
         help="Folder of the confidential run directories.",
         show_default="$XDG_STATE_HOME/das-flows",
-        callback=set_crash_folder,
+        callback=state_directory,
     ),
 ]
 LedgerFile = Annotated[
