@@ -99,6 +99,13 @@ def configuration(**changes: Any) -> dict[str, Any]:
     }
 
 
+def write_config(folder: Path, **changes: Any) -> Path:
+    """Write a valid config.json, with changes; a key that is None is left out."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({key: value for key, value in configuration(**changes).items() if value is not None}))
+    return path
+
+
 def person(block: tuple[str, ...] = BLOCKS[0], races: Iterable[str] = ("1100",), **changes: str) -> dict[str, str]:
     """A person record."""
     races = [*races, *["Null"] * 8][:8]

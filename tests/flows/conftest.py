@@ -45,6 +45,18 @@ def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> D
     return call
 
 
+@pytest.fixture
+def refused(das: Das) -> Callable[..., None]:
+    """Call `das` with what it must refuse: exit 1, nothing on standard output, and a message that says this."""
+
+    def call(says: str, *arguments: object) -> None:
+        code, out, err = das(*arguments)
+        assert (code, out) == (1, "")
+        assert says in " ".join(err.split())
+
+    return call
+
+
 @contextmanager
 def processor_seconds(limit: float, what: object) -> Iterator[None]:
     """Fail where the block takes more processor time: it hangs. Thirty times as much waiting is a hang too."""
@@ -134,6 +146,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options.binary_location = shutil.which(BROWSER[0])
     for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = Chrome(options=options, service=ChromeService(shutil.which(BROWSER[1])))
     yield driver
     driver.quit()

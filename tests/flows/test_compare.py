@@ -8,7 +8,7 @@ import json
 from functools import partial
 
 import pytest
-from dhca_inputs import Inputs, configuration, truth_here
+from dhca_inputs import Inputs, configuration, truth_here, write_config
 
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca import manifest
@@ -87,19 +87,12 @@ def test_own_targets_gamma_and_stability(das):
     )
 
 
-def config(tmp_path, **changes):
-    path = tmp_path / "config.json"
-    values = {key: value for key, value in configuration(**changes).items() if value is not None}
-    path.write_text(json.dumps(values))
-    return path
-
-
 def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     changes = dict.fromkeys(BUDGET_KEYS, 0) | {
         "privacy_budget_p_level_2_usa": 2.134,
         "privacy_budget_p_level_1_pr_state": 1,
     }
-    path = config(tmp_path, run_pr=True, privacy_budget_p_stage_1_fraction=0.1, **changes)
+    path = write_config(tmp_path, run_pr=True, privacy_budget_p_stage_1_fraction=0.1, **changes)
     code, out, _ = das(path, "--json")
     us, pr = json.loads(out)["regions"]
     assert code == 0
@@ -117,7 +110,7 @@ def test_a_configuration_with_both_jurisdictions(das, tmp_path):
 
 
 def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
-    _, out, _ = das(config(tmp_path, privacy_defn="puredp"), "--json")
+    _, out, _ = das(write_config(tmp_path, privacy_defn="puredp"), "--json")
     (us,) = json.loads(out)["regions"]
     assert us["unit"] == "epsilon"
     assert {row["mechanism"] for row in us["analyses"]} == {"puredp", "zcdp"}
@@ -154,11 +147,9 @@ def test_a_finished_release(das, tmp_path):
         assert len(of_release["levels"]) == 12
 
 
-def test_a_release_of_exact_counts_is_refused(das, tmp_path):
+def test_a_release_of_exact_counts_is_refused(refused, tmp_path):
     place = truth_here(tmp_path, *Inputs().write(tmp_path))
-    code, out, err = das(place)
-    assert (code, out) == (1, "")
-    assert "a release of exact counts" in " ".join(err.split())
+    refused("a release of exact counts", place)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +172,8 @@ def test_a_release_of_exact_counts_is_refused(das, tmp_path):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_options_are_refused_in_one_line(das, arguments, message):
-    code, out, err = das(*arguments)
-    assert (code, out) == (1, "")
-    assert message in " ".join(err.split())
+def test_bad_options_are_refused_in_one_line(refused, arguments, message):
+    refused(message, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +186,8 @@ def test_bad_options_are_refused_in_one_line(das, arguments, message):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_configurations_are_refused_in_one_line(das, tmp_path, text, message):
-    code, out, err = das(config(tmp_path, **text))
-    assert (code, out) == (1, "")
-    assert message in " ".join(err.split())
+def test_bad_configurations_are_refused_in_one_line(refused, tmp_path, text, message):
+    refused(message, write_config(tmp_path, **text))
 
 
 @pytest.mark.parametrize(
@@ -212,11 +199,9 @@ def test_bad_configurations_are_refused_in_one_line(das, tmp_path, text, message
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_manifests_are_refused_in_one_line(das, tmp_path, manifest, message):
+def test_bad_manifests_are_refused_in_one_line(refused, tmp_path, manifest, message):
     (tmp_path / MANIFEST).write_text(json.dumps(manifest))
-    code, out, err = das(tmp_path)
-    assert (code, out) == (1, "")
-    assert message in " ".join(err.split())
+    refused(message, tmp_path)
 
 
 def test_every_level_has_three_names():

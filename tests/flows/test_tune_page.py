@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-import shutil
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from conftest import lacking
 
 from flows.reports.tuning.page import page
 from flows.reports.tuning.plan import Plan, first_plan
@@ -20,41 +18,18 @@ from privacy.analyses.tuning import level_laws, margins, sizes_for_relative_erro
 from privacy.noise.margins import suppression_threshold
 from tasks.population_groups.level_budgets import named_level
 
-BROWSER = ("chromium", "chromedriver")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 NATION, COUNTY = named_level("usa-2"), named_level("county-2")
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """A browser on the page of production's plan."""
-    if not all(map(shutil.which, BROWSER)):
-        lacking("chromium and chromedriver")
-    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
-
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "tune.html").write_text(page(first_plan(None, None, None, None)))
-    options = ChromeOptions()
-    options.binary_location = shutil.which(BROWSER[0])
-    for flag in (*FLAGS.split(), f"--user-data-dir={folder / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = Chrome(options=options, service=ChromeService(shutil.which(BROWSER[1])))
-    try:
-        yield driver, (folder / "tune.html").as_uri()
-    finally:
-        driver.quit()
-
-
 @pytest.fixture
-def fresh(browser):
-    driver, address = browser
-    driver.get(address)
-    yield driver
-    assert driver.get_log("browser") == []
+def fresh(sized, tmp_path):
+    """A browser on the page of production's plan."""
+    (tmp_path / "tune.html").write_text(page(first_plan(None, None, None, None)))
+    chromium = sized(1300)
+    chromium.get_log("browser")  # what pages of other tests said
+    chromium.get((tmp_path / "tune.html").as_uri())
+    yield chromium
+    assert chromium.get_log("browser") == []
 
 
 def slide(driver, element, value):
