@@ -108,9 +108,9 @@ def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabul
         plan.domain.states,
         spend.definition,
         spend.unbounded,
-        plan.digest(),
-        tabulated.input_digest if tabulated else "",
-        tabulated.records_digests if tabulated else (),
+        configuration_digest=plan.digest(),
+        input_digest=tabulated.input_digest if tabulated else "",
+        records_digests=tabulated.records_digests if tabulated else (),
     )
 
 

@@ -84,9 +84,9 @@ def reserve_budget(
         parameters.configuration.states(jurisdiction),
         total.definition,
         total.unbounded,
-        configuration_digest(parameters.digests, options),
-        validated.input_digest,
-        validated.records_digests,
+        configuration_digest=configuration_digest(parameters.digests, options),
+        input_digest=validated.input_digest,
+        records_digests=validated.records_digests,
     )
     authorize(run, charging, replace(request, run=entered_as or run.id), synthetic=validated.synthetic)
     return total

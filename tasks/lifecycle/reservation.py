@@ -46,22 +46,23 @@ def request_of(
     states: tuple[str, ...],
     definition: Definition,
     amount: Fraction,
+    *,
     configuration_digest: str = "",
     input_digest: str = "",
     records_digests: tuple[str, ...] = (),
 ) -> Request:
     """Return a run's request to the ledger; before its data is read, without digests."""
     return Request(
-        run.id,
-        charging.account or "",
-        states,
-        definition,
-        amount,
-        input_digest,
-        configuration_digest,
-        NOISE_SCHEME_VERSION,
-        records_digests,
-        charging.second_account,
+        run=run.id,
+        account=charging.account or "",
+        states=states,
+        definition=definition,
+        amount=amount,
+        input_digest=input_digest,
+        configuration_digest=configuration_digest,
+        noise_scheme=NOISE_SCHEME_VERSION,
+        records_digests=records_digests,
+        second_account=charging.second_account,
     )
 
 

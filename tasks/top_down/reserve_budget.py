@@ -46,9 +46,9 @@ def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> Non
         validated.states,
         design.definition,
         design.total(validated.nation),
-        configuration_digest(run),
-        validated.input_digest,
-        validated.records_digests,
+        configuration_digest=configuration_digest(run),
+        input_digest=validated.input_digest,
+        records_digests=validated.records_digests,
     )
     authorize(run, charging, reservation, synthetic=validated.synthetic)
 
