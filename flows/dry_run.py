@@ -1,4 +1,4 @@
-"""A run of the Detailed DHC-A that spends nothing: everything up to the budget check, and what a run would spend.
+"""A run of the Detailed DHC-A that spends nothing: everything before the reservation, and what a run would spend.
 
 parameters and account -> validate -> what it would spend, as an artifact
 """
@@ -15,7 +15,7 @@ from flows.execution import states
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.run import flow_options, run_check, run_stages
 from privacy.accounting.ledger import format_amount
-from tasks.detailed_dhca.budget_check import planned_spend
+from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.lifecycle.commit import check_out, end_run
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import locked

@@ -34,7 +34,7 @@ NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
 
 @best_effort
 def publish_reserved(settings: RunSettings) -> None:
-    """Publish what the budget check reserved and what is left of the account; tag the run as charged or synthetic."""
+    """Publish what was reserved and what is left of the account; tag the run as charged or synthetic."""
     rows = _account_lines(settings)
     tag("charged" if rows else "synthetic")
     once, nothing = "once, however it ends and however often it is resumed", "nothing: its data is synthetic"

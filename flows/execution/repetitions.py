@@ -11,15 +11,15 @@ from flows.execution.runner import GATE, InProcess, is_synthetic
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
-from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import load_queries
+from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 
 
 def count_synthetic(settings: RunSettings, workers: Workers) -> dict[str, Any]:
-    """Run the stages before the budget check; return their results by name.
+    """Run the stages before the reservation; return their results by name.
 
     Raises
     ------

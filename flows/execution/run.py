@@ -27,7 +27,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
-from flows.execution.runner import Input, Runner, S, Stage
+from flows.execution.runner import Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
@@ -38,6 +38,7 @@ from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.workers import Workers
 

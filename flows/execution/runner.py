@@ -17,13 +17,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from flows.execution.settings import RunSettings
 from privacy.accounting.composition import Spend
 from tasks.lifecycle.commit import commit
-from tasks.lifecycle.reservation import register_if_synthetic
+from tasks.lifecycle.reservation import Input, register_if_synthetic
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 S = TypeVar("S", bound=RunSettings)
-GATE = "budget check"
+GATE = "reserve budget"
 
 
 class Stage(Protocol):
@@ -31,22 +31,6 @@ class Stage(Protocol):
 
     def result(self) -> Any:
         """Wait for its end and return its result; raises what it raised."""
-
-
-class Input(Protocol):
-    """What validation says of a run's input; the digests are confidential."""
-
-    @property
-    def synthetic(self) -> bool:
-        """Whether a mark covers the files."""
-
-    @property
-    def input_digest(self) -> str:
-        """Digest of all that was read."""
-
-    @property
-    def records_digests(self) -> tuple[str, ...]:
-        """Digests of the files of records alone."""
 
 
 def is_synthetic(run_id: str, ledger: Path, given: Input) -> bool:
@@ -121,8 +105,7 @@ class Runner(ABC, Generic[S]):
     ) -> Stage:
         """Start the gate, which reserves what the run will spend and so lets it draw noise.
 
-        given: what validation says of the input. charge: returns what will be charged, where a person
-        has to approve it.
+        given: what validation returned. charge: returns what will be charged, where a person has to approve it.
         """
         self.charged = not given.synthetic
         return self.submit(GATE, function, *after, charging=self.settings.charging, **arguments)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flows.execution.runner import Done, InProcess, Input, S, Stage, is_synthetic
+from flows.execution.runner import Done, InProcess, S, Stage, is_synthetic
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
 

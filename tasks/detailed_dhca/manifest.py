@@ -10,11 +10,11 @@ import numpy as np
 
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.details import AGES, DETAILS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.report import write_report
+from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.configuration import REGION_TYPES, Level

@@ -99,7 +99,7 @@ def disks(tmp_path: Path, client: Any, prefect_server: None, monkeypatch: pytest
             "ledger",
             "reserve_budget",
             Disks.full,
-            "budget check: the ledger {} cannot be used: database or disk is full",
+            "reserve budget: the ledger {} cannot be used: database or disk is full",
         ),
         slow("ledger", "commit", Disks.full, "commit: the ledger {} cannot be used: database or disk is full"),
     ],

@@ -292,7 +292,7 @@ def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dic
             jurisdiction
         ]
         expected = {f"{stage} {level}" for stage in ("totals", "sex by age", "suppression") for level in levels}
-        once = {"validate", "population groups", "budget check", "coterminous", "spine", "release", "commit"}
+        once = {"validate", "population groups", "reserve budget", "coterminous", "spine", "release", "commit"}
         expected |= once
         asked = {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}, "limit": 200}
         until = time.monotonic() + 60  # the server enters tasks after the run that they belong to

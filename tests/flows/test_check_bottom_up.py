@@ -15,8 +15,9 @@ from dhca_inputs import Here
 
 from privacy.accounting.ledger import Account, Ledger
 from tasks.bottom_up.domain import read_domain
-from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, measure, reserve_budget
+from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.reservation import Charging

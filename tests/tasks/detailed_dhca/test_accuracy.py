@@ -252,7 +252,7 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     assert not out.exists()
     with pytest.raises(
         Refused, match="this data needs an account"
-    ):  # were that check gone, the budget check would hold
+    ):  # were that check gone, the reservation would refuse
         open_trial(run, 0, "us", tmp_path / "ledger.sqlite", coterminous=True)
     assert not list(run.path.rglob(SECRET))
 
