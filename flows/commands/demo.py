@@ -43,14 +43,14 @@ def demo(
 
 def _top_down(context: typer.Context, geography: str, place: Path) -> None:
     """Run the TopDown Algorithm over the country's first state, on persons and units of its own."""
-    from flows.commands.tda.options import InputOptions
     from flows.commands.tda.run import command
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.synth import synthesize
 
     data, out = place / "top-down/data", place / "top-down/release"
     made = synthesize(geography, data, states=(STATE,))
     err.print(f"One of its states for the TopDown Algorithm: {made.persons:,} persons in {made.units:,} units: {data}")
     options = RunOptions(run_id=new_run_id("demo-tda"))
-    settings = InputOptions().settings(str(data), str(out), **options.settings(str(options.run_id)))
+    settings = options.new_settings(TopDownSettings, str(options.run_id), out, data=str(data))
     command().run(context, options, lambda: [settings])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.reports.terminal import out, show
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from flows.commands.options import ExactOptions, RunOptions
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from tasks.detailed_dhca.parameters import Parameters
     from tasks.inputs.findings import Finding
     from tasks.lifecycle.run_directory import RunDirectory
@@ -29,6 +31,18 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
         show_findings(gather(findings + check_data_alone(data)), as_json=as_json)
         raise Refused("the parameters do not pass validation")
     return parameters
+
+
+def jurisdiction_settings(
+    options: ExactOptions | RunOptions, base: str, jurisdictions: Iterable[str], out: Path, **chosen: Any
+) -> list[DetailedDhcaSettings]:
+    """Return the settings of a run over each jurisdiction, with the id BASE-JURISDICTION; the rest they share."""
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+
+    return [
+        options.new_settings(DetailedDhcaSettings, f"{base}-{name}", out, jurisdiction=name, **chosen)
+        for name in jurisdictions
+    ]
 
 
 def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:

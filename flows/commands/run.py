@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from flows.commands.inputs import checked_parameters
+from flows.commands.inputs import checked_parameters, jurisdiction_settings
 from flows.commands.options import OUT, RunOptions, with_options
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
@@ -79,7 +79,6 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
 
     Raises Refused where the parameters have errors or OUT holds something.
     """
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id, run_directory
     from flows.reports.curator import spend_table
     from tasks.detailed_dhca.reserve_budget import planned_spend
@@ -93,19 +92,8 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
     asked = configuration.jurisdictions
     err.print(spend_table({jurisdiction: planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
-    ids = {jurisdiction: f"{base}-{jurisdiction}" for jurisdiction in asked}
-    return [
-        DetailedDhcaSettings.new(
-            **options.settings(run_id),
-            params=params,
-            data=data,
-            out=str(release),
-            jurisdiction=jurisdiction,
-            later=later,
-            **chosen,
-        )
-        for (jurisdiction, run_id), later in zip(ids.items(), [*list(ids.values())[1:], None], strict=True)
-    ]
+    begun = jurisdiction_settings(options, base, asked, release, params=params, data=data, **chosen)
+    return [*(run.model_copy(update={"later": begun[-1].run_id}) for run in begun[:-1]), begun[-1]]
 
 
 def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:

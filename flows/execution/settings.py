@@ -115,9 +115,9 @@ class RunSettings(BaseModel, ABC):
 
     @classmethod
     def new(cls, **values: Any) -> Self:
-        """Return settings from what a person typed. Raises Refused with the first fault."""
+        """Return settings from what a person typed; None keeps a default. Raises Refused with the first fault."""
         try:
-            return cls(**values)
+            return cls(**{name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
             first = error.errors()[0]
             raise Refused(f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}") from None

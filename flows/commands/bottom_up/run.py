@@ -60,11 +60,12 @@ def run(
     def begin() -> list[BottomUpSettings]:
         if table is None or domain is None or release is None or epsilon is None:
             raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
-        settings = BottomUpSettings.new(
-            **options.settings(options.run_id or new_run_id("bottom-up")),
+        settings = options.new_settings(
+            BottomUpSettings,
+            options.run_id or new_run_id("bottom-up"),
+            release,
             table=table,
             domain=str(domain),
-            out=str(release),
             epsilon=epsilon,
             totals=str(calibrate) if calibrate else None,
             calibration=method,

@@ -43,6 +43,7 @@ def accuracy(
     """
     from flows.execution.repetitions import count_synthetic
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
@@ -53,8 +54,8 @@ def accuracy(
     estimators = tuple(name for name in ESTIMATORS if name in chosen)
     base, by_spine = new_run_id("tda-accuracy"), {}
     for kind in kinds:
-        own = options.settings(f"{base}-{kind}")
-        settings = inputs.settings(data, str(place), **own, spine=kind, rounding=rounding)
+        own = {"data": data, **vars(inputs), "spine": kind, "rounding": rounding}
+        settings = options.new_settings(TopDownSettings, f"{base}-{kind}", place, **own)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
             count_synthetic(settings, workers)

@@ -66,14 +66,17 @@ def run(
     options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.stage_release")
 
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
 
     def begin() -> list[TopDownSettings]:
         if data is None or release is None:
             raise typer.BadParameter("DATA and OUT are needed, or --resume ID")
-        settings = inputs.settings(
-            data,
-            str(release),
-            **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
+        settings = options.new_settings(
+            TopDownSettings,
+            options.run_id or new_run_id("tda", inputs.jurisdiction),
+            release,
+            data=data,
+            **vars(inputs),
             spine=spine,
             nation=us_level,
             definition=definition,

@@ -20,12 +20,13 @@ def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> 
     import shutil
 
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
     from flows.reports.curator import load_findings
     from tasks.inputs.findings import has_errors
     from tasks.top_down.input.validation import validate as validate_input
     from tasks.top_down.run import TopDownRun
 
-    settings = inputs.settings(data, ".")
+    settings = TopDownSettings.new(data=data, out=".", **vars(inputs))
     run = TopDownRun(options.home / "runs" / new_run_id("tda-validate"))
     try:
         with options.working(run, "Validating") as workers:
