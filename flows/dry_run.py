@@ -27,7 +27,7 @@ SPEND = "a run would spend"
 def dry_run(settings: DetailedDhcaSettings) -> Any:
     """Check the whole input and the account, and show what a run would spend; nothing is reserved or drawn.
 
-    What is refused is refused as a run would be, and its findings stay with the curator.
+    It refuses what a run would refuse; the findings stay with the curator.
     """
     settings = settings.named(f"dry-{runtime.flow_run.id}-{settings.folder}")
     try:
@@ -41,7 +41,7 @@ def dry_run(settings: DetailedDhcaSettings) -> Any:
 
 
 def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
-    """Do what a run does up to its validation, and remove what that left."""
+    """Do what a run does up to its validation, and remove the run directory."""
     run, jurisdiction = settings.directory, settings.jurisdiction
     found = {"region": jurisdiction.upper(), SPEND: "nothing: it has no block, or config.json switches it off"}
     with locked(run):

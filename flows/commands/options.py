@@ -175,7 +175,7 @@ class WorkOptions(StateOptions):
 
     @contextmanager
     def leaving_nothing(self, run: RunDirectory, title: str) -> Iterator[Workers]:
-        """As `working`, but remove the run directory at the end; show the findings of an input that is refused."""
+        """Do what `working` does, and remove the run directory; show the findings where the input is refused."""
         from flows.commands.inputs import show_findings_of
         from tasks.lifecycle.truth import end_truth
 

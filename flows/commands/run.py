@@ -70,7 +70,7 @@ def run(
 
 
 def command() -> FlowCommand:
-    """Return what this command adds to the run of its flow."""
+    """Return the command, which `das demo` runs too."""
     return FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary)
 
 

@@ -1,4 +1,4 @@
-"""Repeat the noise stages of a system on synthetic data: what `das accuracy` and `das tda accuracy` measure."""
+"""Repeat the noise stages of a system on synthetic data, for `das accuracy` and `das tda accuracy`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path
         as `count_synthetic` does, and where a budget is infinite.
     """
     run, (parameters, _) = settings.directory, read_parameters(settings.params)
-    if parameters is not None:  # else validation says why
+    if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_synthetic(settings, workers)
     if done["validate"] is None:

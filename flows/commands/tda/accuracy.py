@@ -34,7 +34,7 @@ def accuracy(
 ) -> None:
     """Report the errors of total, voting age, Hispanic and race by level, place, county subdivision and AIAN area.
 
-    Each spine and estimator is shown, both estimators on the same measurements, with the share of counts that lie
+    Each spine and estimator is shown, both estimators on the same measurements, with the share of counts
     within their margins of error. OUT gets error.csv, coverage.csv, error.html with charts, and board.svg, one picture
     of it all. NOT PRIVATE, and only for data that is marked synthetic: on confidential data each spine would be a
     measurement and a charge of its own.
@@ -76,5 +76,5 @@ def accuracy(
 
 
 def _records(table: DataFrame) -> list[dict[Any, Any]]:
-    """The rows of a table as JSON has them: null for what is not known, as a spread over one seed."""
+    """Return the rows of a table for JSON; null for a value that is not known, as a spread over one seed."""
     return table.astype(object).where(table.notna(), None).to_dict("records")

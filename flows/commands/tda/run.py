@@ -39,7 +39,7 @@ def run(
     estimator: Annotated[
         Estimator,
         typer.Option(
-            help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
+            help="topdown: as the 2020 program; gls: least squares that also uses the measurements below a level."
         ),
     ] = Estimator.topdown,
     rounding: Annotated[Rounding, ROUND] = "program",
@@ -54,8 +54,8 @@ def run(
     """Release a private database of persons and housing units by block.
 
     OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json and
-    report.html. Persons and units are charged together, before any noise is drawn. What is declared (state totals,
-    housing units and group quarters by block) is published unchanged.
+    report.html. Persons and units are charged together, before any noise is drawn. The declared state totals, housing
+    units and group quarters by block are published unchanged.
 
     If a run stops, --resume ID continues it without spending again; its id is printed at the start.
 
@@ -96,7 +96,7 @@ def run(
 
 
 def command() -> FlowCommand:
-    """Return what the command adds to the run of its flow."""
+    """Return the command, which `das demo` runs too."""
     return FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)
 
 
