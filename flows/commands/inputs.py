@@ -1,8 +1,9 @@
-"""Read the parameters directory of the Detailed DHC-A and show findings, for every command that needs it."""
+"""Read and validate inputs, make settings and show findings, for every command that needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from flows.reports.terminal import out, show
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.commands.options import ExactOptions, RunOptions
+    from flows.commands.options import ExactOptions, RunOptions, WorkOptions
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from tasks.detailed_dhca.parameters import Parameters
     from tasks.inputs.findings import Finding
@@ -52,6 +53,31 @@ def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
 
     if has_errors(findings := load_findings(run)):
         show_findings(findings, as_json=as_json)
+
+
+def validate_alone(
+    options: WorkOptions, run: RunDirectory, title: str, validate: Callable[..., Any], *arguments: Any
+) -> tuple[Any, list[Finding], list[Path]]:
+    """Call `validate` on an input that no run follows; return its result, the findings, and where their values are.
+
+    The run directory is removed where there is no error. Raises Refused where the data as a whole is refused, as for a
+    mark that does not cover it.
+    """
+    from flows.reports.curator import load_findings
+    from tasks.inputs.findings import has_errors
+
+    result = refused = None
+    try:
+        with options.working(run, title) as workers:
+            result = validate(run, workers, *arguments)
+    except Refused as error:
+        refused = error
+    if has_errors(findings := load_findings(run)):
+        return None, findings, [run.path]
+    shutil.rmtree(run.path, ignore_errors=True)
+    if refused:
+        raise refused
+    return result, findings, []
 
 
 def show_validation(findings: Sequence[Finding], reports: Sequence[Path], *, as_json: bool) -> None:

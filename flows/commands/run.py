@@ -66,12 +66,7 @@ def run(
             spine=spine,
         )
 
-    command().run(context, options, begin)
-
-
-def command() -> FlowCommand:
-    """Return the command, which `das demo` runs too."""
-    return FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary)
+    COMMAND.run(context, options, begin)
 
 
 def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:
@@ -102,3 +97,6 @@ def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> di
 
 def _summary(facts: list[dict[str, Any]]) -> RenderableType:
     return Text.from_markup("\n".join(line for each in facts for line in summary_lines(each["region"].upper(), each)))
+
+
+COMMAND = FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary)

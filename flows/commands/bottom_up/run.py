@@ -76,7 +76,7 @@ def run(
         err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
         return [settings]
 
-    FlowCommand(SYSTEMS["bottom-up"], _details, lambda facts: facts[0], _summary).run(context, options, begin)
+    COMMAND.run(context, options, begin)
 
 
 def _marginals(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
@@ -103,3 +103,6 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     if dropped := cases.get("inconsistent"):
         lines.append(f"not reported, for their published total does not agree: {', '.join(dropped)}")
     return "\n".join(lines)
+
+
+COMMAND = FlowCommand(SYSTEMS["bottom-up"], _details, lambda facts: facts[0], _summary)

@@ -92,12 +92,7 @@ def run(
         err.print(spend_table(settings.design()))
         return [settings]
 
-    command().run(context, options, begin)
-
-
-def command() -> FlowCommand:
-    """Return the command, which `das demo` runs too."""
-    return FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)
+    COMMAND.run(context, options, begin)
 
 
 def spend_table(design: Design) -> Table:
@@ -140,3 +135,6 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     if facts.get("release"):
         lines.append(f"   report   {facts['release']}/report.html")
     return "\n".join(lines)
+
+
+COMMAND = FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)
