@@ -221,8 +221,8 @@ def test_a_truth_that_is_killed_leaves_no_exact_counts(tmp_path: Path, das: Das,
     out = tmp_path / "out"
     for number in ("SIGTERM", "SIGKILL"):
         dies = (
-            "import os, signal, tasks.detailed_dhca.truth\n"
-            f"tasks.detailed_dhca.truth.commit = lambda *_, **__: os.kill(os.getpid(), signal.{number})\n"
+            "import os, signal, flows.execution.runner\n"
+            f"flows.execution.runner.commit = lambda *_, **__: os.kill(os.getpid(), signal.{number})\n"
         )
         process = das_process("truth", params, data, out, "--i-am-the-curator", "--workers", 1, first=dies)
         process.communicate(timeout=120)
