@@ -157,10 +157,8 @@ class Example:
 
     title: str
     ages: Sequence[Mapping[str, Any]]
-    male: int
-    male_margin: int
-    female: int
-    female_margin: int
+    male: Mapping[str, int]
+    female: Mapping[str, int]
     top: int
 
 
@@ -187,12 +185,11 @@ def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
     for row in rows:
         sex = "male" if row["SEX"] == "1" else "female"
         age = by_age.setdefault((row["AGESTART"], row["AGEEND"]), {})
-        age |= {sex: row["COUNT"], f"{sex}_margin": row["MOE"]}
+        age[sex] = {"count": row["COUNT"], "margin": row["MOE"]}
     both = by_age.pop(("*", "*"))
     ages = [{"label": age_label(int(start), int(end)), **counts} for (start, end), counts in by_age.items()]
-    most = max(max(age["male"] + age["male_margin"], age["female"] + age["female_margin"], 1) for age in ages)
-    sums = {name: both[name] for name in ("male", "male_margin", "female", "female_margin")}
-    return Example(title=title, ages=ages, top=end_of_axis(most), **sums)
+    most = max(age[sex]["count"] + age[sex]["margin"] for age in ages for sex in both)
+    return Example(title, ages, both["male"], both["female"], end_of_axis(max(most, 1)))
 
 
 def age_label(start: int, end: int) -> str:

@@ -16,6 +16,7 @@ from e2e_runs import ACCOUNT, das
 
 from flows import detailed_dhca
 from flows.execution import run as execution
+from flows.execution import runner
 from privacy.accounting.ledger import Account, Ledger
 
 pytestmark = pytest.mark.e2e
@@ -114,7 +115,7 @@ def test_a_run_goes_on_once_there_is_space(
     trouble: Callable[[Disks, str], None],
     says: str,
 ) -> None:
-    place = execution if stage == "commit" else detailed_dhca
+    place = runner if stage == "commit" else detailed_dhca
     function = getattr(place, stage)
 
     def in_trouble(*positional: Any, **named: Any) -> Any:
