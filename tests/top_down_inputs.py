@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
-from dhca_inputs import Here
+from dhca_inputs import HERE
 
 from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import TopDownSettings
@@ -22,7 +22,6 @@ from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, Design, ProductName, Tables
 from tasks.top_down.synth import synthesize
 
-HERE = cast(Workers, Here())
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
 
 

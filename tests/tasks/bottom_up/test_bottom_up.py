@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from dhca_inputs import HERE, Here, cut_files
 from sums_of_draws import pmf_of_sum
 
 from privacy.accounting.ledger import Account, Ledger
@@ -35,7 +36,6 @@ from tasks.bottom_up.measure import (
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
-from tasks.inputs import records
 from tasks.inputs.findings import read_findings
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark
 from tasks.lifecycle.authorization import SECRET, read_authorization
@@ -56,24 +56,21 @@ ROWS = [("44001", "1", "101")] * 5 + [("44001", "2", "301")] * 3 + [("44003", "2
 ROWS += [("46001", "2", "101")] * 4
 
 
-class Here:
-    """Workers without a cluster: the stages' own functions, one after another."""
-
-    def map(self, stage, run, function, arguments):
-        return [function(run, *each) for each in arguments]
-
-
 @pytest.fixture(autouse=True)
 def fixed_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same noise in every test run: none here is about chance."""
     monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    directory = RunDirectory(tmp_path / "runs" / "r1")
+def new_run(folder: Path, name: str) -> RunDirectory:
+    directory = RunDirectory(folder / "runs" / name)
     directory.create()
     return directory
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return new_run(tmp_path, "r1")
 
 
 def write_domain(folder: Path, **changes) -> Path:
@@ -236,14 +233,12 @@ def test_totals_and_groups(tmp_path):
 
 @pytest.mark.parametrize("chunk", [7, 64, 1 << 26])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_text_is_counted_alike_however_it_is_cut(tmp_path, monkeypatch, chunk, newline):
-    monkeypatch.setattr(records, "CHUNK_BYTES", chunk)
+def test_text_is_counted_alike_however_it_is_cut(tmp_path, run, monkeypatch, chunk, newline):
+    cut_files(monkeypatch, chunk)
     path = Path(write_table(tmp_path))
     path.write_bytes(path.read_text().rstrip("\n").replace("\n", newline).encode())  # no newline at the end
     domain = read_domain(write_domain(tmp_path))
-    run = RunDirectory(tmp_path / "runs" / "r")
-    run.create()
-    tabulated = tabulate(run, Here(), str(path), domain)
+    tabulated = tabulate(run, HERE, str(path), domain)
     assert tabulated.partitions == -(-path.stat().st_size // chunk)
     assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
     assert exact_counts(run, 5, 11).tolist() == wanted(domain)[5:11]
@@ -251,7 +246,7 @@ def test_text_is_counted_alike_however_it_is_cut(tmp_path, monkeypatch, chunk, n
 
 def test_parquet_is_counted_by_row_group(tmp_path, run):
     domain = read_domain(write_domain(tmp_path))
-    assert tabulate(run, Here(), write_table(tmp_path, parquet=True), domain).partitions == 4
+    assert tabulate(run, HERE, write_table(tmp_path, parquet=True), domain).partitions == 4
     assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
 
 
@@ -267,7 +262,7 @@ def test_parquet_is_counted_by_row_group(tmp_path, run):
 def test_undeclared_records_are_findings_and_nothing_is_told_outside(tmp_path, run, parquet, row, rule):
     table = write_table(tmp_path, [*ROWS, row, row], parquet=parquet)
     with pytest.raises(Refused, match="curator's report") as refused:
-        tabulate(run, Here(), table, read_domain(write_domain(tmp_path)))
+        tabulate(run, HERE, table, read_domain(write_domain(tmp_path)))
     assert "4400" not in str(refused.value)
     (finding,) = read_findings(run / "findings.json")
     assert (finding.rule, finding.rows) == (f"{'records in a cell that is ' if 'zero' in rule else ''}{rule}", 2)
@@ -278,11 +273,10 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     path = Path(write_table(tmp_path))
     path.write_text(path.read_text() + "44001,1\n")
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(run, Here(), str(path), domain)
+        tabulate(run, HERE, str(path), domain)
     (finding,) = read_findings(run / "findings.json")
     assert (finding.rule, finding.rows, finding.first) == ("a row does not have 3 columns", 1, len(ROWS) + 2)
-    other = RunDirectory(tmp_path / "runs" / "other")
-    other.create()
+    other = new_run(tmp_path, "other")
     old_mac = "COUNTY,SEX,GQ,NOTE\r44001,1,101,\r"  # without a newline all of it is a header
     for text, message in (
         ("COUNTY,SEX\n", "no column GQ"),
@@ -292,9 +286,9 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     ):
         path.write_text(text, newline="")
         with pytest.raises(Refused, match=message):
-            tabulate(other, Here(), str(path), domain)
+            tabulate(other, HERE, str(path), domain)
     with pytest.raises(Refused, match="cannot be read"):
-        tabulate(other, Here(), str(tmp_path / "nowhere.csv"), domain)
+        tabulate(other, HERE, str(tmp_path / "nowhere.csv"), domain)
 
 
 @pytest.mark.parametrize("chunk", [32, 1 << 26])
@@ -308,31 +302,31 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     ],
 )
 def test_a_line_that_is_no_row_is_a_finding_with_its_place(tmp_path, run, monkeypatch, chunk, line, rule):
-    monkeypatch.setattr(records, "CHUNK_BYTES", chunk)
+    cut_files(monkeypatch, chunk)
     path = Path(write_table(tmp_path))
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:7], line, *lines[7:]]))
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(run, Here(), str(path), read_domain(write_domain(tmp_path)))
+        tabulate(run, HERE, str(path), read_domain(write_domain(tmp_path)))
     (finding,) = read_findings(run / "findings.json")
     assert (finding.rule, finding.rows, finding.first) == (rule, 1, 8)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\r\n\n\n\n"], ids=repr)
 def test_a_table_without_a_record_is_counted_as_none(tmp_path, run, monkeypatch, text):
-    monkeypatch.setattr(records, "CHUNK_BYTES", 3)
+    cut_files(monkeypatch, 3)
     path = tmp_path / "table.csv"
     path.write_bytes(f"COUNTY,SEX,GQ\n{text}".encode())
     domain = read_domain(write_domain(tmp_path))
-    tabulate(run, Here(), str(path), domain)
+    tabulate(run, HERE, str(path), domain)
     assert not exact_counts(run, 0, domain.histogram.cells).any()
 
 
 def test_a_run_id_stays_with_its_table(tmp_path, run):
     domain = read_domain(write_domain(tmp_path))
-    tabulate(run, Here(), write_table(tmp_path), domain)
+    tabulate(run, HERE, write_table(tmp_path), domain)
     with pytest.raises(Refused, match="another table or domain"):
-        tabulate(run, Here(), write_table(tmp_path, parquet=True), domain)
+        tabulate(run, HERE, write_table(tmp_path, parquet=True), domain)
 
 
 class Stopped(Here):
@@ -345,24 +339,22 @@ class Stopped(Here):
 
 def test_a_run_goes_on_when_its_table_is_gone(tmp_path, run):
     table, domain = write_table(tmp_path), read_domain(write_domain(tmp_path))
-    counted = tabulate(run, Here(), table, domain)
+    counted = tabulate(run, HERE, table, domain)
     Path(table).unlink()
-    assert tabulate(run, Here(), table, domain) == counted
+    assert tabulate(run, HERE, table, domain) == counted
     with pytest.raises(Refused, match="began with another table or domain"):
-        tabulate(run, Here(), str(tmp_path / "other.csv"), domain)
+        tabulate(run, HERE, str(tmp_path / "other.csv"), domain)
 
 
 def test_a_resumed_run_counts_one_version_of_the_table(tmp_path, run, monkeypatch):
-    monkeypatch.setattr(records, "CHUNK_BYTES", 64)
+    cut_files(monkeypatch, 64)
     domain = read_domain(write_domain(tmp_path))
     with pytest.raises(Failed, match="stopped here"):
         tabulate(run, Stopped(), write_table(tmp_path), domain)
     table = write_table(tmp_path, ROWS[::-1])  # the same records in another order
-    resumed = tabulate(run, Here(), table, domain)
+    resumed = tabulate(run, HERE, table, domain)
     assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
-    fresh = RunDirectory(tmp_path / "runs" / "fresh")
-    fresh.create()
-    assert resumed == tabulate(fresh, Here(), table, domain)
+    assert resumed == tabulate(new_run(tmp_path, "fresh"), HERE, table, domain)
 
 
 @pytest.mark.parametrize("parquet", [False, True])
@@ -377,15 +369,15 @@ def test_a_table_replaced_while_it_is_read_is_refused(tmp_path, run, parquet):
     table = write_table(tmp_path, parquet=parquet)
     with pytest.raises(Refused, match="changed while it was read"):
         tabulate(run, Replacing(), table, domain)
-    tabulate(run, Here(), table, domain)
+    tabulate(run, HERE, table, domain)
     assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
 
 
 def test_a_corrected_table_is_read_again(tmp_path, run):
     domain = read_domain(write_domain(tmp_path))
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(run, Here(), write_table(tmp_path, [*ROWS, ("44002", "1", "101")]), domain)
-    tabulate(run, Here(), write_table(tmp_path), domain)
+        tabulate(run, HERE, write_table(tmp_path, [*ROWS, ("44002", "1", "101")]), domain)
+    tabulate(run, HERE, write_table(tmp_path), domain)
     assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
     assert read_findings(run / "findings.json") == []
 
@@ -394,12 +386,11 @@ def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 25.2, "grid": 0.5}))
     assert domain.mechanism(Fraction(1)).sensitivity == 51
     rows = [("44001", "1", "101")] * 4
-    tabulate(run, Here(), write_table(tmp_path, rows, weights=["1.5", "0", "25.2", "2.24"]), domain)
+    tabulate(run, HERE, write_table(tmp_path, rows, weights=["1.5", "0", "25.2", "2.24"]), domain)
     assert exact_counts(run, 0, 1).tolist() == [3 + 0 + 50 + 4]  # nearest steps of one half
-    other = RunDirectory(tmp_path / "runs" / "other")
-    other.create()
+    other = new_run(tmp_path, "other")
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(other, Here(), write_table(tmp_path, rows, weights=["1e999999999", "25.3", "-1", "heavy"]), domain)
+        tabulate(other, HERE, write_table(tmp_path, rows, weights=["1e999999999", "25.3", "-1", "heavy"]), domain)
     (finding,) = read_findings(other / "findings.json")
     assert (finding.rows, finding.values) == (4, ("-1", "1e999999999", "25.3", "heavy"))
 
@@ -417,20 +408,18 @@ def planned(
     marginals = options.pop("marginals", ((), ("STATE",), ("SEX", "STATE")))
     plan = Plan(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
     save_object(run / PLAN, plan)
-    tabulate(run, Here(), table or write_table(tmp_path), domain)
+    tabulate(run, HERE, table or write_table(tmp_path), domain)
     return plan
+
+
+def account_in(folder: Path) -> Charging:
+    Ledger(folder / "ledger.sqlite").open_account(Account("long-form", "puredp", Fraction(1)))
+    return Charging("long-form", folder / "ledger.sqlite")
 
 
 @pytest.fixture
 def account(tmp_path: Path) -> Charging:
-    ledger = tmp_path / "ledger.sqlite"
-    Ledger(ledger).open_account(Account("long-form", "puredp", Fraction(1)))
-    return Charging("long-form", ledger)
-
-
-def account_in(folder: Path) -> Path:
-    Ledger(folder / "ledger.sqlite").open_account(Account("long-form", "puredp", Fraction(1)))
-    return folder / "ledger.sqlite"
+    return account_in(tmp_path)
 
 
 def mark(table: str) -> None:
@@ -459,7 +448,7 @@ def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, 
         reserve_budget(run, Charging(None, account.ledger))
     assert not (run / SECRET).exists()
     with pytest.raises(Failed, match="no secret"):
-        measure(run, Here())
+        measure(run, HERE)
 
 
 def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
@@ -483,8 +472,8 @@ def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, accou
     monkeypatch.setattr(bottom_up_measure, "CELLS_EACH", each)
     plan = planned(tmp_path, run)
     reserve_budget(run, account)
-    measure(run, Here())
-    calibrate_counts(run, Here())
+    measure(run, HERE)
+    calibrate_counts(run, HERE)
     given = read_authorization(run)
     assert given is not None
     drawn = QueryNoise(
@@ -509,10 +498,10 @@ def least_margin(cells: int, e: float = 0.5) -> int:
 
 def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: Plan) -> tuple[dict, dict[str, pa.Table]]:
     reserve_budget(run, account)
-    measure(run, Here())
-    calibrate_counts(run, Here())
+    measure(run, HERE)
+    calibrate_counts(run, HERE)
     out = tmp_path / "staged"
-    stage_release(run, Here(), out)
+    stage_release(run, HERE, out)
     tables = {path.stem: pq.read_table(path) for path in (out / "parquet").iterdir()}
     for name, table in tables.items():
         parse = pa.csv.ParseOptions(delimiter="|")
@@ -571,7 +560,7 @@ def test_a_tolerance_takes_a_total_that_is_near(tmp_path, run, account, toleranc
     assert counts == ([500] if tolerance == 496 else [])
 
 
-def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_path, account, monkeypatch):
+def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_path, monkeypatch):
     """Two tables, one person apart, and noise that hides the difference: the same cases and the same release.
 
     An exact test would tell them apart by made-up totals, whatever the noise.
@@ -581,15 +570,14 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
         folder = tmp_path / name
         folder.mkdir()
         rows = [*ROWS, *[("46001", "2", "101")] * more]
-        directory = RunDirectory(folder / "runs" / "r1")
-        directory.create()
+        directory = new_run(folder, "r1")
         plan = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
-        reserve_budget(directory, Charging("long-form", account_in(folder)))
+        reserve_budget(directory, account_in(folder))
         noisy = np.array(wanted(plan.domain), np.int64)
         noise = noisy - exact_counts(directory, 0, len(noisy))
         monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, plan, start, stop, noise=noise: noise)
-        measure(directory, Here())
-        calibrate_counts(directory, Here())
+        measure(directory, HERE)
+        calibrate_counts(directory, HERE)
         made.append((load_object(directory / CASES), np.load(directory / f"{FINAL}/count.npy").tolist()))
     assert made[0] == made[1]
     assert {"STATE": "46", "case": "calibrated"} in made[0][0]
@@ -610,7 +598,7 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
     plan = Plan(domain, Fraction(1, 2), marginals=((),))
     save_object(run / PLAN, plan)
-    tabulate(run, Here(), write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
+    tabulate(run, HERE, write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
     manifest, tables = released(tmp_path, run, account, plan)
     raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
     assert tables["histogram"]["COUNT"].to_pylist() == (raw * 0.5).tolist()
@@ -622,7 +610,7 @@ def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     domain = read_domain(made.domain)
     plan = Plan(domain, Fraction(1), read_totals(made.totals, domain))
     save_object(run / PLAN, plan)
-    tabulate(run, Here(), str(made.table), domain)
+    tabulate(run, HERE, str(made.table), domain)
     manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), plan)
     assert ("SYNTHETIC" in manifest, "exact_test" in manifest["statements"]) == (True, True)
     assert (np.load(run / "noisy/00000/count.npy") != exact_counts(run, 0, domain.histogram.cells)).any()
@@ -637,4 +625,4 @@ def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     table = pq.read_table(second.table).slice(1)
     pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):
-        tabulate(run, Here(), str(second.table), read_domain(second.domain))
+        tabulate(run, HERE, str(second.table), read_domain(second.domain))

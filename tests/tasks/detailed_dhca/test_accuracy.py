@@ -7,12 +7,12 @@ import json
 import shutil
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from dhca_inputs import Here, SameNoise, new_run, settings_here, truth_here
+from dhca_inputs import HERE, SameNoise, new_run, settings_here, truth_here
 from hypothesis import example as case
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,10 +33,8 @@ from tasks.inputs.configuration import Level
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.workers import Workers
 
 RUNS = 2
-HERE = cast(Workers, Here())
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
 GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from dhca_inputs import BUDGETS, Here, Inputs, configuration, people, person, read_rows, stage_here
+from dhca_inputs import BUDGETS, HERE, Inputs, configuration, people, person, read_rows, stage_here
 from estimation_cases import exact
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
@@ -35,12 +35,10 @@ from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
-from tasks.lifecycle.workers import Workers
 from tasks.population_groups import domain
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 
-HERE = cast(Workers, Here())
 GROUP = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]
 
 

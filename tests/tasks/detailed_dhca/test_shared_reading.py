@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 from dhca_faults import FAULTS, Fault
-from dhca_inputs import Here, Inputs, edit, new_run, people, validate_here
+from dhca_inputs import HERE, Inputs, cut_files, edit, new_run, people, validate_here
 
 from tasks.detailed_dhca import persons
 from tasks.detailed_dhca.persons import encoded_chunks
@@ -20,7 +20,6 @@ from tasks.inputs.records import read_chunk
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.run_directory import locked
-from tasks.lifecycle.workers import Workers
 
 CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
 ARRAYS = ("block", "cell", "combination", "combinations")
@@ -30,8 +29,7 @@ ARRAYS = ("block", "cell", "combination", "combinations")
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the chunks that are read, in small chunks."""
     numbers: list[int] = []
-    for module in ("inputs.records", "lifecycle.digests"):
-        monkeypatch.setattr(f"tasks.{module}.CHUNK_BYTES", CHUNK)
+    cut_files(monkeypatch, CHUNK)
 
     def counted(file: Any, number: int, **options: Any) -> Any:
         numbers.append(number)
@@ -53,7 +51,7 @@ def country(folder: Path) -> tuple[Path, Path]:
 def first_validated(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> Validated | None:
     """The US validated with Puerto Rico's run to come."""
     try:
-        return validate(us, cast(Workers, Here()), str(params), str(data), "us", NextRun(pr, "pr"))
+        return validate(us, HERE, str(params), str(data), "us", NextRun(pr, "pr"))
     except Refused:
         return None
 

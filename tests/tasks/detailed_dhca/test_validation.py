@@ -21,6 +21,7 @@ from dhca_faults import BLOCKS, CANARY, FAULTS, PERSONS, Fault, field, good_inpu
 from dhca_inputs import (
     BLOCK,
     CODES,
+    HERE,
     PERSON_COLUMNS,
     PROPERTY,
     RACES,
@@ -639,7 +640,7 @@ def test_a_part_of_a_file_is_that_part(
     for path in data.iterdir():
         kind().pipe_file(f"{kind.protocol}://data/{path.name}", path.read_bytes())
     with pytest.raises(Refused, match=words):
-        validate(new_run(tmp_path), Here(), str(params), f"{kind.protocol}://data", "us")  # type: ignore[arg-type]
+        validate(new_run(tmp_path), HERE, str(params), f"{kind.protocol}://data", "us")
 
 
 # The mark of synthetic data
@@ -653,10 +654,10 @@ def test_marked_data_is_synthetic_and_a_mark_never_covers_other_data(tmp_path: P
     assert validated.synthetic
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
     with pytest.raises(Refused, match="changed or replaced"):
-        validate(new_run(tmp_path, "changed"), Here(), str(params), str(data), "us")  # type: ignore[arg-type]
+        validate(new_run(tmp_path, "changed"), HERE, str(params), str(data), "us")
     (data / "SYNTHETIC.json").write_text(json.dumps({"generator": "x"}))
     with pytest.raises(Refused, match="damaged"):
-        validate(new_run(tmp_path, "damaged"), Here(), str(params), str(data), "us")  # type: ignore[arg-type]
+        validate(new_run(tmp_path, "damaged"), HERE, str(params), str(data), "us")
     (data / "SYNTHETIC.json").unlink()
     validated, _ = validate_here(new_run(tmp_path, "unmarked"), params, data)
     assert validated is not None
@@ -667,8 +668,8 @@ def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: P
     params, data = good_inputs().write(tmp_path)
     run = new_run(tmp_path)
     first, _ = validate_here(run, params, data)
-    assert validate(run, Here(), str(params), str(data), "us") == first  # type: ignore[arg-type]
+    assert validate(run, HERE, str(params), str(data), "us") == first
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
     with pytest.raises(Refused, match="a new run spends budget again"):
-        validate(run, Here(), str(params), str(data), "us")  # type: ignore[arg-type]
+        validate(run, HERE, str(params), str(data), "us")
     assert run.validated == first

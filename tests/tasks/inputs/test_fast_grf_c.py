@@ -7,22 +7,20 @@ from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
-from dhca_inputs import PROPERTY, Here, new_run
+from dhca_inputs import HERE, PROPERTY, cut_files, new_run
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs import fast_grf_c, grf_c, records
+from tasks.inputs import fast_grf_c, grf_c
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import LONGEST_LINE, digest_file
 from tasks.inputs.grf_c import COLUMNS, RegionMap, read_region_map
 from tasks.inputs.synthetic_mark import GRF_FILE
-from tasks.lifecycle import digests
-from tasks.lifecycle.workers import Workers
 
 STATES = ("01", "02", "72")
 MORE = (*COLUMNS, "NAME")
@@ -46,8 +44,7 @@ any_block = st.fixed_dictionaries(
 def in_chunks(chunk_bytes: int) -> Iterator[tuple[DetailedRun, Path]]:
     """A run and a data folder, files of any size being read by chunks of so many bytes."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module in (digests, records):
-            patch.setattr(module, "CHUNK_BYTES", chunk_bytes)
+        cut_files(patch, chunk_bytes)
         patch.setattr(fast_grf_c, "MIN_BYTES", 0)
         yield new_run(Path(folder), "run"), Path(folder)
 
@@ -58,7 +55,7 @@ def text_of(blocks: list[dict[str, str]], header: tuple[str, ...], end: str) -> 
 
 
 def parsed(run: DetailedRun, data: Path) -> ParsedBlocks | None:
-    return parse_blocks(run, cast(Workers, Here()), str(data / GRF_FILE))
+    return parse_blocks(run, HERE, str(data / GRF_FILE))
 
 
 def told(read: tuple[RegionMap | None, list[Any]]) -> Any:

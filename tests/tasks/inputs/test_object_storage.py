@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import Here
+from dhca_inputs import HERE
 from e2e_runs import das_process, digest, directory, go, prepared
 
 from tasks.inputs.files import digest_file, exists, identity, open_file, read_bytes, read_lines, why
@@ -22,7 +22,6 @@ from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 
 pytestmark = pytest.mark.slow
-HERE: Any = Here()
 BUCKET = "census"
 
 

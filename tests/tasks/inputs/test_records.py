@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import Here, new_run
+from dhca_inputs import HERE, cut_files, new_run
 
 from tasks.inputs import records
 from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding
 from tasks.inputs.records import RecordFile, RowChecks, join_reports, open_records, read_chunk, report_of
-from tasks.lifecycle import digests
 
 COLUMNS = ("TABBLKST", "AGE")
 ROWS = [("01", "5"), ("01", "x"), ("02", "7"), ("1", "8"), ("01", "9"), ("02", "y"), ("01", "x")]
@@ -55,8 +53,7 @@ def test_faults_are_found_on_their_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parquet: bool, states: tuple[str, ...] | None
 ) -> None:
     """Whatever the delimiter, the order of columns and the chunks; records of other states are left out."""
-    for module in (digests, records):
-        monkeypatch.setattr(module, "CHUNK_BYTES", 40)
+    cut_files(monkeypatch, 40)
     file, findings = open_records(write(tmp_path, parquet), COLUMNS, more=True, delimiter=",")
     assert file is not None
     assert findings == []
@@ -85,5 +82,4 @@ def test_a_table_has_the_digest_of_its_bytes(tmp_path: Path, parquet: bool) -> N
     file, _ = open_records(write(tmp_path, parquet), COLUMNS, more=True, delimiter=",")
     assert file is not None
     reports = [report_of(read_chunk(file, number), 0, 0, []) for number in range(file.chunks)]
-    workers: Any = Here()
-    assert records.digest_records(new_run(tmp_path), workers, file, reports) == digest_file(file.path)
+    assert records.digest_records(new_run(tmp_path), HERE, file, reports) == digest_file(file.path)

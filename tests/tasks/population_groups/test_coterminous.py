@@ -12,8 +12,8 @@ import pytest
 from dhca_inputs import (
     BLOCKS,
     BUDGETS,
+    HERE,
     PROPERTY,
-    Here,
     Inputs,
     configuration,
     countries,
@@ -267,7 +267,7 @@ def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
         before = random_tables(inputs, jurisdiction, random.Random(seed))
         write_tables(run, jurisdiction, before)
         save_sets(run, jurisdiction, enabled=True, listed=None)  # type: ignore[arg-type]
-        equate_coterminous(run, Here(), jurisdiction)  # type: ignore[arg-type]
+        equate_coterminous(run, HERE, jurisdiction)  # type: ignore[arg-type]
         after, noise_of = read_tables(run, jurisdiction)
     sets = naive_sets(inputs, jurisdiction)
     assert after == algorithm_4(inputs, before, sets, US if jurisdiction == "us" else PR)
@@ -283,7 +283,7 @@ def test_switched_off_it_changes_nothing(tmp_path: Path) -> None:
     before = random_tables(inputs, "us", random.Random(1))
     write_tables(run, "us", before)
     save_sets(run, "us", enabled=False, listed=None)
-    equate_coterminous(run, Here(), "us")  # type: ignore[arg-type]
+    equate_coterminous(run, HERE, "us")
     after, noise_of = read_tables(run, "us")
     assert after == before
     assert all(donor == region_type for (region_type, *_), donor in noise_of.items())

@@ -6,18 +6,18 @@ from collections import Counter
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 import numpy as np
 import pytest
 from dhca_inputs import (
     BLOCKS,
     BUDGETS,
+    HERE,
     PROPERTY,
-    Here,
     Inputs,
     configuration,
     countries,
+    cut_files,
     new_run,
     people,
     person,
@@ -35,7 +35,6 @@ from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import ITERATION_LEVELS, Level
-from tasks.lifecycle.workers import Workers
 from tasks.population_groups import exact_counts, flatmap
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
@@ -194,7 +193,7 @@ def test_stability_bounds_every_possible_record(inputs: Inputs, max_race_codes: 
 
 def counted(folder: Path, inputs: Inputs, blocks_each: int | None, jurisdiction: str = "us") -> DetailedRun:
     run, _ = valid_run(folder, inputs, jurisdiction)  # type: ignore[arg-type]
-    count_population_groups(run, Here(), jurisdiction, blocks_each)  # type: ignore[arg-type]
+    count_population_groups(run, HERE, jurisdiction, blocks_each)  # type: ignore[arg-type]
     return run
 
 
@@ -344,15 +343,14 @@ def test_the_kernels_count_what_the_product_does(
 def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the chunks are in another order than the blocks."""
     params, data = Inputs(persons=people(90)).write(tmp_path)
-    monkeypatch.setattr("tasks.inputs.records.CHUNK_BYTES", 700)
-    monkeypatch.setattr("tasks.lifecycle.digests.CHUNK_BYTES", 700)
+    cut_files(monkeypatch, 700)
     found = []
     for fewest in (0, 1 << 30):
         monkeypatch.setattr(flatmap, "FEWEST_RECORDS", fewest)
         monkeypatch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
         run = new_run(tmp_path, f"fewest-{fewest}")
         assert validate_here(run, params, data)[0] is not None
-        count_population_groups(run, cast(Workers, Here()), "us", blocks_each=3)
+        count_population_groups(run, HERE, "us", blocks_each=3)
         exact = [
             read_exact_counts(run, level, 0, len(load_domain(run, level).region_ids))
             for level in run.parameters.configuration.levels("us")
