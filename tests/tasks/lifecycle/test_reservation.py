@@ -21,9 +21,9 @@ def book(tmp_path: Path) -> Ledger:
     return book
 
 
-def charge(book: Ledger, run: str, persons: str, geography: str = "g") -> None:
+def charge(book: Ledger, run: str, persons: str, geography: str = "g", account: str = "census") -> None:
     inputs = {"input_digest": f"{persons} {geography}", "records_digests": tuple(persons.split())}
-    request = Request(run, "census", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
+    request = Request(run, account, ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
     book.reserve(request, lambda: "secret")
 
 
@@ -58,10 +58,8 @@ def test_data_that_shares_one_of_its_files_of_records_is_the_same(book: Ledger, 
     with pytest.raises(Refused, match=CHARGED):
         worth(book, "b", then, "another", marked=True)
     book.open_account(Account("other", "zcdp", Fraction(10)))
-    inputs = {"input_digest": "of both", "records_digests": tuple(then.split())}
-    request = Request("c", "other", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
     with pytest.raises(ValueError, match="charged to another account before, census"):
-        book.reserve(request, lambda: "secret")
+        charge(book, "c", then, "another", "other")
     assert worth(book, "d", f"{then}x", "another", marked=True), "a part of a digest is none"
 
 

@@ -28,6 +28,13 @@ def grfc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_grfc(tmp_path_factory.mktemp("geography") / "GRF-C.txt", blocks_table(7, (1, 55), 400))
 
 
+@pytest.fixture(scope="module")
+def spine(grfc: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SpineSummary]:
+    """The directory of the whole geography's spine, with the charts of a county."""
+    out = tmp_path_factory.mktemp("spines") / "spine"
+    return out, optimized_spine(grfc, out, PERSONS, county="55001")
+
+
 @pytest.fixture
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most of a small run's time goes into its charts; two tests below look at them."""
@@ -78,18 +85,17 @@ def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: s
     )
 
 
-def test_on_dask_as_in_one_process(grfc: Path, tmp_path: Path, client: Any) -> None:
-    alone = optimized_spine(grfc, tmp_path / "alone", PERSONS)
-    spread = optimized_spine(grfc, tmp_path / "spread", PERSONS, each=on_client(client))
-    assert alone.classes == spread.classes
+def test_on_dask_as_in_one_process(spine: tuple[Path, SpineSummary], grfc: Path, tmp_path: Path, client: Any) -> None:
+    alone, summary = spine
+    spread = optimized_spine(grfc, tmp_path / "spread", PERSONS, county="55001", each=on_client(client))
+    assert summary.classes == spread.classes
     for name in ("entities.csv", "levels.csv", "noise.csv", "classes.csv", "spine.html"):
-        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "spread" / name).read_bytes()
-    for table, spread_table in zip(tables(tmp_path / "alone"), tables(tmp_path / "spread"), strict=True):
+        assert (alone / name).read_bytes() == (tmp_path / "spread" / name).read_bytes()
+    for table, spread_table in zip(tables(alone), tables(tmp_path / "spread"), strict=True):
         pd.testing.assert_frame_equal(table, spread_table)
 
 
-@pytest.mark.usefixtures("without_charts")
-def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> None:
+def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], grfc: Path) -> None:
     """The tables of a forest under a root are those of the whole nation built and solved at once."""
     from spine.build import aian, conventional, optimized
     from spine.bypass import bypass
@@ -101,23 +107,24 @@ def test_two_states_are_measured_as_one_spine(grfc: Path, tmp_path: Path) -> Non
     from spine.workload import WORKLOADS, marginal_parts
     from tasks.inputs.blocks.geography import read_geography
 
-    optimized_spine(grfc, tmp_path / "spine", PERSONS)
-    table = pd.read_csv(tmp_path / "spine" / "entities.csv", dtype={"code": str})
+    table = pd.read_csv(spine[0] / "entities.csv", dtype={"code": str})
     blocks, _ = read_geography(grfc, PERSONS)
     allocation = allocation_for(PERSONS)
     for make in (conventional, aian, optimized):
-        spine = make(blocks, PERSONS).with_shares(dict(allocation.levels))
-        spine = bypass(spine, PERSONS) if make is optimized else spine
+        measured = make(blocks, PERSONS).with_shares(dict(allocation.levels))
+        measured = bypass(measured, PERSONS) if make is optimized else measured
         for name in ("place", "aian", "mcd"):
             family = entities(blocks, name, PERSONS)
             assert family is not None
             mine = table[table["class"] == name]
-            assert (mine[f"osed_{make.__name__}"].to_numpy() == osed(spine, family)).all()
-            pairs = overlap(spine, family.of_block, len(family.codes))
+            assert (mine[f"osed_{make.__name__}"].to_numpy() == osed(measured, family)).all()
+            pairs = overlap(measured, family.of_block, len(family.codes))
             variance = np.zeros(len(family.codes))
             for part in marginal_parts("total", WORKLOADS["pl94-persons"], allocation):
-                up = upward(spine, part, 1)
-                variance += cell_variance(part, root_of(spine, up).entities(entity_sums(spine, up, family, pairs)))
+                up = upward(measured, part, 1)
+                variance += cell_variance(
+                    part, root_of(measured, up).entities(entity_sums(measured, up, family, pairs))
+                )
             np.testing.assert_allclose(mine[f"se_total_{make.__name__}"], np.sqrt(variance), rtol=1e-6)
 
 
@@ -140,11 +147,9 @@ def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path
     assert Fraction(row["parameter"]) == 2 / (8 * Fraction(104, 4099) * Fraction(189, 241))
 
 
-@pytest.mark.usefixtures("without_charts")
-def test_noise_is_given_for_every_share_that_occurs(grfc: Path, tmp_path: Path) -> None:
-    optimized_spine(grfc, tmp_path / "spine", PERSONS)
-    blocks, geounits = tables(tmp_path / "spine")
-    noise = pd.read_csv(tmp_path / "spine" / "noise.csv")
+def test_noise_is_given_for_every_share_that_occurs(spine: tuple[Path, SpineSummary]) -> None:
+    blocks, geounits = tables(spine[0])
+    noise = pd.read_csv(spine[0] / "noise.csv")
     occurring = set(zip(geounits["level"], geounits["share"], strict=True))
     occurring |= {("Block", share) for share in blocks["share"].astype(str)}
     assert {(level, share) for level, share in occurring if share != "0"} == set(
@@ -153,9 +158,8 @@ def test_noise_is_given_for_every_share_that_occurs(grfc: Path, tmp_path: Path) 
     assert ("Block", "0") in occurring  # only children were bypassed
 
 
-def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Path) -> None:
-    optimized_spine(grfc, tmp_path / "spine", PERSONS, county="55001")
-    manifest = json.loads((tmp_path / "spine" / "spine.json").read_text())
+def test_the_manifest_names_every_setting_and_its_source(spine: tuple[Path, SpineSummary], grfc: Path) -> None:
+    manifest = json.loads((spine[0] / "spine.json").read_text())
     assert manifest["settings"]["fanout_cutoff"] == {
         "value": 12,
         "source": "programs: table_reader.py, set by no production config",
@@ -166,7 +170,7 @@ def test_the_manifest_says_every_setting_and_its_source(grfc: Path, tmp_path: Pa
         "group-quarters types are not known: the GQ entities are left out",
         "which blocks are occupied is not known: all blocks are on the spine",
     ]
-    page = (tmp_path / "spine" / "spine.html").read_text()
+    page = (spine[0] / "spine.html").read_text()
     assert "County 55001, before and after" in page
     assert page.count("<svg") == 4
     assert "currentColor" in page

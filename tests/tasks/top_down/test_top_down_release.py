@@ -37,11 +37,19 @@ MATRIX = [
 ]
 
 
+Places = dict[tuple[str, ...], Path]
+
+
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Path]:
+def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     """A country for each set of states."""
     sets = {case[3] for case in MATRIX}
     return {states: country(tmp_path_factory.mktemp("country"), states) for states in sets}
+
+
+@pytest.fixture(scope="module")
+def two_states(places: Places) -> Path:
+    return places["23", "46"]
 
 
 def made(jurisdiction: str, kind: str, definition: str, nation: bool | None, **options: object) -> Design:
@@ -52,7 +60,7 @@ def made(jurisdiction: str, kind: str, definition: str, nation: bool | None, **o
 @pytest.mark.parametrize(("jurisdiction", "kind", "definition", "states", "nation", "estimator"), MATRIX)
 def test_release_keeps_every_invariant_and_sum(
     tmp_path: Path,
-    places: dict[tuple[str, ...], Path],
+    places: Places,
     jurisdiction: str,
     kind: str,
     definition: str,
@@ -98,6 +106,8 @@ def test_release_keeps_every_invariant_and_sum(
     assert sum(map(len, text)) == persons.COUNT.sum()
     manifest = json.loads((staged / "manifest.json").read_text())
     assert manifest["options"]["estimator"] == estimator
+    assert (staged / "margins").exists() == (estimator == "gls")
+    assert ["margins" in told for told in manifest["products"].values()] == [estimator == "gls"] * 2
     assert all(each["state"] in states for each in manifest["products"]["persons"]["failed"])
     spent = sum(run.design.cost(product, bool(nation)) for product in run.design.products)
     unit = manifest["spent"]["unit"]
@@ -105,9 +115,7 @@ def test_release_keeps_every_invariant_and_sum(
 
 
 @pytest.mark.parametrize("states", [("46",), ("72",)])
-def test_units_alone_need_no_persons(
-    tmp_path: Path, places: dict[tuple[str, ...], Path], states: tuple[str, ...]
-) -> None:
+def test_units_alone_need_no_persons(tmp_path: Path, places: Places, states: tuple[str, ...]) -> None:
     alone = design("pr" if states == ("72",) else "us", ("units",), kind="aian")
     staged = finish(begin(tmp_path, places[states], alone), tmp_path)
     assert {path.name for path in staged.glob("mdf/*")} == {f"{states[0]}_units.parquet"}
@@ -120,15 +128,14 @@ def _rows(path: Path, delimiter: str = ",") -> list[list[str]]:
     return [line.split(delimiter) for line in path.read_text().split()[1:]]
 
 
-def test_truth_is_the_input(tmp_path: Path) -> None:
-    data = country(tmp_path)
+def test_truth_is_the_input(tmp_path: Path, two_states: Path) -> None:
     run = TopDownRun(tmp_path / "runs" / "truth")
     run.create()
     made = design(microdata="text", measurements=False)
-    place = release_truth(settings_with(tmp_path, data, made, "truth"), HERE)
+    place = release_truth(settings_with(tmp_path, two_states, made, "truth"), HERE)
     assert place is not None
     for product in ("persons", "units"):
-        lines = (data / f"{product}.txt").read_text().splitlines()
+        lines = (two_states / f"{product}.txt").read_text().splitlines()
         header = lines[0].split("|")
         given = sorted(lines[1:])
         released = []
@@ -144,9 +151,10 @@ def test_truth_is_the_input(tmp_path: Path) -> None:
     assert not run.path.exists()
 
 
-def test_truth_never_stands_beside_a_secret(tmp_path: Path) -> None:
-    data = country(tmp_path)
-    run = begin(tmp_path, data, design())
+def test_truth_never_stands_beside_a_secret(tmp_path: Path, two_states: Path) -> None:
+    run = begin(tmp_path, two_states, design())
+    with pytest.raises(Refused, match="may draw noise"):
+        mark_truth(run, tmp_path, "us")
     (run / "TRUTH").touch()
     with pytest.raises(Failed, match="a run that may draw noise is never without it"):
         open_measuring(run, "persons", "23")
@@ -157,10 +165,10 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("estimator", ["topdown", pytest.param("gls", marks=pytest.mark.slow)])
 def test_release_does_not_depend_on_pieces_or_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimator: Estimator
+    tmp_path: Path, two_states: Path, monkeypatch: pytest.MonkeyPatch, estimator: Estimator
 ) -> None:
-    data, made = country(tmp_path), design(estimator=estimator)
-    whole = finish(begin(tmp_path / "a", data, made), tmp_path / "a")
+    made = design(estimator=estimator)
+    whole = finish(begin(tmp_path / "a", two_states, made), tmp_path / "a")
 
     class Backwards:
         count = 1
@@ -173,14 +181,13 @@ def test_release_does_not_depend_on_pieces_or_their_order(
 
     monkeypatch.setattr(descent, "BATCH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
-    apart = finish(begin(tmp_path / "b", data, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
+    apart = finish(begin(tmp_path / "b", two_states, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
     assert digest(whole) == digest(apart)
 
 
-def test_measurements_released_are_those_that_estimation_read(tmp_path: Path) -> None:
-    data = country(tmp_path)
-    run = begin(tmp_path, data, design())
+def test_measurements_released_are_those_that_estimation_read(tmp_path: Path, two_states: Path) -> None:
+    run = begin(tmp_path, two_states, design())
     staged = finish(run, tmp_path)
     measuring = open_measuring(run, "persons", "46")
     spine = measuring.plan.spine
@@ -202,10 +209,9 @@ def test_measurements_released_are_those_that_estimation_read(tmp_path: Path) ->
                 )
 
 
-def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path) -> None:
+def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path, two_states: Path) -> None:
     """The mean of n standardized draws is within 5 / sqrt(n), their mean square within 5 sqrt(2/n): 6e-7 each."""
-    data = country(tmp_path)
-    run = begin(tmp_path, data, design(("us"), ("persons",)), secret=bytes(range(32)))
+    run = begin(tmp_path, two_states, design(("us"), ("persons",)), secret=bytes(range(32)))
     measuring = open_measuring(run, "persons", "23")
     plan, scaled = measuring.plan, []
     for level, name in enumerate(plan.spine.levels):
@@ -225,10 +231,11 @@ def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("budget", [Fraction(10**8), Fraction(1, 10**16)])
-def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(tmp_path: Path, budget: Fraction) -> None:
-    data = country(tmp_path, ("46",))
+def test_a_budget_whose_noise_cannot_be_drawn_is_refused_before_it_is_charged(
+    tmp_path: Path, places: Places, budget: Fraction
+) -> None:
     with pytest.raises(Refused, match="cannot be drawn: "):
-        begin(tmp_path, data, design(budget=budget))
+        begin(tmp_path, places["46",], design(budget=budget))
     assert not (tmp_path / "runs/run/authorization").exists()
 
 
@@ -259,16 +266,9 @@ def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
         assert asked.total(nation=False) == persons + units
 
 
-def test_truth_marks_itself_before_it_reads(tmp_path: Path) -> None:
-    run = begin(tmp_path, country(tmp_path), design())
-    with pytest.raises(Refused, match="may draw noise"):
-        mark_truth(run, tmp_path, "us")
-
-
-def test_margins_stand_beside_released_counts(tmp_path: Path) -> None:
+def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) -> None:
     """Of the estimator gls: the counts are the release's own, the estimates add up, no margin where none holds."""
-    data = country(tmp_path)
-    run = begin(tmp_path, data, design(estimator="gls", nation=True))
+    run = begin(tmp_path, two_states, design(estimator="gls", nation=True))
     staged = finish(run, tmp_path)
     levels = run.spine("persons", "23").levels[:-1]
     totals = {}
@@ -283,7 +283,7 @@ def test_margins_stand_beside_released_counts(tmp_path: Path) -> None:
         assert margins[~some]["margin"].isna().all()
         if name in levels:
             np.testing.assert_allclose(margins[some]["margin"], 1.96 * margins[some]["standard_error"], atol=2e-3)
-    declared = sum(int(line.split(",")[1]) for line in (data / "states.csv").read_text().split()[1:])
+    declared = sum(int(line.split(",")[1]) for line in (two_states / "states.csv").read_text().split()[1:])
     assert all(total == pytest.approx(declared, abs=0.1) for total in totals.values())
     places = read(staged, "margins/persons/entities/place/*.parquet")
     assert places["estimate"].notna().all()
@@ -295,9 +295,3 @@ def test_margins_stand_beside_released_counts(tmp_path: Path) -> None:
     told = manifest["products"]["persons"]["margins"]
     assert {row["of"] for row in told["mean_standard_error"]} >= {*levels, "county", "place"}
     assert told["law"] in (staged / "report.html").read_text()
-
-
-def test_the_program_s_estimator_has_no_margins(tmp_path: Path) -> None:
-    staged = finish(begin(tmp_path, country(tmp_path, ("46",)), design()), tmp_path)
-    assert not (staged / "margins").exists()
-    assert "margins" not in json.loads((staged / "manifest.json").read_text())["products"]["persons"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,9 +38,25 @@ def doubled(line: int) -> Change:
     return lambda lines: [*lines, lines[line - 1]]
 
 
-def faults(folder: Path, data: Path) -> list[Finding]:
-    run = TopDownRun(folder / "runs" / "refused")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return country(tmp_path_factory.mktemp("country"))
+
+
+@pytest.fixture
+def data(whole: Path, tmp_path: Path) -> Path:
+    """Files of a country that a test may change."""
+    return Path(shutil.copytree(whole, tmp_path / "data"))
+
+
+def new_run(folder: Path, name: str = "run") -> TopDownRun:
+    run = TopDownRun(folder / "runs" / name)
     run.create()
+    return run
+
+
+def faults(folder: Path, data: Path) -> list[Finding]:
+    run = new_run(folder)
     with pytest.raises(Refused, match="does not pass validation") as refused:
         validate(run, HERE, tables(data), design(), None)
     assert "23" not in str(refused.value)  # nothing of the data
@@ -79,9 +96,8 @@ FAULTS = [
 
 @pytest.mark.parametrize(("file", "change", "rule", "column", "line"), FAULTS, ids=[f"{f[0]} {f[2]}" for f in FAULTS])
 def test_fault_is_a_finding(
-    tmp_path: Path, file: str, change: Change, rule: str, column: str, line: int | None
+    tmp_path: Path, data: Path, file: str, change: Change, rule: str, column: str, line: int | None
 ) -> None:
-    data = country(tmp_path)
     edited(data, file, change)
     found = faults(tmp_path, data)
     matching = [each for each in found if rule in each.rule and each.column == column]
@@ -115,8 +131,7 @@ def test_records_in_parquet_that_are_none_are_a_finding(tmp_path: Path, name: st
     assert [finding.file for finding in faults(tmp_path, data) if rule[kind] in finding.rule] == [name]
 
 
-def test_minor_in_nursing_is_a_finding(tmp_path: Path) -> None:
-    data = country(tmp_path)
+def test_minor_in_nursing_is_a_finding(tmp_path: Path, data: Path) -> None:
     nursing = (data / "persons.txt").read_text().splitlines()
     at = next(number for number, text in enumerate(nursing) if "|5|3|2|" in text)
     edited(data, "persons.txt", lambda lines: [*lines[:at], lines[at].replace("|5|3|2|", "|5|3|1|"), *lines[at + 1 :]])
@@ -124,8 +139,7 @@ def test_minor_in_nursing_is_a_finding(tmp_path: Path) -> None:
     assert (found.column, found.first) == ("VOTING_AGE", at + 1)
 
 
-def test_quarters_that_no_person_lives_in_are_findings(tmp_path: Path) -> None:
-    data = country(tmp_path)
+def test_quarters_that_no_person_lives_in_are_findings(tmp_path: Path, data: Path) -> None:
     rows = (data / "quarters.csv").read_text().splitlines()
     at = next(number for number, row in enumerate(rows) if number and row.split(",")[3] == "0")
     edited(data, "quarters.csv", field(3, "1", at + 1))
@@ -134,42 +148,35 @@ def test_quarters_that_no_person_lives_in_are_findings(tmp_path: Path) -> None:
     assert any("a number of group quarters other than declared" in rule for rule in rules)
 
 
-def test_records_of_other_states_are_left_out(tmp_path: Path) -> None:
-    data = country(tmp_path)
-    run = TopDownRun(tmp_path / "runs" / "one")
-    run.create()
+def test_records_of_other_states_are_left_out(tmp_path: Path, data: Path) -> None:
+    run = new_run(tmp_path)
     validated = validate(run, HERE, tables(data), design(states=(23,)), None)
     assert validated.states == ("23",)
     warnings = read_findings(run / "findings.json")
     assert {finding.rule for finding in warnings if finding.warning} >= {"records of other states, left out"}
 
 
-def test_what_the_ledger_is_told_of_the_records_names_every_file(tmp_path: Path) -> None:
-    data, told = country(tmp_path), {}
+def test_what_the_ledger_is_told_of_the_records_names_every_file(tmp_path: Path, data: Path) -> None:
+    told = {}
     for products in (("persons",), ("units",), ("units", "persons")):
-        run = TopDownRun(tmp_path / "runs" / "-".join(products))
-        run.create()
+        run = new_run(tmp_path, "-".join(products))
         told[products] = validate(run, HERE, tables(data), design(products=products), None).records_digests
     assert told["units", "persons"] == (*told["units",], *told["persons",])
 
 
-def test_data_changed_under_its_mark_is_refused(tmp_path: Path) -> None:
-    data = country(tmp_path)
+def test_data_changed_under_its_mark_is_refused(tmp_path: Path, data: Path) -> None:
     path = data / "persons.txt"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")  # the same persons, another file
-    run = TopDownRun(tmp_path / "runs" / "one")
-    run.create()
+    run = new_run(tmp_path)
     with pytest.raises(Refused, match=r"persons.txt is not the file that SYNTHETIC.json declares synthetic"):
         validate(run, HERE, tables(data), design(), None)
 
 
-def test_a_mark_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_mark_that_cannot_be_read_is_refused(tmp_path: Path, data: Path) -> None:
     """Nobody can say then whether the data is synthetic; that it is not would be charged."""
-    data = country(tmp_path)
     (data / "SYNTHETIC.json").unlink()
     (data / "SYNTHETIC.json").mkdir()
-    run = TopDownRun(tmp_path / "runs" / "one")
-    run.create()
+    run = new_run(tmp_path)
     with pytest.raises(Refused, match=r"SYNTHETIC.json cannot be read"):
         validate(run, HERE, tables(data), design(), None)
