@@ -455,7 +455,7 @@ def test_an_output_that_holds_something_is_left_as_it_is(home: Home, name: str) 
 @pytest.mark.parametrize("inside", ["run-us/out", "run-us", ".", "other/../run-us/out"])
 def test_no_release_is_made_where_its_run_directory_will_be_removed(home: Home, inside: str) -> None:
     out = home.settings.runs / inside
-    with pytest.raises(Refused, match="lies among the confidential run directories"):
+    with pytest.raises(Refused, match="is among the confidential run directories"):
         home.go(settings=home.settings.model_copy(update={"out": str(out)}))
     assert home.ledger.rows(ACCOUNT) == []
 
