@@ -72,10 +72,10 @@ def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> Detail
     )
 
 
-def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp") -> Ledger:
-    """An account in the ledger that `settings_for` names."""
+def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp", name: str = ACCOUNT) -> Ledger:
+    """Open an account in the ledger that `settings_for` names."""
     ledger = Ledger(folder / "ledger.sqlite")
-    ledger.open_account(Account(ACCOUNT, definition, Fraction(total)))
+    ledger.open_account(Account(name, definition, Fraction(total)))
     return ledger
 
 
