@@ -21,7 +21,6 @@ from typing import Any
 
 import httpx
 import pytest
-from dhca_inputs import Here
 from e2e_runs import (
     ACCOUNT,
     das_process,
@@ -37,10 +36,8 @@ from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 from privacy.accounting.ledger import Ledger
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.workers import Workers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-HERE: Workers = Here()  # type: ignore[assignment]
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240  # seconds until a test gives up; nothing depends on it
 PERSONS = {"us": 23_457, "pr": 12_391}  # exact counts that nobody may learn

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import Here
+from dhca_inputs import HERE
 from e2e_runs import directory, go, reconfigure, settings_for
 from numpy.typing import NDArray
 from scipy import stats
@@ -29,12 +29,10 @@ from tasks.inputs.synthetic_mark import write_mark
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
-from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import Domain, load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-HERE: Workers = Here()  # type: ignore[assignment]
 RUNS = 20
 DEVIATIONS = 5
 CHANCE = 0.8  # that the noisy total of an empty group is suppressed
