@@ -90,6 +90,21 @@ def processor_seconds(limit: float, what: object) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def all_inputs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with good inputs of every command. Copy before you change it."""
+    from top_down_inputs import country
+
+    from tasks.bottom_up.example import make_example
+
+    folder = tmp_path_factory.mktemp("inputs") / "all"
+    shutil.copytree(example, folder)
+    country(folder / "country", ("46",)).rename(folder / "tda")
+    make_example(folder, 200, states=2, counties=1)
+    (folder / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A staged release of synthetic data. Copy before you change it."""
     return stage_here(tmp_path_factory.mktemp("show"), inputs(), coterminous=True)[1]

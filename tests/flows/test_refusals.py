@@ -197,8 +197,8 @@ def test_a_truth_that_is_killed_leaves_no_exact_counts(
     """A plain kill clears up at once, a hard one leaves what `das runs discard` clears."""
     for number in ("SIGTERM", "SIGKILL"):
         dies = (
-            "import os, signal, tasks.detailed_dhca.truth\n"
-            f"tasks.detailed_dhca.truth.commit = lambda *_, **__: os.kill(os.getpid(), signal.{number})\n"
+            "import os, signal, flows.execution.runner as runner\n"
+            f"runner.commit = lambda *_, **__: os.kill(os.getpid(), signal.{number})\n"
         )
         process = das_process("truth", *inputs, out, CURATOR, "--workers", 1, first=dies)
         process.communicate(timeout=120)
