@@ -15,54 +15,53 @@ from tests.flows.conftest import Das, Refuse
 
 pytestmark = pytest.mark.usefixtures("shared_cluster")
 
-# The words of a command among good inputs, and which of them is no file.
+# The words of a command, with EX for a folder of good inputs, and which of them is no file.
 INPUTS = {
-    "config.json": ("validate params data", "params/config.json"),
-    "codes": ("validate params data", "params/race-and-ethnicity-codes.txt"),
-    "persons": ("validate params data", "data/person-records.txt"),
-    "GRF-C": ("validate params data", "data/GRF-C.txt"),
-    "mark": ("validate params data", "data/SYNTHETIC.json"),
-    "mark of a truth": ("truth params data out", "data/SYNTHETIC.json"),
-    "table": ("bottom-up curve table.parquet domain.json --i-am-the-curator", "table.parquet"),
-    "table's mark": ("bottom-up curve table.parquet domain.json --i-am-the-curator", "SYNTHETIC.json"),
-    "domain": ("bottom-up run table.parquet domain.json out --epsilon 1", "domain.json"),
+    "config.json": ("validate EX/params EX/data", "params/config.json"),
+    "codes": ("validate EX/params EX/data", "params/race-and-ethnicity-codes.txt"),
+    "persons": ("validate EX/params EX/data", "data/person-records.txt"),
+    "GRF-C": ("validate EX/params EX/data", "data/GRF-C.txt"),
+    "mark": ("validate EX/params EX/data", "data/SYNTHETIC.json"),
+    "mark of a truth": ("truth EX/params EX/data EX/out", "data/SYNTHETIC.json"),
+    "table": ("bottom-up curve EX/table.parquet EX/domain.json --i-am-the-curator", "table.parquet"),
+    "table's mark": ("bottom-up curve EX/table.parquet EX/domain.json --i-am-the-curator", "SYNTHETIC.json"),
+    "domain": ("bottom-up run EX/table.parquet EX/domain.json EX/out --epsilon 1", "domain.json"),
     "totals": (
-        "bottom-up run table.parquet domain.json out --epsilon 1 --calibrate totals.csv",
+        "bottom-up run EX/table.parquet EX/domain.json EX/out --epsilon 1 --calibrate EX/totals.csv",
         "totals.csv",
     ),
-    "budgets": ("attribute-loss s-dhc --budgets x", "x"),
-    "people": ("attribute-loss s-dhc --people x", "x"),
-    "parameters": ("attribute-loss dhc-a params", "params/config.json"),
-    "configuration": ("compare params", "params/config.json"),
-    "manifest": ("tune manifest.json", "manifest.json"),
-    "geography": ("spine x out", "x"),
-    "archive": ("spine x.zip out", "x.zip"),
-    "compressed": ("spine x.csv.gz out", "x.csv.gz"),
-    "columns": ("spine data/GRF-C.txt out --columns x", "x"),
-    "allocation": ("spine data/GRF-C.txt out --allocation x", "x"),
-    "extra": ("spine data/GRF-C.txt out --extra x", "x"),
-    "blocks": ("synth x params out", "x"),
-    "shares": ("synth blocks.csv params out --shares x", "x"),
-    "files to mark": ("synth --mark data --yes", "data/GRF-C.txt"),
-    "TopDown geography": ("tda validate tda --geography x", "x"),
-    "quarters": ("tda validate tda --quarters x", "x"),
-    "state totals": ("tda validate tda --totals x", "x"),
-    "TopDown allocation": ("tda run tda out --persons-allocation x", "x"),
-    "names": ("show released --names x --region 44 --iteration 1", "x"),
-    "release": ("check released", "released/manifest.json"),
-    "ledger": ("ledger show --ledger x", "x"),
+    "budgets": ("attribute-loss s-dhc --budgets EX/x", "x"),
+    "people": ("attribute-loss s-dhc --people EX/x", "x"),
+    "parameters": ("attribute-loss dhc-a EX/params", "params/config.json"),
+    "configuration": ("compare EX/params", "params/config.json"),
+    "manifest": ("tune EX/manifest.json", "manifest.json"),
+    "geography": ("spine EX/x EX/out", "x"),
+    "archive": ("spine EX/x.zip EX/out", "x.zip"),
+    "compressed": ("spine EX/x.csv.gz EX/out", "x.csv.gz"),
+    "columns": ("spine EX/data/GRF-C.txt EX/out --columns EX/x", "x"),
+    "allocation": ("spine EX/data/GRF-C.txt EX/out --allocation EX/x", "x"),
+    "extra": ("spine EX/data/GRF-C.txt EX/out --extra EX/x", "x"),
+    "blocks": ("synth EX/x EX/params EX/out", "x"),
+    "shares": ("synth EX/blocks.csv EX/params EX/out --shares EX/x", "x"),
+    "files to mark": ("synth --mark EX/data --yes", "data/GRF-C.txt"),
+    "TopDown geography": ("tda validate EX/tda --geography EX/x", "x"),
+    "quarters": ("tda validate EX/tda --quarters EX/x", "x"),
+    "state totals": ("tda validate EX/tda --totals EX/x", "x"),
+    "TopDown allocation": ("tda run EX/tda EX/out --persons-allocation EX/x", "x"),
+    "names": ("show EX/released --names EX/x --region 44 --iteration 1", "x"),
+    "release": ("check EX/released", "released/manifest.json"),
+    "ledger": ("ledger show --ledger EX/x", "x"),
 }
 
 SLOW = {"TopDown geography", "quarters", "state totals", "TopDown allocation", "names", "release"}
 
 
 @pytest.fixture
-def inputs(all_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Inputs of every command, in the working directory."""
+def inputs(all_inputs: Path, tmp_path: Path) -> Path:
+    """Inputs of every command."""
     folder = Path(shutil.copytree(all_inputs, tmp_path / "inputs"))
     (folder / "released").mkdir()
     (folder / "released/manifest.json").write_text("{}")
-    monkeypatch.chdir(folder)
     return folder
 
 
@@ -75,7 +74,7 @@ def test_an_input_that_is_no_file(inputs: Path, refused: Refuse, name: str, kind
     path = inputs / hostile
     path.unlink(missing_ok=True)
     {"pipe": os.mkfifo, "device": lambda at: at.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
-    text = refused("", *words.split(), findings=True)
+    text = refused("", *words.replace("EX/", f"{inputs}/").split(), findings=True)
     assert not (inputs / "out").exists()
     if name in ("config.json", "codes", "persons", "GRF-C"):
         assert {"pipe": "a named pipe", "device": "a device", "folder": "a folder"}[kind] in text
@@ -85,13 +84,13 @@ def test_a_mark_is_never_written_through_a_pipe(inputs: Path, das: Das) -> None:
     mark = inputs / "data/SYNTHETIC.json"
     mark.unlink()
     os.mkfifo(mark)
-    assert das("synth", "--mark", "data", "--yes")[0] == 0
+    assert das("synth", "--mark", inputs / "data", "--yes")[0] == 0
     assert mark.is_file()
 
 
 def test_a_damaged_page_is_a_finding(inputs: Path, refused: Refuse) -> None:
     damage(inputs / "table.parquet")
-    words = ("bottom-up", "curve", "table.parquet", "domain.json", "--i-am-the-curator")
+    words = ("bottom-up", "curve", inputs / "table.parquet", inputs / "domain.json", "--i-am-the-curator")
     assert "is damaged and cannot be read" in refused("", *words, findings=True)
 
 
@@ -102,8 +101,10 @@ def test_parquet_persons_without_row_groups_or_with_damaged_pages(inputs: Path, 
     text.unlink()
     parquet = inputs / "data/person-records.parquet"
     pq.ParquetWriter(parquet, table.schema).close()
-    assert "person-records.parquet is empty" in refused("", "validate", "params", "data", findings=True)
+    assert "person-records.parquet is empty" in refused(
+        "", "validate", inputs / "params", inputs / "data", findings=True
+    )
     pq.write_table(table, parquet)
     damage(parquet)
     message = "row group 1 is damaged and cannot be read"
-    assert message in refused("", "validate", "params", "data", findings=True)
+    assert message in refused("", "validate", inputs / "params", inputs / "data", findings=True)
