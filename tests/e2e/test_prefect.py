@@ -59,6 +59,11 @@ class Office:
         """What server, worker and deploying said."""
         return self.folder / "log"
 
+    @property
+    def params_pr(self) -> Path:
+        """Parameters of Puerto Rico alone."""
+        return self.folder / "params-pr"
+
     def das(self, *words: object, first: str = "") -> tuple[int, str]:
         """A `das` command under this server: its exit code and output."""
         process = das_process(*words, first=first, environment=self.environment)
@@ -86,6 +91,8 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("office")
     real_data(example, folder)
     fill(folder / "data/person-records.txt")
+    shutil.copytree(folder / "params", folder / "params-pr")
+    reconfigure(folder / "params-pr", run_us=False)
     ledger = open_account(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -193,9 +200,7 @@ def failures(office: Office) -> dict[str, str]:
         person[header.split("|").index(name)] = value
         lines[at] = "|".join(person)
     persons.write_text("\n".join([header, *lines]) + "\n")
-    params = office.folder / "params-pr"
-    shutil.copytree(office.folder / "params", params)
-    reconfigure(params, run_us=False)
+    params = office.params_pr
     words = ("--account", ACCOUNT, "--state", office.folder)
     code, told["invalid"] = office.das("run", params, bad, office.folder / "out-bad", *words, "--run-id", "invalid")
     assert code == 1, told["invalid"]
@@ -354,11 +359,8 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
         "f.equate_coterminous = hang"
     )
     words = ("--account", ACCOUNT, "--state", office.folder, "--run-id", "killed", "--no-spine")
-    params, data, out = office.folder / "params-pr", office.folder / "data", tmp_path / "out"
-    if not params.exists():
-        shutil.copytree(office.folder / "params", params)
-        reconfigure(params, run_us=False)
-    process = das_process("run", params, data, out, *words, first=hang, environment=office.environment)
+    inputs, out = (office.params_pr, office.folder / "data"), tmp_path / "out"
+    process = das_process("run", *inputs, out, *words, first=hang, environment=office.environment)
     wait_for((tmp_path / "there").exists, "the run to hang")
     process.kill()
     process.communicate()

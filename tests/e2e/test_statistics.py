@@ -106,9 +106,7 @@ def board(request: pytest.FixtureRequest, example: Path, tmp_path_factory: pytes
     """The outcome of RUNS runs under one privacy definition."""
     folder = tmp_path_factory.mktemp(request.param) / "country"
     shutil.copytree(example, folder)
-    budgets = {
-        f"privacy_budget_p_level_{name}": 0 for name in ("1_state", "1_county", "1_tract", "1_place", "2_aiannh")
-    }
+    budgets = {f"privacy_budget_p_level_{name}": 0 for name in LEFT_OUT}
     changes = {"privacy_defn": request.param, "zero_suppression_chance": CHANCE, "run_pr": False}
     reconfigure(folder / "params", **budgets, **changes)
     header, *persons = (folder / "data/person-records.txt").read_text().splitlines(keepends=True)
