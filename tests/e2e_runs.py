@@ -29,7 +29,7 @@ from flows.execution.runner import InProcess
 from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
-from tasks.detailed_dhca.budget_check import reserve_budget
+from tasks.detailed_dhca.reserve_budget import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
 from tasks.lifecycle.authorization import SECRET
@@ -178,14 +178,14 @@ def digest(folder: Path) -> str:
 Point = tuple[str, int]
 FILES = (
     *("authorization.py", "commit.py", "files.py", "reservation.py", "run_directory.py", "staging.py"),  # lifecycle
-    *("budget_check.py", "ledger.py", "pathlib.py", "shutil.py"),
+    *("reserve_budget.py", "ledger.py", "pathlib.py", "shutil.py"),
 )
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")
 
 
 def reserve(settings: DetailedDhcaSettings) -> None:
-    """The budget check, as the flow calls it."""
+    """The reservation, as the flow calls it."""
     reserve_budget(directory(settings), settings.jurisdiction, settings.charging, settings.shaping_options)
 
 

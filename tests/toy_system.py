@@ -22,10 +22,8 @@ from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
 from flows.execution.systems import System
 from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import Request
 from privacy.noise.laws import law
 from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import read_drawing
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.files import load_object, save_object
@@ -62,10 +60,7 @@ def count_lines(run: RunDirectory, data: str) -> str:
 
 
 def reserve_budget(run: RunDirectory, charging: Charging, counted: Counted) -> None:
-    digests = {"input_digest": counted.input_digest, "records_digests": counted.records_digests}
-    shape = {"configuration_digest": CONFIGURATION, "noise_scheme": NOISE_SCHEME_VERSION, **digests}
-    request = Request(run.id, str(charging.account), ("44",), SPEND.definition, SPEND.unbounded, **shape)
-    authorize(run, charging, request, synthetic=counted.synthetic)
+    authorize(run, charging, ("44",), SPEND.definition, SPEND.unbounded, CONFIGURATION, counted)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:

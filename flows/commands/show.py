@@ -129,13 +129,13 @@ def _print(
         view = shown.view({**shown.address(*named), "format": form.value})
     except NotThere as error:
         raise Refused(str(error)) from None
-    columns, rows = shown.rows(view)
     if form is Format.csv:
+        columns, rows = view.table()
         texts = [
             TextTable(view.title, columns, [["" if value is None else str(value) for value in row] for row in rows])
         ]
     else:
-        texts = tables(view, columns, rows, _notes(shown, view))
+        texts = tables(view, _notes(shown, view))
     report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
@@ -144,7 +144,7 @@ def _notes(shown: ReleasePages, view: Any) -> list[str]:
     status = [view.group.why] if view.view == "group" and view.group.why else []
     sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)
-    more = [f"page 1 of {page.pages}: {page.total:,} groups in all"] if page and page.pages > 1 else []
+    more = [f"page 1 of {page.pages}; {page.total:,} rows in all"] if page and page.pages > 1 else []
     margin = [view.margin] if getattr(view, "margin", "") else []
     return [*status, *sums, *more, *margin, view.reading, *marks]
 
@@ -188,6 +188,6 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
 
 
 def _beside(check: Check) -> None:
-    """What a reader need not wait for."""
+    """Check the release beside the server, for which a reader need not wait."""
     check.run()
     _warn(check)

@@ -36,7 +36,7 @@ LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
-    """Write OUT/report.html from the manifest's content, and from the tables that lie in OUT."""
+    """Write OUT/report.html from the manifest's content, and from the tables in OUT."""
     jurisdiction: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
     levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
@@ -97,7 +97,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dic
 
 
 def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Each level's margins beside the sizes at which its tables change and below which it suppresses."""
+    """Return each level's margins, the sizes at which its tables change, and that below which it suppresses."""
     series = {
         "margin of a count of step 2": ("circle", [row["margins"]["total"] for row in rows]),
         "margin of step 1": ("ring", [row["step_1"] for row in rows]),
@@ -157,10 +157,8 @@ class Example:
 
     title: str
     ages: Sequence[Mapping[str, Any]]
-    male: int
-    male_margin: int
-    female: int
-    female_margin: int
+    male: Mapping[str, int]
+    female: Mapping[str, int]
     top: int
 
 
@@ -187,12 +185,11 @@ def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
     for row in rows:
         sex = "male" if row["SEX"] == "1" else "female"
         age = by_age.setdefault((row["AGESTART"], row["AGEEND"]), {})
-        age |= {sex: row["COUNT"], f"{sex}_margin": row["MOE"]}
+        age[sex] = {"count": row["COUNT"], "margin": row["MOE"]}
     both = by_age.pop(("*", "*"))
     ages = [{"label": age_label(int(start), int(end)), **counts} for (start, end), counts in by_age.items()]
-    most = max(max(age["male"] + age["male_margin"], age["female"] + age["female_margin"], 1) for age in ages)
-    sums = {name: both[name] for name in ("male", "male_margin", "female", "female_margin")}
-    return Example(title=title, ages=ages, top=end_of_axis(most), **sums)
+    most = max(age[sex]["count"] + age[sex]["margin"] for age in ages for sex in both)
+    return Example(title, ages, both["male"], both["female"], end_of_axis(max(most, 1)))
 
 
 def age_label(start: int, end: int) -> str:

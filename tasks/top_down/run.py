@@ -34,7 +34,7 @@ H = TypeVar("H", bound=Histograms)
 
 @dataclass(frozen=True)
 class Validated:
-    """What later stages need to know of a valid input.
+    """The facts about a valid input that later stages need.
 
     `input_digest` and `records_digests` (of the files of the run's products) are confidential: both go to the ledger,
     the first also into key derivation, and neither anywhere else. The rest is public. states: two-digit codes.

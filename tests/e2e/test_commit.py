@@ -111,7 +111,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.mark.slow
 def test_killed_at_any_step_of_the_reservation_a_run_is_charged_once_and_keeps_its_secret(home: Home) -> None:
-    home.go(before="budget check")
+    home.go(before="reserve budget")
     home.keep()
     points = points_of(home.folder.parent, reserve, home.settings)
     met = set()
@@ -295,7 +295,7 @@ def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) ->
     home.put_back()
     killed(renames[len(renames) // 2], count, home.settings)
     done = files_of(home.run, "persons", "counts")
-    home.go(before="budget check")
+    home.go(before="reserve budget")
     after = files_of(home.run, "persons", "counts")
     assert after.items() > done.items(), "counted again, or nothing was left to count"
     assert any(name.startswith("counts") for name in done)
@@ -408,7 +408,7 @@ def test_runs_that_race_for_the_rest_of_an_account_pass_it_never(home: Home) -> 
     open_account(home.folder, total=COSTS * 2 + 1)
     racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(6)]
     for settings in racing:
-        home.go(settings=settings, before="budget check")
+        home.go(settings=settings, before="reserve budget")
     codes = at_once(reserve, [(settings,) for settings in racing])
     assert sorted(code == 0 for code in codes) == [False] * 4 + [True] * 2
     assert home.charges() == 2

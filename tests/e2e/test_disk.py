@@ -16,6 +16,7 @@ from e2e_runs import ACCOUNT, das, open_account
 
 from flows import detailed_dhca
 from flows.execution import run as execution
+from flows.execution import runner
 from privacy.accounting.ledger import Ledger
 
 pytestmark = pytest.mark.e2e
@@ -95,7 +96,7 @@ def disks(
             "ledger",
             "reserve_budget",
             Disks.full,
-            "budget check: the ledger {} cannot be used: database or disk is full",
+            "reserve budget: the ledger {} cannot be used: database or disk is full",
         ),
         slow("ledger", "commit", Disks.full, "commit: the ledger {} cannot be used: database or disk is full"),
     ],
@@ -110,7 +111,7 @@ def test_a_run_goes_on_once_there_is_space(
     trouble: Callable[[Disks, str], None],
     says: str,
 ) -> None:
-    place = execution if stage == "commit" else detailed_dhca
+    place = runner if stage == "commit" else detailed_dhca
     function = getattr(place, stage)
 
     def in_trouble(*positional: Any, **named: Any) -> Any:

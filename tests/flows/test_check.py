@@ -22,8 +22,9 @@ from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
 from tasks.bottom_up.domain import read_domain
-from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, measure, reserve_budget
+from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object

@@ -131,7 +131,7 @@ def test_noisy_answers_have_the_margin_of_their_exact_law(release, place):
         assert answers[query].margin == margin_of_error(DiscreteGaussian(exact))
         assert answers[query].answers == len(row.value)
     assert answers["total"].first == measured.loc["total"].value[0]
-    assert "has no printed margin" in views.geounit(release, county).margin
+    assert "has no margin of error" in views.geounit(release, county).margin
 
 
 def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
@@ -143,10 +143,10 @@ def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
     assert view.totals.margin == 3.25
     assert "1.96 standard errors" in view.margin
     counties = views.listing(release, "tabulation", "County", "46")
-    assert (counties.margins, {row.margin for row in counties.rows}) == (True, {3.25})
+    assert (counties.margins, {row.margin for row in counties.page.rows}) == (True, {3.25})
     tracts = views.listing(release, "tabulation", "Tract", "46")
-    assert (tracts.margins, {row.margin for row in tracts.rows}) == (False, {None})
-    assert "has no printed margin" in tracts.margin
+    assert (tracts.margins, {row.margin for row in tracts.page.rows}) == (False, {None})
+    assert "has no margin of error" in tracts.margin
 
 
 def test_geounits_are_found_by_code_and_name(release):
@@ -177,14 +177,14 @@ def test_the_terminal_and_files_have_the_same_tables(place, page):
     text = das(place, "--region", "46003", "--table", "quarters")
     assert "households" in text
     assert "standard errors of the unbiased estimate" in text.replace("\n", " ")
-    assert "has no printed margin" in das(place, "--region", "46003000100").replace("\n", " ")
+    assert "has no margin of error" in das(place, "--region", "46003000100").replace("\n", " ")
     lines = das(place, "--region", "46003", "--format", "csv").splitlines()
     assert lines[1] == f"tabulation/County/46/46003,race,all persons,all ages,{total},,,"
     with urlopen(f"{page}?view=geounit/tabulation/County/46/46003&format=csv") as answer:
         assert answer.read().decode().splitlines() == lines
     assert "South Dakota" in das(place, "--format", "markdown")
     listed = json.loads(urlopen(f"{page}?view=listing/tabulation/County/46&format=json").read())
-    assert Counter({row["geounit"]["code"]: row["persons"] for row in listed["rows"]})["46003"] == total
+    assert Counter({row["geounit"]["code"]: row["persons"] for row in listed["page"]["rows"]})["46003"] == total
     for words, said in (
         (["--iteration", "1002"], "Detailed DHC-A"),
         (["--table", "race"], "name it by --region"),

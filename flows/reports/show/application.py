@@ -1,7 +1,7 @@
-"""The page of `das show`, on loopback: one address, a style sheet, and the release's own report.
+"""The web server of `das show`, on loopback: one address, a style sheet, and the release's own report.
 
-No request names a path of the file system: the routes below are all there is. A page of another site whose name
-points to this machine (DNS rebinding) is refused, because its Host header is not ours.
+No request names a path of the file system: the routes below are complete. DNS rebinding is refused: a page of another
+site whose name points to this machine sends a Host header that is not ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
-from flows.reports.show.geography import STATES
+from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.release_pages import NotThere, ReleasePages
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -42,6 +42,7 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
 REPORT = "report.html"
+LONGEST = 200  # characters of one parameter
 
 
 class Check:
@@ -63,14 +64,14 @@ class Check:
     def words(self) -> str:
         """The result so far, as a sentence."""
         if self.changed:
-            return "Its files are not those that its manifest names."
+            return "Some files differ from the digests in the manifest."
         if not self.done.is_set():
-            return "Its files are still being compared with the manifest’s digests."
-        return f"All {len(self._named)} files have the digests that its manifest names."
+            return "Comparing the files with the digests in the manifest."
+        return f"All {len(self._named)} files match the digests in the manifest."
 
 
 def changed(folder: Path, name: str, digest: str) -> str | None:
-    """Return what is wrong with a file that a manifest names; None where nothing is."""
+    """Return how a file differs from the one that the manifest names; None where it does not."""
     path = folder / name
     if not path.is_file():
         return f"{name} is missing"
@@ -78,7 +79,7 @@ def changed(folder: Path, name: str, digest: str) -> str | None:
 
 
 def warm(shown: ReleasePages, check: Check) -> None:
-    """Compile the templates, index the names and open the files, so that the first answers need not."""
+    """Compile the templates, index the names and open the files, for fast first answers."""
     made = rendering.templates()
     for name in made.list_templates(extensions=["html"]):
         made.get_template(name)
@@ -91,7 +92,8 @@ def application(shown: ReleasePages, check: Check) -> Starlette:
     sheet = style()
 
     async def page(request: Request) -> Response:
-        return await run_in_threadpool(_answer, shown, check, dict(request.query_params))
+        asked = {name: value[:LONGEST] for name, value in request.query_params.items()}
+        return await run_in_threadpool(_answer, shown, check, asked)
 
     async def style_sheet(_: Request) -> Response:
         return Response(sheet, media_type="text/css", headers=HEADERS)
@@ -107,7 +109,7 @@ def application(shown: ReleasePages, check: Check) -> Starlette:
 
 
 def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
-    """Return what every page of a release shows."""
+    """Return what every page of a release contains."""
     manifest = shown.manifest
     return {
         "title": manifest["release"],
@@ -128,12 +130,12 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
 
 
 def _covers(states: Sequence[str]) -> str:
-    """Return what to say where a release's nation is no more than these states; nothing of all of them, or of none."""
+    """Return a warning where a release's nation is only some of the states; "" for all of them, or none."""
     if not 0 < len(states) < len(STATES) - 1:  # Puerto Rico is not counted in the nation
         return ""
     named = [STATES.get(state, state) for state in states]
     some = " and ".join(named) if len(named) <= 2 else f"{len(named)} of the 50 states and D.C."
-    return f"The run covers {some} alone: a count of the nation is one of no more than that."
+    return f"The run covers only {some}; its counts of the nation include no others."
 
 
 def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
@@ -146,20 +148,20 @@ def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respons
         name = asked.get("view", "overview").replace("/", "-")
         safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"
         return Response(
-            as_csv(*shown.rows(view)),
+            as_csv(*view.table()),
             media_type="text/csv",
             headers={**HEADERS, "Content-Disposition": f'attachment; filename="{safe}.csv"'},
         )
     if form == "json":
         return JSONResponse({**asdict(view), "changed": list(check.changed)}, headers=HEADERS)
     address = rendering.address_of(asked)
-    text = rendering.html(asdict(view), about(shown, check), address, f"{address}&format=csv")
+    text = rendering.html(view, about(shown, check), address, f"{address}&format=csv")
     return Response(text, media_type="text/html", headers=HEADERS)
 
 
 def _message(shown: ReleasePages, check: Check, message: str, form: str) -> Response:
     if form != "html":
         return PlainTextResponse(message + "\n", 404, HEADERS)
-    view = {"view": "message", "title": "Not found", "reading": "", "message": f"{message[:1].upper()}{message[1:]}."}
+    view = {"view": "message", "title": "Not found", "reading": "", "message": f"{capitalized(message)}."}
     about_it = {**about(shown, check), "csv": False}
     return Response(rendering.html(view, about_it, "?view=overview", ""), 404, HEADERS, "text/html")

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.release_pages import ReleasePages, View
 from flows.reports.show.search import SMALL
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style
@@ -63,12 +62,14 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
     for asked in addresses:
         view = whole = pages.view(asked)
         (out / f"{file_name(asked)}.html").write_text(_html(view, asked, about, written))
-        for number in range(2, _number_of_pages(view) + 1):
-            page = {**asked, "page": str(number)}
-            (out / f"{file_name(page)}.html").write_text(_html(pages.view(page), page, about, written))
-        if _number_of_pages(view) > 1:
+        page = getattr(view, "page", None)
+        count = page.pages if page else 1
+        for number in range(2, count + 1):
+            other = {**asked, "page": str(number)}
+            (out / f"{file_name(other)}.html").write_text(_html(pages.view(other), other, about, written))
+        if count > 1:
             whole = pages.view({**asked, "format": "csv"})
-        (out / f"{file_name(asked)}.csv").write_text(as_csv(*pages.rows(whole)))
+        (out / f"{file_name(asked)}.csv").write_text(as_csv(*whole.table()))
     (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     (out / "static/style.css").write_text(style())
     (out / "static/find.js").write_bytes((files("flows.reports.show") / "static/find.js").read_bytes())
@@ -86,26 +87,21 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
 
 
 def _names_by_link(addresses: list[Address]) -> dict[str, str]:
-    """Return the file that each link leads to; one without options leads to the first page of its view."""
+    """Return the file of each link; without options, that of the first page of its view."""
     written = {file_name(asked): file_name(asked) for asked in addresses}
     for asked in addresses:
         written.setdefault(file_name({"view": asked["view"]}), file_name(asked))
     return written
 
 
-def _number_of_pages(view: Any) -> int:
-    """Return how many pages a view's long table has; 1 where it has none."""
-    return int(getattr(getattr(view, "page", view), "pages", 1))
-
-
-def _html(view: Any, asked: Address, about: Mapping[str, Any], written: Mapping[str, str]) -> str:
+def _html(view: View, asked: Address, about: Mapping[str, Any], written: Mapping[str, str]) -> str:
     whole = file_name({name: value for name, value in asked.items() if name != "page"})
-    text = rendering.html(asdict(view), about, rendering.address_of(asked), f"{whole}.csv")
+    text = rendering.html(view, about, rendering.address_of(asked), f"{whole}.csv")
     return _link_files(text, written)
 
 
 def _link_files(text: str, written: Mapping[str, str]) -> str:
-    """Return a page whose links lead to files; those to pages that are not written become their text."""
+    """Return a page with links to files; a link to a page that is not written becomes its text."""
 
     def linked(found: re.Match[str]) -> str:
         before, query, after, words = found.groups()

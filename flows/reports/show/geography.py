@@ -1,4 +1,4 @@
-"""The region types of a release: what they are called, what lies in what, and what adds up to what."""
+"""The region types of a release: their names, which contain which, and which add up to which."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN = {
     "PLACE": ("STATE", 2),
     "TRACT": ("COUNTY", 5),
 }
-ADD_UP = {"USA": "STATE", "STATE": "COUNTY", "COUNTY": "TRACT"}  # every block of the one lies in one of the other
+ADD_UP = {"USA": "STATE", "STATE": "COUNTY", "COUNTY": "TRACT"}  # each block of one is in one of the other
 PUERTO_RICO = "PR-"
 STATES: dict[str, str] = dict(
     re.findall(
@@ -39,10 +39,16 @@ STATES: dict[str, str] = dict(
 
 @dataclass(frozen=True, order=True)
 class Region:
-    """A region by its type and id, as the rows of a release name it."""
+    """A region by its type and id, as in the rows of a release."""
 
     type: str
     id: str
+
+    @classmethod
+    def named(cls, bare: str, code: str) -> Region:
+        """Return the region of a type and code; Puerto Rico's regions have types of their own."""
+        in_puerto_rico = code.startswith("72") and bare not in ("AIANNH", "COUSUB")
+        return cls(PUERTO_RICO * in_puerto_rico + bare, code)
 
     @property
     def key(self) -> str:
@@ -51,29 +57,29 @@ class Region:
 
     @property
     def parent(self) -> Region | None:
-        """The region that it lies in; None for the largest, and for AIANNH areas beyond the nation."""
+        """The smallest region type that always contains it; None for the nation and Puerto Rico."""
         bare = self.type.removeprefix(PUERTO_RICO)
-        if bare not in WITHIN or (self.type == "PR-STATE"):
+        if bare not in WITHIN or self.type == "PR-STATE":
             return None
         above, digits = WITHIN[bare]
         return Region(self._prefix + above, self.id[:digits] or NATION)
 
     @property
     def child_types(self) -> tuple[str, ...]:
-        """The types whose regions lie in this one, those that add up to it first."""
+        """The types of the regions within this one, those that add up to it first."""
         bare = self.type.removeprefix(PUERTO_RICO)
         inside = [below for below, (above, _) in WITHIN.items() if above == bare]
         return tuple(self._prefix + below for below in sorted(inside, key=lambda below: below != ADD_UP.get(bare)))
 
     @property
     def adds_up_from(self) -> str | None:
-        """The type whose regions in this one make it up, block by block."""
+        """The type of the regions that add up to this one, block by block."""
         below = ADD_UP.get(self.type.removeprefix(PUERTO_RICO))
         return below and self._prefix + below
 
     @property
     def child_prefix(self) -> str:
-        """What the ids of the regions in it begin with."""
+        """The prefix of the ids of the regions within it."""
         return "" if self.type == "USA" else self.id
 
     @property
@@ -82,15 +88,19 @@ class Region:
 
 
 def title(region_type: str, *, several: bool = False) -> str:
-    """Return what a region of a type is called, in a sentence."""
+    """Return the word for a region of a type, in a sentence."""
     return TITLES[region_type.removeprefix(PUERTO_RICO)][several]
 
 
 def plain_name(region: Region) -> str:
-    """Return what a region is called where no file of names tells."""
+    """Return the name of a region that no file of names has."""
     if region.type == "USA":
         return "United States"
     if region.type in ("STATE", "PR-STATE"):
         return STATES.get(region.id, f"State {region.id}")
-    word = title(region.type)
-    return f"{word[0].upper()}{word[1:]} {region.id}"
+    return capitalized(f"{title(region.type)} {region.id}")
+
+
+def capitalized(text: str) -> str:
+    """Return a text with a capital first letter."""
+    return text[:1].upper() + text[1:]

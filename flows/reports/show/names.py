@@ -1,11 +1,11 @@
-"""Names of regions, from public files of the Census Bureau, zipped or not, and from what was kept beside a release.
+"""Names of regions from public files of the Census Bureau, zipped or not, and from the file kept beside a release.
 
 * A geographic header of the P.L. 94-171 data, `??geo2020.pl` of a state or `usgeo2020.npl` of the nation: 97 fields
-  without a header line, of which SUMLEV says the type.
-* A Gazetteer file, `2020_Gaz_*_national.txt`: GEOID and NAME under a header line; the file's name says the type.
+  without a header line; SUMLEV is the type.
+* A Gazetteer file, `2020_Gaz_*_national.txt`: GEOID and NAME under a header line; the type is in the file's name.
   (https://www.census.gov/programs-surveys/geography/technical-documentation/records-layout/gaz-record-layouts.html)
-* A list of codes, `national_place2020.txt`, or `st44_ri_place2020.txt` of one state: bars, and a header line whose
-  columns say the type. (https://www.census.gov/library/reference/code-lists/ansi.html)
+* A list of codes, `national_place2020.txt`, or `st44_ri_place2020.txt` of one state: fields between bars,
+  the type by the columns in the header line. (https://www.census.gov/library/reference/code-lists/ansi.html)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from flows.reports.show.geography import PUERTO_RICO, Region
+from flows.reports.show.geography import Region
 from tasks.inputs.blocks.columns import PL94
 from tasks.lifecycle.errors import Refused
 
@@ -55,7 +55,7 @@ Names = dict[Region, str]
 
 
 def read_names(paths: Iterable[Path]) -> Names:
-    """Return the names that files, or folders of such files, give to regions. Raises Refused where one gives none."""
+    """Return the names of regions in files, or folders of such files. Raises Refused where one has none."""
     names: Names = {}
     for path in paths:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
@@ -65,20 +65,20 @@ def read_names(paths: Iterable[Path]) -> Names:
         if not found:
             raise Refused(
                 f"{path} holds no names: give a ??geo2020.pl, a Gazetteer file, a national_place2020.txt or the like "
-                f"(or a zip of one), or a {KEPT} that das kept"
+                f"(or a zip of one), or a {KEPT} that --keep-names wrote"
             )
         names |= found
     return names
 
 
 def names_for(release: Path, given: Names) -> Names:
-    """Return the names that were kept beside a release, and those that are given, which come first."""
+    """Return the names kept beside a release, overridden by those given."""
     kept = release / KEPT
     return {**(read_names([kept]) if kept.is_file() else {}), **given}
 
 
 def write_names(release: Path, names: Names) -> Path:
-    """Keep names beside a release, which itself stays as it is; return their file, which no manifest names."""
+    """Keep names beside an unchanged release; return their file, which is not in the manifest."""
     path = release / KEPT
     draft = path.with_name(f".{KEPT}.{os.getpid()}")
     with draft.open("w", newline="") as file:
@@ -90,7 +90,7 @@ def write_names(release: Path, names: Names) -> Path:
 
 
 def _printable(name: str) -> str:
-    """Return a name without what would steer a terminal."""
+    """Return a name without control characters, which could steer a terminal."""
     return "".join(letter for letter in name if letter.isprintable())
 
 
@@ -105,13 +105,13 @@ def _of_file(path: Path) -> Iterator[tuple[Region, str]]:
                         yield from reader(_text(archive.read(name)))
         elif reader := _reader(path.name):
             yield from reader(_text(path.read_bytes()))
-    # a damaged archive, a password, a way of packing that is not known here; a field longer than any name
+    # a damaged archive, a password, an unknown compression; a field longer than any name
     except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, csv.Error) as error:
         raise Refused(f"{path} cannot be read: {error}") from None
 
 
 def _reader(name: str) -> Callable[[str], Iterator[tuple[Region, str]]] | None:
-    """Return what reads a file of this name; None for one that holds no names."""
+    """Return the reader for a file of this name; None for one without names."""
     lower = Path(name).name.lower()
     if lower.endswith(("geo2020.pl", "geo2020.npl")):
         return _of_header
@@ -150,7 +150,7 @@ def _of_gazetteer(file: str, text: str) -> Iterator[tuple[Region, str]]:
     region_type = next((found for word, found in GAZETTEERS.items() if word in file), None)
     columns, rows = _table(text)
     if region_type is not None and {"GEOID", "NAME"} <= set(columns):
-        for row in rows:  # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is passed over
+        for row in rows:  # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is skipped
             yield from _named(region_type, row["GEOID"].strip().removesuffix("R"), row["NAME"])
 
 
@@ -164,7 +164,7 @@ def _of_code_list(text: str) -> Iterator[tuple[Region, str]]:
 
 
 def _table(text: str) -> tuple[list[str], Iterator[dict[str, str]]]:
-    """Return the columns of a table with a header line, and its whole rows; Gazetteers have bars since 2025."""
+    """Return the columns of a table with a header line, and its complete rows; Gazetteers have bars since 2025."""
     delimiter = "|" if "|" in text.partition("\n")[0] else "\t"
     lines = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=csv.QUOTE_NONE)
     columns = [column.strip() for column in next(lines, [])]
@@ -172,8 +172,7 @@ def _table(text: str) -> tuple[list[str], Iterator[dict[str, str]]]:
 
 
 def _named(region_type: str, code: str, name: str) -> Iterator[tuple[Region, str]]:
-    """Give a region its name, if its code is one: Puerto Rico's regions have types of their own."""
+    """Yield a region with its name, if its code is valid."""
     code, name = code.strip(), name.strip().removesuffix(PART)
     if len(code) == DIGITS[region_type] and code.isdecimal() and name:
-        in_puerto_rico = region_type not in ("AIANNH", "COUSUB") and code.startswith("72")
-        yield Region((PUERTO_RICO if in_puerto_rico else "") + region_type, code), name
+        yield Region.named(region_type, code), name

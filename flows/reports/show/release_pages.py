@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,27 @@ from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, release_digest
 
+Table = tuple[list[str], list[list[Any]]]  # columns and rows
+
 
 class NotThere(Exception):
-    """Nobody has that name or code; the message says what was asked for and what to do."""
+    """No view has that address, name or code; the message names it and the remedy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What one page shows: typed rows, which the page, the terminal, the CSV and the JSON all show unchanged.
+
+    reading: how to read it, in a sentence or two. view: the name of its template.
+    """
+
+    title: str
+    reading: str
+    view: str
+
+    def table(self) -> Table:
+        """Return the main table, as CSV has it."""
+        raise NotImplementedError
 
 
 class ReleasePages(ABC):
@@ -25,13 +44,13 @@ class ReleasePages(ABC):
     folder : Path
         The release.
     manifest : dict
-        What its manifest.json says.
+        The content of its manifest.json.
     scope : Scope
         The part of it that is shown.
     digest : str
-        That of the manifest, which the ledger keeps.
+        The digest of the manifest, which the ledger keeps.
     nation : sequence of str
-        The FIPS codes of the states that its nation is made of; none where it counts no nation.
+        The FIPS codes of the states in its nation; empty where it has no counts of the nation.
     """
 
     nation: Sequence[str] = ()
@@ -41,23 +60,19 @@ class ReleasePages(ABC):
         self.digest = release_digest(folder)
 
     @abstractmethod
-    def view(self, asked: Mapping[str, str]) -> Any:
-        """Return the view that an address names, a dataclass. Raises NotThere where it names none."""
-
-    @abstractmethod
-    def rows(self, view: Any) -> tuple[list[str], list[list[Any]]]:
-        """Return the columns and rows of a view's main table."""
+    def view(self, asked: Mapping[str, str]) -> View:
+        """Return the view that an address names. Raises NotThere where it names none."""
 
     @abstractmethod
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
-        """Return the address of the view that names in the terminal mean. Raises NotThere or Refused for others."""
+        """Return the address of the view that the options of `das show` name. Raises NotThere or Refused."""
 
     @abstractmethod
     def addresses(self) -> Iterator[Mapping[str, str]]:
         """Return the addresses that a copy holds, without page numbers; the release as a whole first."""
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
-        """Return what the search of a copy finds: name, detail and the view of its address; by default nothing."""
+        """Return the entries of a copy's search: name, detail and the view of its address; by default none."""
         return iter(())
 
     def warm(self) -> None:  # noqa: B027  a kind need not have any

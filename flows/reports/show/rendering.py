@@ -8,11 +8,12 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
+from flows.reports.show.release_pages import View
 from tasks.pages import environment
 
 
 def address_of(asked: Mapping[str, str]) -> str:
-    """Return the address of a view without its page and format, as the links of its page begin."""
+    """Return the address of a view without page and format, to which links add theirs."""
     kept = {name: value for name, value in asked.items() if name not in ("page", "format") and value}
     return "?" + urlencode({"view": "overview", **kept}, safe="/")
 
@@ -22,6 +23,6 @@ def templates() -> Environment:
     return environment("flows.reports.show", "templates")
 
 
-def html(view: Mapping[str, Any], about: Mapping[str, Any], address: str, csv: str) -> str:
-    """Return the page of a view, given as a dictionary; `csv` is where its table is a file."""
+def html(view: View | Mapping[str, str], about: Mapping[str, Any], address: str, csv: str) -> str:
+    """Return the page of a view; `csv` is the address of its table."""
     return templates().get_template("base.html").render(view=view, about=about, address=address, csv=csv)

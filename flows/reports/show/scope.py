@@ -1,4 +1,4 @@
-"""The part of a release that a view or a copy holds: all of it, one state, or one population group level."""
+"""The part of a release in a view or a copy: all of it, one state, or one population group level."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLUGS = {level.slug: level for level in ALL_LEVELS}
 class Scope:
     """A state by its FIPS code, or a level by its name (`county-2`); neither is the whole release.
 
-    A state has with it the nation, so that its groups have their parents, but not the nation's other states.
+    The scope of a state includes the nation, for the parents of its groups, but no other state.
     """
 
     state: str | None = None
@@ -43,14 +43,14 @@ class Scope:
         return self.level in (None, level)
 
     def complete_in(self, region: Region) -> bool:
-        """Return whether everything in a region is in it, once the region is."""
+        """Return whether the scope holds everything within a region that it holds."""
         return self.level is None and (self.state is None or region.type != "USA")
 
     @property
     def words(self) -> str:
-        """What a copy says of itself."""
+        """A sentence for the pages of a copy."""
         if self.level is not None:
-            return f"This copy holds one level of the release, {self.level.slug}."
+            return f"This copy contains one level of the release, {self.level.slug}."
         if self.state is not None:
-            return f"This copy holds one state of the release, {STATES[self.state]}, and the nation above it."
+            return f"This copy contains one state of the release, {STATES[self.state]}, and the nation."
         return ""

@@ -1,11 +1,13 @@
-"""A view in the terminal: what the page shows of it, in a few narrow tables."""
+"""A view in the terminal: a few narrow tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from flows.reports.show.detailed_dhca.release import SEXES
 from flows.reports.show.detailed_dhca.view_models import GroupItem, GroupView, IterationView, RegionView
+from flows.reports.show.release_pages import View
 from flows.reports.show.top_down.view_models import GeounitView, Listing, Redistricting
 from tasks.pages.text_table import TextTable
 
@@ -14,8 +16,9 @@ AROUND = ["", "region", *COUNTS]
 ESTIMATE = ("estimate", "its margin")  # columns that most releases lack
 
 
-def tables(view: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> list[TextTable]:
-    """Return the tables of a view, its notes under the last; `columns` and `rows` are its table as CSV has it."""
+def tables(view: View, notes: Sequence[str]) -> list[TextTable]:
+    """Return the tables of a view, its notes under the last."""
+    columns, rows = view.table()
     match view:
         case GroupView():
             return [*_group(view), TextTable("Around it", AROUND, _around(view), notes).without_empty(ESTIMATE)]
@@ -64,25 +67,28 @@ def _group(view: GroupView) -> list[TextTable]:
     if group.count is None or group.margin is None:
         return [TextTable(view.title, ["status", ""], [[group.status, group.why]])]
     rows = [[text(group.count), text(group.margin), text(group.low), text(group.high), group.shape]]
-    if (estimate := view.estimate) and estimate.estimate is not None:
-        rows.append(
-            [text(estimate.estimate), text(estimate.margin), text(estimate.low), text(estimate.high), "estimate"]
-        )
+    if group.estimate is not None and group.estimate_margin is not None:
+        estimate, margin = group.estimate, group.estimate_margin
+        rows.append([*map(text, (estimate, margin, estimate - margin, estimate + margin)), "estimate"])
     total = TextTable(view.title, ["count", "margin", "from", "to", "table"], rows)
     if pyramid is None:
         return [total]
-    kinds = ["", "_estimate"] if pyramid.estimated else [""]
-    names = [sex + kind + margin for sex in ("male", "female") for kind in kinds for margin in ("", "_margin")]
-    columns = [name.split("_")[-1] for name in names]
-    labelled = [("all ages", pyramid), *((age.label, age) for age in pyramid.ages)]
-    by_age = [[label, *(text(getattr(counts, name)) for name in names)] for label, counts in labelled]
+    shown = 4 if pyramid.estimated else 2
+    columns = [name for sex in SEXES.values() for name in (sex, "margin", "estimate", "margin")[:shown]]
+    by_age = [
+        [row.label, *(text(count) for cell in (row.male, row.female) for count in cell.counts[:shown])]
+        for row in pyramid.rows()
+    ]
     return [total, TextTable("By sex and age", ["age", *columns], by_age)]
 
 
 def _around(view: GroupView) -> list[list[str]]:
-    around = [("lies in", view.parents), *((f"its {inside.kinds}", inside.rows) for inside in view.children)]
-    around += [("beside it", view.siblings.rows)] if view.siblings else []
-    return [[where, _region(group), *_count(group)] for where, groups in around for group in groups]
+    words = {"within": "within", "beside": "beside it"}
+    return [
+        [words.get(where, f"its {where}"), _region(group), *_count(group)]
+        for where, groups in view.around()
+        for group in groups
+    ]
 
 
 def _count(group: GroupItem) -> list[str]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
-from flows.reports.show.detailed_dhca.release import SHAPES, Cell, Published
+from flows.reports.show.detailed_dhca.release import SEXES, Cell, Published
 from flows.reports.show.detailed_dhca.view_models import AgeRow, DifferenceRow, Pyramid
 from tasks.detailed_dhca.details import AGES, DETAILS, LAST_AGE
-from tasks.detailed_dhca.report import age_label
+from tasks.detailed_dhca.report import SHAPES, age_label
 from tasks.pages import end_of_axis
 
-SEXES = {1: "male", 2: "female"}
 STARTS = {DETAILS[detail]: starts for detail, starts in AGES.items()}
 
 
@@ -26,37 +24,25 @@ def pyramid(cells: Sequence[Cell]) -> Pyramid:
             sums[cell.sex] = cell
         else:
             by_age.setdefault((cell.start, cell.end), {})[cell.sex] = cell
-    ages = [
-        AgeRow(label=age_label(start, end), start=start, end=end, **_counts(by_sex))
-        for (start, end), by_sex in sorted(by_age.items())
-    ]
-    top = end_of_axis(max(max(row.male + row.male_margin, row.female + row.female_margin, 1) for row in ages))
-    estimated = all(cell.estimate for cell in sums.values())
-    return Pyramid(ages=ages, top=top, estimated=estimated, **_counts(sums))
-
-
-def _counts(by_sex: Mapping[int, Cell]) -> dict[str, Any]:
-    """Return the fields of BySex."""
-    counts: dict[str, Any] = {}
-    for number, sex in SEXES.items():
-        cell = by_sex[number]
-        estimate, margin = cell.estimate or (None, None)
-        counts |= {sex: cell.count, f"{sex}_margin": cell.margin}
-        counts |= {f"{sex}_estimate": estimate, f"{sex}_estimate_margin": margin}
-    return counts
+    ages = [AgeRow(age_label(*age), by_sex[1], by_sex[2]) for age, by_sex in sorted(by_age.items())]
+    most = max(cell.count + cell.margin for row in ages for cell in (row.male, row.female))
+    estimated = all(cell.estimate is not None for cell in sums.values())
+    return Pyramid(ages, sums[1], sums[2], end_of_axis(max(most, 1)), estimated)
 
 
 def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:
-    """Return the pyramids of two groups in the ages that both tables have, with one axis, so that bars compare."""
+    """Return the pyramids of two groups in the ages that both tables have, with one axis for both."""
     if not of_a or not of_b:
         return []
     ages = _ages(min(a.shape, b.shape, key=SHAPES.index))
-    return _common_axis([pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))])
+    pyramids = [pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))]
+    top = max(pyramid.top for pyramid in pyramids)
+    return [replace(pyramid, top=top) for pyramid in pyramids]
 
 
 def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
     """Return a table in coarser ages: each sum of cells with the margin of the sum."""
-    found = [replace(cell, estimate=None) for cell in cells if cell.start is None]
+    found = [replace(cell, estimate=None, estimate_margin=None) for cell in cells if cell.start is None]
     for start, end in ages:
         for sex in SEXES:
             count, number = _between(cells, sex, start, end)
@@ -68,11 +54,6 @@ def _ages(shape: str) -> list[tuple[int, int]]:
     """Return the age ranges of a table's shape."""
     starts = STARTS[shape]
     return list(zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True))
-
-
-def _common_axis(pyramids: Sequence[Pyramid]) -> list[Pyramid]:
-    top = max(pyramid.top for pyramid in pyramids)
-    return [replace(pyramid, top=top) for pyramid in pyramids]
 
 
 def total_difference(a: Published | None, b: Published | None) -> DifferenceRow | None:
@@ -100,7 +81,7 @@ def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence
 
 
 def _between(cells: Sequence[Cell], sex: int, start: int, end: int) -> tuple[int, int]:
-    """Return the sum of a sex's cells in an age range, and how many they are; of all ages the published sum."""
+    """Return the sum of a sex's cells in an age range, and their number; for all ages the published sum."""
     inside = [cell for cell in cells if cell.sex == sex and cell.start is not None and start <= cell.start <= end]
     if (start, end) == (0, LAST_AGE):
         total = next(cell for cell in cells if cell.sex == sex and cell.start is None)

@@ -1,41 +1,34 @@
-"""How to read each view, in one sentence that is right: the margins are those of the noise, over all runs."""
+"""How to read each view of a Detailed DHC-A release: its margins are of the noise, over all runs."""
 
 from __future__ import annotations
 
+from flows.reports.show import caveats
 from flows.reports.show.detailed_dhca.release import Release
 
-MARGIN = "In at least 95 of 100 runs the noise is no larger than the margin; that is over all runs, "
+MARGIN = "In at least 95 of 100 runs the noise is no larger than the margin. "
 CAVEATS = {
-    "overview": "A group's own noisy size chose its table, and below the state a group whose noisy total was too small "
-    "is suppressed: a group without a row may be small or empty, which is not a count of zero.",
-    "region": MARGIN + "not over those in which a count came out large enough to be published, so that small published "
-    "counts below the state lie too high on average.",
-    "iteration": MARGIN + "not over those in which a count was published: where many regions are suppressed, the "
-    "small counts that remain lie too high on average.",
-    "group": MARGIN + "whether or not they would have published this group, and it covers the noise alone, not what "
-    "the census itself missed.",
-    "missing": "No count is not a count of 0: why there is none follows from a noisy total, or from what the run was "
-    "asked for, and the group may be empty or not.",
-    "same": "These two are one and the same count: their regions are made of the same blocks and share one noisy "
-    "answer, so their difference is exactly 0 and says nothing about the noise.",
-    "compare": "The noises of the two groups are independent, whether or not one lies in the other, so the margin of "
-    "their difference is that of the law of the difference: two groups of equal size would differ by no more in at "
-    "least 95 of 100 runs, published or not.",
-    "find": "A region or an iteration that is listed is in the release; whether a group of the two was published, and "
-    "else why not, its own page says.",
+    "overview": "A group's own noisy size chose its table. Below the state, a group whose noisy total was too small is "
+    "suppressed: a group without a row may be small or empty, but its count is not known to be 0.",
+    "region": MARGIN
+    + "This holds over all runs, not only over those in which a count was large enough to be published: "
+    "small published counts below the state are too high on average.",
+    "iteration": MARGIN + "This holds over all runs, not only over those in which a count was published: where many "
+    "regions are suppressed, the small counts that remain are too high on average.",
+    "group": MARGIN
+    + "This holds over all runs, whether or not they would have published this group. The margin covers "
+    "the noise alone, not the errors of the census itself.",
+    "missing": "No count does not mean a count of 0. The reason follows from a noisy total or from the run's settings; "
+    "the group may be empty or not.",
+    "same": "These are one and the same count: the two regions are made of the same blocks and share one noisy answer. "
+    "Their difference is exactly 0, which is no information about the noise.",
+    "compare": "The two groups have independent noise, even where one region contains the other, so the margin is that "
+    "of the exact law of their difference: in at least 95 of 100 runs two groups of equal size differ by no more.",
+    "find": "The release contains every region and iteration listed here. The page of a group has its count, or the "
+    "reason why it has none.",
 }
-CLIPPED = (
-    " Counts below 0 were set to 0 after all sums, so small ones lie too high on average and sums need not add up."
-)
-EXACT = "These are exact counts without any noise, and never to be published."
 
 
 def caveat(release: Release, view: str) -> str:
-    """Return how to read a view of this release, a sentence or two."""
-    if "NOT_PRIVATE" in release.manifest:
-        return EXACT
-    clipped = release.manifest["configuration"].get("allow_negative_counts") is False and view not in (
-        "find",
-        "missing",
-    )
-    return CAVEATS[view] + CLIPPED * clipped
+    """Return how to read a view of this release."""
+    clipped = release.manifest["configuration"].get("allow_negative_counts") is False
+    return caveats.caveat(release.manifest, CAVEATS[view], clipped=clipped and view not in ("find", "missing"))

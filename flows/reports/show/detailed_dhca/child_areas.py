@@ -1,4 +1,4 @@
-"""The same iteration in the regions within a region, and how far their sum lies from it beside what noise explains."""
+"""The same iteration in the regions within a region: do they sum to it, given the noise?"""
 
 from __future__ import annotations
 
@@ -19,20 +19,14 @@ FEW = 8  # rows beside others
 def groups_inside(
     release: Release, within: Region, iteration: Iteration, region_type: str, parent: Published | None
 ) -> Inside | None:
-    """Return the same iteration in the regions of one type in a region; None where none of them tabulates it."""
+    """Return the same iteration in the regions of one type within a region; None where it is not tabulated there."""
     level = Level(region_type, iteration.level)
     regions = release.regions_in(region_type, within.child_prefix)
-    if not release.scope.complete_in(within):
-        return None
-    if (
-        level not in release.levels
-        or iteration.tabulated(nation_or_state=level.nation_or_state) is False
-        or not regions
-    ):
+    tabulated = iteration.tabulated(nation_or_state=level.nation_or_state)
+    if not release.scope.complete_in(within) or level not in release.levels or tabulated is False or not regions:
         return None
     rows = release.totals(region_type=region_type, prefix=within.child_prefix, code=iteration.code)
     rows.sort(key=lambda row: (-row.count, row.region.id))
-    adds_up = parent is not None and iteration.tabulated(nation_or_state=level.nation_or_state)
     return Inside(
         type=region_type,
         kinds=title(region_type, several=True),
@@ -41,7 +35,7 @@ def groups_inside(
         published=len(rows),
         regions=len(regions),
         all_listed=release.lists_all_regions(region_type),
-        sums=_sums(release, level, parent, rows, regions) if parent and adds_up else None,
+        sums=_sums(release, level, parent, rows, regions) if parent and tabulated else None,
     )
 
 
@@ -52,13 +46,13 @@ def _sums(
     missing = len(regions) - len(rows)
     total = sum(row.count for row in rows)
     difference = parent.count - total
-    at_most = facts.suppressed_up_to
+    missing_at_most = missing * max(facts.suppressed_up_to or 0, 0)
     if parent.noise.law is None:
         margin = 0
+    elif missing:
+        margin = margin_of_cells(_noise_in(parent, rows, facts, missing))
     else:
-        own = margin_of_difference(parent.noise, *(row.noise for row in rows))
-        margin = own if not missing else margin_of_cells(_noise_in(parent, rows, facts, missing))
-    missing_at_most = missing * max(at_most or 0, 0)
+        margin = margin_of_difference(parent.noise, *(row.noise for row in rows))
     all_listed = release.lists_all_regions(level.region_type)
     return SumOfChildren(
         sum=total,
@@ -66,9 +60,8 @@ def _sums(
         margin=margin,
         published=len(rows),
         missing=missing,
-        at_most=at_most,
+        at_most=facts.suppressed_up_to,
         missing_at_most=missing_at_most,
-        all_listed=all_listed,
         verdict=_verdict(difference, margin, missing, missing_at_most, all_listed),
     )
 
@@ -76,7 +69,7 @@ def _sums(
 def _noise_in(
     parent: Published, rows: Sequence[Published], facts: LevelFacts, missing: int
 ) -> Iterator[tuple[Law | None, int]]:
-    """Return the cells whose noise is in a parent less all of its children, the suppressed ones' totals among them."""
+    """Return the noisy cells in the difference of a parent and all its children, suppressed totals included."""
     shared = {row.noise.source for row in rows} & {parent.noise.source}
     yield from ((group.noise.law, group.noise.cells) for group in (parent, *rows) if group.noise.source not in shared)
     yield facts.laws["total"], missing
@@ -84,16 +77,14 @@ def _noise_in(
 
 def _verdict(difference: int, margin: int, missing: int, missing_at_most: int, all_listed: bool) -> str:
     if missing == 0 and all_listed:
+        differ = f"The parent and the sum of its parts differ by {abs(difference):,}"
         if abs(difference) <= margin:
-            return f"The parent and its parts differ by {abs(difference):,}; noise alone explains up to {margin:,}."
-        return (
-            f"The parent and its parts differ by {abs(difference):,}, more than the {margin:,} that noise alone stays "
-            "within in 95 of 100 runs."
-        )
+            return f"{differ}; noise alone explains up to {margin:,}."
+        return f"{differ}. In 95 of 100 runs noise alone explains no more than {margin:,}."
     side = "less" if difference >= 0 else "more"
     some = f"{missing:,} of the parts {'is' if missing == 1 else 'are'}" if missing else "some parts may be"
-    up_to = f" What is suppressed can lift the parent by up to {missing_at_most:,} more." if missing else ""
+    up_to = f" The suppressed parts can add up to {missing_at_most:,} more." if missing else ""
     return (
-        f"The published parts sum to {abs(difference):,} {side} than the parent, but {some} missing "
-        f"from the sum; were all published, noise alone would explain up to {margin:,}.{up_to}"
+        f"The published parts sum to {abs(difference):,} {side} than the parent, but {some} missing from the sum. "
+        f"If all were published, noise alone would explain a difference of up to {margin:,}.{up_to}"
     )

@@ -1,4 +1,4 @@
-"""The noise in published counts: of which law it is, and which counts share it."""
+"""The noise in published counts: its law, and which counts share it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Noise:
     Attributes
     ----------
     source : tuple
-        Who drew it: counts of one source have the very same noise, counts of two have independent noise.
+        Counts with the same source have the same noise, others independent noise.
     law : Law or None
         The law of each cell that was measured; None in a release without noise.
     cells : int
@@ -34,7 +34,7 @@ class Noise:
 
 
 def read_law(query: Mapping[str, Any]) -> Law:
-    """Return the law of a query, from the manifest's words for it."""
+    """Return the law of a query from its entry in the manifest."""
     if query["law"] == "discrete Gaussian":
         return DiscreteGaussian(parse_exact(query["sigma_squared"]))
     return TwoSidedGeometric(parse_exact(query["scale"]))
@@ -43,18 +43,18 @@ def read_law(query: Mapping[str, Any]) -> Law:
 def margin_of_difference(one: Noise, *others: Noise) -> int:
     """Return the 95% margin of a count less the sum of others.
 
-    What one source gave to both sides falls out; the rest is independent and adds up in law.
+    Noise that both sides share cancels; the rest is independent.
     """
     times: Counter[Source] = Counter({one.source: 1})
     times.subtract(Counter(other.source for other in others))
     by_source = {noise.source: noise for noise in (one, *others)}
     if max(map(abs, times.values())) > 1:
-        raise ValueError("a source stands twice on one side of a difference")
+        raise ValueError("a source is twice on one side of a difference")
     return margin_of_cells((by_source[source].law, by_source[source].cells) for source, sign in times.items() if sign)
 
 
 def margin_of_cells(cells: Iterable[tuple[Law | None, int]]) -> int:
-    """Return the 95% margin of a sum or difference of so many independent cells of each law."""
+    """Return the 95% margin of a sum or difference of independent cells, given as (law, number of cells)."""
     together: defaultdict[Law, int] = defaultdict(int)
     for law, number in cells:
         if law is not None:

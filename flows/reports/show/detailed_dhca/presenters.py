@@ -5,50 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flows.reports.show.detailed_dhca.iterations import Iteration
-from flows.reports.show.detailed_dhca.release import SHAPES, LevelFacts, Published, Release
-from flows.reports.show.detailed_dhca.view_models import (
-    EstimateItem,
-    GroupItem,
-    IterationItem,
-    LevelRow,
-    RegionItem,
-    Status,
-)
+from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Release
+from flows.reports.show.detailed_dhca.view_models import GroupItem, IterationItem, LevelRow, RegionItem, Status
 from flows.reports.show.geography import Region, title
 from flows.reports.show.release_pages import NotThere
-from tasks.detailed_dhca.report import LEVEL_WORDS, level_name
+from tasks.detailed_dhca.report import LEVEL_WORDS, SHAPE_WORDS, SHAPES, level_name
 from tasks.inputs.configuration import Level
 
-SHAPE_WORDS = {
-    "total": "total",
-    "age4": "sex by 4 ages",
-    "age9": "sex by 9 ages",
-    "age23": "sex by 23 ages",
-}
-
-
-NOTHING_OF_REGION = "Nothing was published for this region: all of its groups are suppressed, or it is not in the run."
+NOTHING_OF_REGION = "Nothing was published for this region: all its groups were suppressed, or it was not in the run."
 
 
 def known_iteration(release: Release, code: str) -> Iteration:
-    """Return the iteration of a code. Raises NotThere where the release has none such."""
+    """Return the iteration of a code. Raises NotThere where the release has none."""
     if code not in release.iterations:
         raise NotThere(f"{code!r} is not an iteration of this release")
     return release.iterations[code]
 
 
 def explain_no_region(release: Release, region: Region) -> str:
-    """Return why the release shows nothing of a region."""
+    """Return why the release has nothing for a region."""
     if release.lists_all_regions(region.type):
         return f"{region.key} is not a region of this release"
-    return (
-        f"{region.key} has no published count in this release: all of its groups are suppressed, or it is no region "
-        "of it"
-    )
+    return f"{region.key} has no published count: all its groups were suppressed, or the run did not include it"
 
 
 def regions_above(release: Release, region: Region) -> list[Region]:
-    """Return what a region lies in, the nearest first."""
+    """Return the regions that contain a region, the smallest first."""
     above = []
     while (parent := region.parent) is not None:
         if parent in release.regions:
@@ -57,77 +39,59 @@ def regions_above(release: Release, region: Region) -> list[Region]:
     return above
 
 
-def describe_within(release: Release, region: Region) -> str:
-    """Return what a region lies in, by name, the nation left out."""
-    return ", ".join(release.name(above) for above in regions_above(release, region) if above.type != "USA")
-
-
 def present_region(release: Release, region: Region) -> RegionItem:
-    """Return a region in the words of a view."""
-    return RegionItem(region.key, release.name(region), title(region.type), region.id, describe_within(release, region))
+    """Return the row of a region."""
+    within = ", ".join(release.name(above) for above in regions_above(release, region) if above.type != "USA")
+    return RegionItem(region.key, release.name(region), title(region.type), region.id, within)
 
 
 def present_iteration(iteration: Iteration) -> IterationItem:
-    """Return an iteration in the words of a view."""
+    """Return the row of an iteration."""
     return IterationItem(iteration.code, iteration.name, LEVEL_WORDS[iteration.level])
 
 
 def present_group(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupItem:
-    """Return a group and what the release says of it."""
-    key, named_region, named_iteration = (
-        f"{region.key}/{iteration.code}",
-        present_region(release, region),
-        present_iteration(iteration),
-    )
+    """Return the row of a group: its count, or why it has none."""
+    named = f"{region.key}/{iteration.code}", present_region(release, region), present_iteration(iteration)
     if published is None:
-        return GroupItem(key, named_region, named_iteration, *explain_missing(release, region, iteration))
+        return GroupItem(*named, *explain_missing(release, region, iteration))
     count, margin = published.count, published.margin
     return GroupItem(
-        key=key,
-        region=named_region,
-        iteration=named_iteration,
+        *named,
         status="published",
         count=count,
         margin=margin,
         low=count - margin,
         high=count + margin,
         relative=margin / count if count > 0 else None,
-        shape=SHAPE_WORDS[published.shape],
-        estimate=published.estimate and published.estimate[0],
-        estimate_margin=published.estimate and published.estimate[1],
+        shape="sex by " * (published.shape != "total") + SHAPE_WORDS[published.shape],
+        estimate=published.estimate,
+        estimate_margin=published.estimate_margin,
     )
 
 
-def present_estimate(pooled: tuple[int, int] | None) -> EstimateItem:
-    """Return an estimate in the words of a view."""
-    if pooled is None:
-        return EstimateItem(None, None, None, None)
-    estimate, margin = pooled
-    return EstimateItem(estimate, margin, estimate - margin, estimate + margin)
-
-
 def explain_missing(release: Release, region: Region, iteration: Iteration) -> tuple[Status, str]:
-    """Return why a group has no count, as far as the release tells: its status, and the words for it."""
+    """Return why a group has no count, as far as it is known from the release: its status and a sentence."""
     level = Level(region.type, iteration.level)
     facts = release.levels.get(level)
     kinds = title(region.type, several=True)
     if facts is None:
-        return "not tabulated", f"The run measured no {LEVEL_WORDS[iteration.level]} groups of {kinds}."
+        return "not tabulated", f"The run did not measure {LEVEL_WORDS[iteration.level]} iterations for {kinds}."
     tabulated = iteration.tabulated(nation_or_state=level.nation_or_state)
     if tabulated is False:
-        return "not tabulated", f"Of this iteration nothing is tabulated for {kinds}."
+        return "not tabulated", f"This iteration is not tabulated for {kinds}."
     if region not in release.regions:
         return "not known", NOTHING_OF_REGION
     if tabulated is None:
-        where = "the nation and the states" if level.nation_or_state else "areas below the state"
-        return "not known", f"No such group was published in {where}: all were suppressed, or none is tabulated there."
+        where = "the nation or any state" if level.nation_or_state else "any area below the state"
+        return "not known", f"This iteration was not published for {where}: suppressed everywhere, or not tabulated."
     if facts.suppressed_up_to is None:
         return "not tabulated", f"Nothing is suppressed for {kinds}, so this group was not measured."
     return "suppressed", f"Suppressed: its noisy total was at most {facts.suppressed_up_to:,}."
 
 
 def present_groups(release: Release, rows: Sequence[Published]) -> list[GroupItem]:
-    """Return published rows in the words of a view."""
+    """Return the rows of published groups."""
     return [present_group(release, row.region, release.iterations[row.code], row) for row in rows]
 
 
@@ -143,23 +107,16 @@ def describe_law(release: Release, published: Published | None) -> str:
 
 
 def present_level(facts: LevelFacts) -> LevelRow:
-    """Return a level of the release, as the overview has it."""
-    law = facts.laws["total"]
+    """Return the row of a level."""
     published = facts.published
-    by_shape = {shape: published[shape] + (published["total_only"] if shape == "total" else 0) for shape in SHAPES}
     return LevelRow(
         slug=facts.level.slug,
         name=level_name(facts.level),
-        kinds=title(facts.level.region_type, several=True),
-        type=facts.level.region_type,
         regions=facts.regions,
         iterations=facts.iterations,
         groups=facts.groups,
         published=sum(published.values()),
-        by_shape=by_shape,
-        total_only=published["total_only"],
-        margins={shape: facts.margin(shape) for shape in SHAPES},
-        thresholds=facts.thresholds,
+        by_shape={name: published[name] + (published["total_only"] if name == "total" else 0) for name in SHAPES},
+        margins={name: facts.margins[name] for name in SHAPES},
         suppressed_up_to=facts.suppressed_up_to,
-        deviation=law.variance() ** 0.5 if law else None,
     )

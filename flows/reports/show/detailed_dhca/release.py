@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,50 +22,43 @@ from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
+from tasks.detailed_dhca.report import SHAPES
 from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
-SHAPES = ("total", "age4", "age9", "age23")  # what a reader sees of a detail: TotalOnly is a total
+SEXES = {1: "male", 2: "female"}
 CELLS = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))
 SHAPE_OF_ROWS = {CELLS[shape] + 2: shape for shape in SHAPES[1:]}  # of T2: a row a cell, and one for each sex
 LEVELS = {str(level): level for level in ALL_LEVELS}
-SLUGS = {level.slug: level for level in ALL_LEVELS}
 
 
 @dataclass(frozen=True)
 class LevelFacts:
-    """What the manifest says of a population group level.
+    """A population group level by the manifest.
 
-    `laws` are those of the published counts' cells, by detail; None in a release of exact counts.
+    `laws` are the laws of a published count's cells, by detail; None in a release of exact counts.
     """
 
     level: Level
     regions: int
     iterations: int
     groups: int
-    thresholds: tuple[int, ...]
     suppressed_up_to: int | None
     published: Mapping[str, int]
     laws: Mapping[str, Law | None]
-    step_1: Law | None
-
-    def margin(self, detail: str) -> int:
-        """Return the 95% margin of a total of that detail."""
-        law = self.laws[detail]
-        return margin_of_error(law, CELLS[detail]) if law else 0
 
     @cached_property
     def margins(self) -> dict[str, int]:
-        """The margin of a total by detail."""
-        return {detail: self.margin(detail) for detail in DETAILS}
+        """The 95% margin of a total by detail."""
+        return {detail: margin_of_error(law, CELLS[detail]) if law else 0 for detail, law in self.laws.items()}
 
 
 @dataclass(frozen=True)
 class Published:
     """A published total: the group, its count and margin, its table's shape, and the noise in it.
 
-    estimate: with its margin, where the release has one of the group.
+    estimate, estimate_margin: None where the release has no estimate of the group.
     """
 
     region: Region
@@ -74,19 +67,26 @@ class Published:
     margin: int
     shape: str
     noise: Noise
-    estimate: tuple[int, int] | None = None
+    estimate: int | None = None
+    estimate_margin: int | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2; its estimate where there is one."""
+    """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2; None where it has no estimate."""
 
     start: int | None
     end: int | None
     sex: int
     count: int
     margin: int
-    estimate: tuple[int, int] | None = None
+    estimate: int | None = None
+    estimate_margin: int | None = None
+
+    @property
+    def counts(self) -> list[int | None]:
+        """The count, its margin, the estimate and its margin."""
+        return [self.count, self.margin, self.estimate, self.estimate_margin]
 
 
 class Release:
@@ -140,7 +140,7 @@ class Release:
         self.iterations: dict[str, Iteration] = self._iterations(params)
 
     def _table(self, table: str, level: Level) -> str:
-        """Return what stands in a query for a table (t1, t2, estimates/t1, estimates/t2) of a level."""
+        """Return the SQL source for a table (t1, t2, estimates/t1, estimates/t2) of a level."""
         return self._database.source(_file(table, level))
 
     # -- one group ----------------------------------------------------------------------------------------------------
@@ -156,16 +156,16 @@ class Release:
         if level is None:
             return []
         where = "REGION_ID = ? AND ITERATION_CODE = ?"
-        query, times = self._beside("t2", level, CELL_COLUMNS, where)
+        query, times = self._with_estimates("t2", level, CELL_COLUMNS, where)
         return [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
 
     @property
     def estimated(self) -> bool:
-        """Whether estimates stand beside the counts."""
+        """Whether the release has estimates."""
         return "estimates" in self.manifest
 
-    def _beside(self, table: str, level: Level, columns: str, where: str, order: str = "") -> tuple[str, int]:
-        """Return the query for rows of a level beside their estimates, and how often it takes what `where` is given.
+    def _with_estimates(self, table: str, level: Level, columns: str, where: str, order: str = "") -> tuple[str, int]:
+        """Return the query for rows of a level with their estimates, and how often it repeats the values of `where`.
 
         Columns: region, iteration, `columns`, COUNT, MOE, and where the release has them ESTIMATE and its MOE.
         """
@@ -174,9 +174,9 @@ class Release:
         if not self.estimated:
             return rows, 1
         estimates = self._table(f"estimates/{table}", level)
-        beside = f"SELECT {keys}, ESTIMATE, MOE AS ESTIMATE_MOE FROM {estimates} WHERE {where}"
+        estimate = f"SELECT {keys}, ESTIMATE, MOE AS ESTIMATE_MOE FROM {estimates} WHERE {where}"
         again = order.partition(" LIMIT ")[0]
-        both = f"({rows}) LEFT JOIN ({beside}) USING ({keys})"
+        both = f"({rows}) LEFT JOIN ({estimate}) USING ({keys})"
         return f"SELECT {keys}, COUNT, MOE, ESTIMATE, ESTIMATE_MOE FROM {both} {again}", 2
 
     # -- many ---------------------------------------------------------------------------------------------------------
@@ -191,18 +191,18 @@ class Release:
         level: Level | None = None,
         order: str = "",
     ) -> list[Published]:
-        """Return the published totals of a type: of a region or of those whose id begins so, of an iteration or of all.
+        """Return the published totals of a region type: of one region or an id prefix, of one iteration or all.
 
-        `order` ends the query, with how many are wanted; for one iteration alone.
+        `order` ends the query (ORDER BY, LIMIT); only for one iteration.
         """
         found: list[Published] = []
         for one, where, given in self._selections(region_type, region_id, prefix, code, level):
-            query, times = self._beside("t1", one, "", where, order)
+            query, times = self._with_estimates("t1", one, "", where, order)
             found += self._published(one, self._database.ask(query, given * times), where, given)
         return found
 
     def number(self, *, region_type: str, prefix: str, code: str) -> int:
-        """Return how many regions of a type, of those whose id begins so, have a published total of an iteration."""
+        """Return how many regions of a type and id prefix have a published total of an iteration."""
         queries = [
             (f"SELECT count(*) FROM {self._table('t1', one)} WHERE {where}", given)
             for one, where, given in self._selections(region_type, None, prefix, code, None)
@@ -210,11 +210,11 @@ class Release:
         return sum(number for query, given in queries for (number,) in self._database.ask(query, given))
 
     def numbers(self, level: Level) -> dict[str, int]:
-        """Return in how many regions of a level each iteration has a published total, as far as the scope goes."""
+        """Return, within the scope, how many regions of a level have a published total of each iteration."""
         return dict(self._of_level("SELECT ITERATION_CODE, count(*)", "t1", level, "GROUP BY 1 ORDER BY 1"))
 
     def groups_with_tables(self, level: Level) -> list[tuple[Region, str]]:
-        """Return the groups of a level that have a table by sex and age, as far as the scope goes."""
+        """Return, within the scope, the groups of a level that have a table by sex and age."""
         rows = self._of_level("SELECT DISTINCT REGION_ID, ITERATION_CODE", "t2", level, "ORDER BY ALL")
         return [(Region(level.region_type, region_id), code) for region_id, code in rows]
 
@@ -247,7 +247,7 @@ class Release:
                 yield one, " AND ".join(["true", *conditions]), list(conditions.values())
 
     def _published(self, level: Level, rows: list[Any], condition: str, given: list[Any]) -> list[Published]:
-        """Return rows of T1 with their tables' shapes: from the margin where it tells, else by counting T2's rows."""
+        """Return rows of T1 with their tables' shapes: by the margin where it is of one shape, else by T2's rows."""
         shapes = self._shapes(level)
         counted: dict[tuple[str, str], int] = {}
         if any(shapes.get(margin) is None for _, _, _, margin, *_ in rows):
@@ -260,15 +260,15 @@ class Release:
                 )
             }
         found = []
-        for region_id, code, count, margin, *beside in rows:
+        for region_id, code, count, margin, *estimate in rows:
             region = Region(level.region_type, region_id)
             shape = shapes.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
             noise = self._noise(level, region, code, margin, shape)
-            found.append(Published(region, code, count, margin, shape, noise, _estimate(beside)))
+            found.append(Published(region, code, count, margin, shape, noise, *estimate))
         return found
 
     def _shapes(self, level: Level) -> dict[int, str | None]:
-        """Return the shape that each margin tells at a level; None where it fits two, of coterminous donors too."""
+        """Return the shape of each margin at a level, coterminous donors included; None where two shapes have it."""
         shapes: dict[int, set[str]] = {}
         for facts in self.facts.values():
             if facts.level == level or (self._set_of and facts.level.iteration_level == level.iteration_level):
@@ -277,10 +277,9 @@ class Release:
         return {margin: next(iter(fits)) if len(fits) == 1 else None for margin, fits in shapes.items()}
 
     def _noise(self, level: Level, region: Region, code: str, margin: int, shape: str) -> Noise:
-        """Return the noise of a published total: its level's, or that of the coterminous region whose count it is.
+        """Return the noise of a published total: its level's, or that of a coterminous region, which gave the count.
 
-        Which member of a set gave the count is not in the release; its margin is. Where two laws have that margin the
-        wider is taken.
+        The release does not name that region, but has its margin. Where two laws have the margin, take the wider.
         """
         number, members = self._set_of.get(region, (None, (region,)))
         source = ("set", number, code) if number is not None else (region.type, region.id, code)
@@ -302,22 +301,22 @@ class Release:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def level_of(self, region: Region, code: str) -> Level | None:
-        """Return the level that a region and an iteration belong to; None where the run measured none such."""
+        """Return the level of a region and an iteration; None where the run did not measure it."""
         iteration = self.iterations.get(code)
         level = iteration and Level(region.type, iteration.level)
         return level if level in self.levels else None
 
     def coterminous(self, region: Region) -> tuple[Region, ...]:
-        """Return the other regions made of the same blocks, whose counts are this one's."""
+        """Return the other regions made of the same blocks, which share this one's counts."""
         _, members = self._set_of.get(region, (None, ()))
         return tuple(member for member in members if member != region and self.scope.holds(member))
 
     def name(self, region: Region) -> str:
-        """Return what a region is called."""
+        """Return the name of a region."""
         return self.names.get(region) or plain_name(region)
 
     def regions_in(self, region_type: str, prefix: str = "") -> list[Region]:
-        """Return the regions of a type, of those with a published count, whose ids begin so; sorted."""
+        """Return the regions of a type and id prefix that the release lists, sorted."""
         return [region for region in self._by_type.get(region_type, ()) if region.id.startswith(prefix)]
 
     @cached_property
@@ -328,11 +327,11 @@ class Release:
         return by_type
 
     def lists_all_regions(self, region_type: str) -> bool:
-        """Return whether the release tells every region of a type."""
+        """Return whether the release lists every region of a type."""
         return self.all_listed.get(region_type, False)
 
     def _regions(self) -> Iterator[Region]:
-        """Return the regions that the release's own table names; where it has none, those with a published count."""
+        """Return the regions of the release's own list; without one, those with a published count."""
         if REGIONS_FILE in self.manifest["files"]:
             with self._database.path(REGIONS_FILE).open(newline="") as file:
                 for row in csv.DictReader(file, delimiter="|"):
@@ -372,25 +371,15 @@ def _facts(level: Level, facts: Mapping[str, Any]) -> LevelFacts:
         regions=facts["regions"],
         iterations=facts["iterations"],
         groups=facts["groups"],
-        thresholds=tuple(facts["thresholds"]),
         suppressed_up_to=facts["suppressed_up_to"],
         published=facts["groups_published"],
         laws={detail: laws.get("total_only" if detail == "total_only" else "stage_2") for detail in DETAILS},
-        step_1=laws.get("stage_1"),
     )
 
 
-def _cell(start: str, end: str, sex: str, count: int, margin: int, *beside: int | None) -> Cell:
+def _cell(start: str, end: str, sex: str, *counts: Any) -> Cell:
     first, last = (None, None) if start == "*" else (int(start), int(end))
-    return Cell(first, last, int(sex), count, margin, _estimate(beside))
-
-
-def _estimate(beside: Sequence[int | None]) -> tuple[int, int] | None:
-    """Return ESTIMATE and its MOE, where a row has them."""
-    match beside:
-        case [int() as estimate, int() as margin]:
-            return estimate, margin
-    return None
+    return Cell(first, last, int(sex), *counts)
 
 
 def _sets(sets: Iterable[Iterable[str]]) -> list[tuple[Region, ...]]:

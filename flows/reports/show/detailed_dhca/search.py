@@ -1,56 +1,39 @@
-"""Finding regions and iterations by name or code."""
+"""Find regions and iterations of a Detailed DHC-A release by name or code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TypeVar
 
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.geography import Region
-from flows.reports.show.release_pages import NotThere
-from flows.reports.show.search import SMALL, matches, words_of
+from flows.reports.show.search import FEW, SMALL, matches, only, words_of
 
-FEW = 8  # that a refusal names, and that either side of a group may mean
-MOST_WORDS = 8  # of a text that means a group
-Found = TypeVar("Found", Region, str)
+MOST_WORDS = 8  # of a query for a group
 
 
 def one_region(release: Release, text: str) -> Region:
-    """Return the only region that a text means: TYPE/ID, an id, a name. Raises NotThere for none or several."""
+    """Return the only region that matches TYPE/ID, an id or a name. Raises NotThere for none or several."""
     kind, _, number = text.partition("/")
     if (region := Region(kind.upper(), number)) in release.regions or region in release.names:
         return region
-    return _only(
+    return only(
         regions_named(release, text),
-        f"no region matches {text!r}" + ("" if release.names else "; --names gives regions their names"),
-        f"several regions match {text!r}",
+        "region",
+        text,
         lambda region: f"{region.key} {release.name(region)}",
+        "" if release.names else "; --names gives regions their names",
     )
 
 
 def one_iteration(release: Release, text: str) -> str:
-    """Return the only iteration that a text means, by code or name. Raises NotThere where there is none, or several."""
-    return _only(
-        iterations_named(release, text),
-        f"no iteration matches {text!r}",
-        f"several iterations match {text!r}",
-        lambda code: f"{code} {release.iterations[code].name}",
-    )
-
-
-def _only(found: Sequence[Found], none: str, several: str, name: Callable[[Found], str]) -> Found:
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise NotThere(none)
-    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-    raise NotThere(f"{several}: {'; '.join(map(name, found[:FEW]))}{more}")
+    """Return the only iteration that matches a code or a name. Raises NotThere for none or several."""
+    found = iterations_named(release, text)
+    return only(found, "iteration", text, lambda code: f"{code} {release.iterations[code].name}")
 
 
 def regions_named(release: Release, text: str) -> list[Region]:
-    """Return regions by id, else by name: called exactly so, or holding every word, alone or with what they lie in."""
+    """Return regions by id, else by name: of exactly this name, else of every word, theirs or their container's."""
     text = text.strip()
     index = index_of(release)
     kind, _, number = text.partition("/")
@@ -71,7 +54,7 @@ def regions_named(release: Release, text: str) -> list[Region]:
 
 @dataclass(frozen=True)
 class Index:
-    """Regions by id, and the words of each: its own name's, and those of what it lies in; in the order of answers."""
+    """Regions by id, and in the order of answers the words of each region: of its name, of what contains it."""
 
     by_id: dict[str, list[Region]]
     texts: dict[Region, tuple[str, str]]
@@ -99,12 +82,12 @@ def index_of(release: Release) -> Index:
 
 
 def _size(region: Region) -> int:
-    """Return how early a type of region is listed: nation, state, county, place, area, tract."""
+    """Return the rank of a region's type: nation, state, county, place, area, tract."""
     return ("USA", "STATE", "COUNTY", "PLACE", "AIANNH", "TRACT").index(region.type.removeprefix("PR-"))
 
 
 def iterations_named(release: Release, text: str) -> list[str]:
-    """Return iterations by code, else by name: those called exactly so, else those whose name holds every word."""
+    """Return iterations by code, else by name: of exactly this name, else of every word."""
     text = text.strip()
     if text in release.iterations:
         return [text]
@@ -116,7 +99,7 @@ def iterations_named(release: Release, text: str) -> list[str]:
 
 
 def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
-    """Return the groups that a text means by a region and an iteration side by side, in either order."""
+    """Return the groups of a query that names a region and an iteration, in either order."""
     wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
     for cut in range(1, len(wanted)):
         for of_region, of_iteration in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):

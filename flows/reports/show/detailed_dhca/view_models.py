@@ -1,17 +1,24 @@
-"""What a view holds: typed rows, which the page, the terminal, the CSV and the JSON all show as they are."""
+"""The views of a Detailed DHC-A release and the rows in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import astuple, dataclass
+from typing import Any, Literal
+
+from flows.reports.show.detailed_dhca.release import SEXES, Cell
+from flows.reports.show.paging import Page
+from flows.reports.show.release_pages import Table, View
+from tasks.detailed_dhca.report import SHAPES
 
 Status = Literal["published", "suppressed", "not tabulated", "not known"]
+GROUP_KEYS = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME"]
+GROUP_COUNTS = ["STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"]
 
 
 @dataclass(frozen=True)
 class RegionItem:
-    """A region: `key` is its part of an address, `within` the names of what it lies in."""
+    """A region: `key` is its part of an address, `within` the names of the regions that contain it."""
 
     key: str
     name: str
@@ -31,10 +38,10 @@ class IterationItem:
 
 @dataclass(frozen=True)
 class GroupItem:
-    """A population group and what the release says of it.
+    """A population group with its published count, or the reason why it has none.
 
-    count, margin, low, high and relative (margin / count) are None where nothing was published; `why` then says why.
-    estimate, estimate_margin: None where the release has none of the group.
+    count, margin, low, high and relative (margin / count) are None where nothing was published; `why` is the reason.
+    estimate, estimate_margin: None where the release has no estimate of the group.
     """
 
     key: str
@@ -51,59 +58,47 @@ class GroupItem:
     estimate: int | None = None
     estimate_margin: int | None = None
 
-
-@dataclass(frozen=True)
-class EstimateItem:
-    """The estimate of a published group beside its count; all None where the ancestor test left the group out."""
-
-    estimate: int | None
-    margin: int | None
-    low: int | None
-    high: int | None
+    def row(self) -> list[Any]:
+        """Return the group's row of a table: GROUP_KEYS, GROUP_COUNTS."""
+        names = [*self.key.split("/")[:2], self.region.name, self.iteration.code, self.iteration.name]
+        counts = [self.status, self.count, self.margin, self.low, self.high, self.shape, self.why]
+        return [*names, *counts, self.estimate, self.estimate_margin]
 
 
 @dataclass(frozen=True)
-class BySex:
-    """Counts of both sexes with their margins, and estimates with theirs where the release has them."""
-
-    male: int
-    male_margin: int
-    male_estimate: int | None
-    male_estimate_margin: int | None
-    female: int
-    female_margin: int
-    female_estimate: int | None
-    female_estimate_margin: int | None
-
-
-@dataclass(frozen=True)
-class AgeRow(BySex):
-    """An age group of a sex-by-age table."""
+class AgeRow:
+    """A row of a sex-by-age table."""
 
     label: str
-    start: int
-    end: int
+    male: Cell
+    female: Cell
 
 
 @dataclass(frozen=True)
-class Pyramid(BySex):
-    """A group's sex-by-age table, youngest first, with the sums of each sex; `top` is where its axis ends.
+class Pyramid:
+    """A group's sex-by-age table, youngest first, with the sums of each sex; its axis ends at `top`.
 
-    estimated: whether every count has an estimate beside it.
+    estimated: whether every count has an estimate.
     """
 
     ages: Sequence[AgeRow]
+    male: Cell
+    female: Cell
     top: int
     estimated: bool
+
+    def rows(self) -> list[AgeRow]:
+        """Return the row of all ages, then those of the ages."""
+        return [AgeRow("all ages", self.male, self.female), *self.ages]
 
 
 @dataclass(frozen=True)
 class SumOfChildren:
-    """How far the published children's sum lies from their parent, beside what noise explains.
+    """The difference between a parent and the sum of its published children, with its margin from the noise alone.
 
-    margin: of the difference of the parent and all children that the release tells of, published or suppressed.
-    missing: children without a count; each that was suppressed had a noisy total of at most `at_most`, so that together
-    they can lift the parent above the sum by `missing_at_most`.
+    margin: of the difference of the parent and all children that the release lists, published or suppressed.
+    missing: children without a count. A suppressed child had a noisy total of at most `at_most`, so together they can
+    raise the parent above the sum by `missing_at_most`.
     """
 
     sum: int
@@ -113,7 +108,6 @@ class SumOfChildren:
     missing: int
     at_most: int | None
     missing_at_most: int
-    all_listed: bool
     verdict: str
 
 
@@ -132,41 +126,24 @@ class Inside:
 
 
 @dataclass(frozen=True)
-class Paged:
-    """One page of a long table."""
-
-    rows: Sequence[GroupItem]
-    number: int
-    pages: int
-    total: int
-
-
-@dataclass(frozen=True)
 class LevelRow:
-    """A population group level: its size, how many groups got which table, and its noise."""
+    """A population group level: its size, how many groups got which table, and their margins."""
 
     slug: str
     name: str
-    kinds: str
-    type: str
     regions: int
     iterations: int
     groups: int
     published: int
     by_shape: dict[str, int]
-    total_only: int
     margins: dict[str, int]
-    thresholds: Sequence[int]
     suppressed_up_to: int | None
-    deviation: float | None
 
 
-@dataclass(frozen=True)
-class Overview:
+@dataclass(frozen=True, kw_only=True)
+class Overview(View):
     """A release as a whole."""
 
-    title: str
-    reading: str
     levels: Sequence[LevelRow]
     largest: Sequence[RegionItem]
     spent: dict[str, object] | None
@@ -175,47 +152,57 @@ class Overview:
     coterminous_sets: int
     view: str = "overview"
 
+    def table(self) -> Table:
+        """Return the levels."""
+        columns = ["LEVEL", "REGIONS", "ITERATIONS", "GROUPS", "PUBLISHED", "SUPPRESSED_UP_TO"]
+        columns += [name.upper() for name in SHAPES] + [f"MOE_{name.upper()}" for name in SHAPES]
+        return columns, [
+            [row.slug, row.regions, row.iterations, row.groups, row.published, row.suppressed_up_to]
+            + [counts[name] for counts in (row.by_shape, row.margins) for name in SHAPES]
+            for row in self.levels
+        ]
 
-@dataclass(frozen=True)
-class RegionView:
-    """A region: everything that was published for it."""
 
-    title: str
-    reading: str
+@dataclass(frozen=True, kw_only=True)
+class RegionView(View):
+    """A region with its published groups."""
+
     region: RegionItem
     above: Sequence[RegionItem]
     coterminous: Sequence[RegionItem]
     inside: Sequence[tuple[str, int, Sequence[RegionItem]]]
-    page: Paged
+    page: Page[GroupItem]
     asked: dict[str, str]
     counts: Sequence[tuple[str, int, int]]
     view: str = "region"
 
+    def table(self) -> Table:
+        """Return the groups."""
+        return [*GROUP_KEYS, *GROUP_COUNTS], [row.row() for row in self.page.rows]
 
-@dataclass(frozen=True)
-class IterationView:
-    """An iteration: where it was published."""
 
-    title: str
-    reading: str
+@dataclass(frozen=True, kw_only=True)
+class IterationView(View):
+    """An iteration with the regions that it is published for."""
+
     iteration: IterationItem
     within: RegionItem | None
     chosen: str
     kinds: str
     by_type: Sequence[tuple[str, str, int, int | None, str]]
-    page: Paged
-    asked: dict[str, str]
+    page: Page[GroupItem]
     view: str = "iteration"
 
+    def table(self) -> Table:
+        """Return the groups."""
+        return [*GROUP_KEYS, *GROUP_COUNTS], [row.row() for row in self.page.rows]
 
-@dataclass(frozen=True)
-class GroupView:
+
+@dataclass(frozen=True, kw_only=True)
+class GroupView(View):
     """One population group."""
 
-    title: str
-    reading: str
     group: GroupItem
-    estimate: EstimateItem | None
     law: str
     pyramid: Pyramid | None
     coterminous: Sequence[RegionItem]
@@ -223,6 +210,27 @@ class GroupView:
     siblings: Inside | None
     children: Sequence[Inside]
     view: str = "group"
+
+    def around(self) -> list[tuple[str, Sequence[GroupItem]]]:
+        """Return the groups around this one by their relation to it."""
+        around = [("within", self.parents), *((inside.kinds, inside.rows) for inside in self.children)]
+        return [*around, *([("beside", self.siblings.rows)] if self.siblings else [])]
+
+    def table(self) -> Table:
+        """Return the group's total and cells, then the groups around it."""
+        columns = ["OF", *GROUP_KEYS, "AGE", "SEX", "STATUS", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
+        own = ["group", *self.group.row()[:5]]
+        rows = [
+            [of, *one.row()[:5], "all ages", "both", one.status, one.count, one.margin, *one.row()[-2:]]
+            for of, groups in [("group", [self.group]), *self.around()]
+            for one in groups
+        ]
+        cells = [
+            [*own, row.label, SEXES[cell.sex], self.group.status, *cell.counts]
+            for row in (self.pyramid.rows() if self.pyramid else ())
+            for cell in (row.male, row.female)
+        ]
+        return columns, [rows[0], *cells, *rows[1:]]
 
 
 @dataclass(frozen=True)
@@ -237,30 +245,31 @@ class DifferenceRow:
     margin: int
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two groups side by side."""
+@dataclass(frozen=True, kw_only=True)
+class Comparison(View):
+    """Two groups side by side; without the second, the regions and iterations to choose it from."""
 
-    title: str
-    reading: str
     a: GroupItem
-    b: GroupItem | None
-    same: bool
-    total: DifferenceRow | None
-    rows: Sequence[DifferenceRow]
-    pyramids: Sequence[Pyramid]
     asked: dict[str, str]
+    b: GroupItem | None = None
+    same: bool = False
+    total: DifferenceRow | None = None
+    rows: Sequence[DifferenceRow] = ()
+    pyramids: Sequence[Pyramid] = ()
     regions: Sequence[RegionItem] = ()
     iterations: Sequence[IterationItem] = ()
     view: str = "compare"
 
+    def table(self) -> Table:
+        """Return the differences."""
+        rows = [*([self.total] if self.total else []), *self.rows]
+        return ["AGE", "SEX", "A", "B", "DIFFERENCE", "MOE"], [list(astuple(row)) for row in rows]
 
-@dataclass(frozen=True)
-class Found:
-    """What a search found; groups, as (key, name), where neither a region nor an iteration answers."""
 
-    title: str
-    reading: str
+@dataclass(frozen=True, kw_only=True)
+class Found(View):
+    """The answers of a search; groups, as (key, name), only where no region and no iteration matches."""
+
     query: str
     regions: Sequence[RegionItem]
     regions_total: int
@@ -270,5 +279,10 @@ class Found:
     named: bool
     view: str = "find"
 
-
-View = Overview | RegionView | IterationView | GroupView | Comparison | Found
+    def table(self) -> Table:
+        """Return the regions, the iterations and the groups."""
+        return ["KIND", "CODE", "NAME", "WITHIN"], [
+            *([region.kind, region.id, region.name, region.within] for region in self.regions),
+            *(["iteration", one.code, one.name, one.level] for one in self.iterations),
+            *(["group", key, name, ""] for key, name in self.groups),
+        ]

@@ -1,7 +1,6 @@
-"""The views of a Detailed DHC-A release: each a function of the release that returns typed rows.
+"""Make the views of a Detailed DHC-A release.
 
-The page, the terminal, the CSV and the JSON show them and compute nothing. Margins of error are 95%
-margins of the noise; those of sums and differences come from the exact laws of the noise that is in them.
+Margins of error are 95% margins of the noise; those of sums and differences come from the exact laws of their noise.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from flows.reports.show.detailed_dhca.presenters import (
     describe_law,
     explain_no_region,
     known_iteration,
-    present_estimate,
     present_group,
     present_groups,
     present_iteration,
@@ -28,25 +26,25 @@ from flows.reports.show.detailed_dhca.search import groups_named, iterations_nam
 from flows.reports.show.detailed_dhca.view_models import (
     Comparison,
     Found,
+    GroupItem,
     GroupView,
     IterationView,
     Overview,
-    Paged,
     RegionView,
 )
 from flows.reports.show.geography import Region, title
-from flows.reports.show.paging import page_bounds
+from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
 from tasks.detailed_dhca.report import LEVEL_WORDS
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
-LISTED = 60  # regions in a region, by name alone
+LISTED = 60  # regions named within a region
 FOUND = 40  # regions, and iterations, that a search lists
 
 
 def overview(release: Release) -> Overview:
-    """Return what a release is: its levels, their noise, what was published."""
+    """Return the release as a whole: its levels, their noise, what was published."""
     manifest = release.manifest
     area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
     first = next(iter(release.levels)).region_type
@@ -67,7 +65,7 @@ def overview(release: Release) -> Overview:
 def region(
     release: Release, region: Region, query: str = "", level: str = "", sort: str = "", page: int = 1
 ) -> RegionView:
-    """Return the groups published for a region, the largest first or by code; those whose iteration holds a text."""
+    """Return the published groups of a region whose iteration matches a query, the largest first or by code."""
     if region not in release.regions:
         raise NotThere(explain_no_region(release, region))
     rows = release.totals(region_type=region.type, region_id=region.id)
@@ -84,7 +82,6 @@ def region(
         if level in ("", str(level_of[row.code])) and matches(wanted, f"{row.code} {release.iterations[row.code].name}")
     ]
     rows.sort(key=(lambda row: row.code) if sort == "code" else (lambda row: (-row.count, row.code)))
-    number, pages, shown = page_bounds(len(rows), page)
     kinds = region.child_types if release.scope.complete_in(region) else ()
     inside = [(title(kind, several=True), release.regions_in(kind, region.child_prefix)) for kind in kinds]
     return RegionView(
@@ -98,7 +95,7 @@ def region(
             for words, regions in inside
             if regions
         ],
-        page=Paged(present_groups(release, rows[shown]), number, pages, len(rows)),
+        page=page_of(len(rows), page, lambda shown: present_groups(release, rows[shown])),
         asked={"q": query, "level": level, "sort": sort},
         counts=counts,
     )
@@ -107,9 +104,9 @@ def region(
 def iteration(
     release: Release, code: str, region_type: str = "", within: Region | None = None, sort: str = "", page: int = 1
 ) -> IterationView:
-    """Return where an iteration was published: by region type, and the regions of one type, the largest first."""
+    """Return the region types that an iteration is published for, and the regions of one, the largest first."""
     iteration = known_iteration(release, code)
-    sort = "code" if sort == "code" else ""
+    order = ORDERS["code" if sort == "code" else ""]
     prefix = within.child_prefix if within else ""
     by_type = []
     inside = f"&in={within.key}" if within else ""
@@ -120,16 +117,18 @@ def iteration(
             regions = listed if prefix or release.scope.state else facts.regions
             by_type.append((kind, regions, f"iteration/{code}&type={kind}{inside}"))
     if not by_type:
-        raise NotThere(f"nothing was tabulated of iteration {code} there")
+        raise NotThere(f"iteration {code} is not tabulated there")
     if within and not release.scope.complete_in(within):
         raise NotThere(release.scope.words)
     published = {kind: release.number(region_type=kind, prefix=prefix, code=code) for kind, *_ in by_type}
     if region_type and region_type not in published:
-        raise NotThere(f"{region_type} is not a region type that this iteration is tabulated for")
+        raise NotThere(f"this iteration is not tabulated for {region_type}")
     chosen = region_type or next((kind for kind, number in published.items() if number), next(iter(published)))
-    number, pages, shown = page_bounds(published[chosen], page)
-    order = f"ORDER BY {ORDERS[sort]} LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
-    rows = release.totals(region_type=chosen, prefix=prefix, code=code, order=order)
+
+    def read(shown: slice) -> list[GroupItem]:
+        part = f"ORDER BY {order} {limit(shown)}"
+        return present_groups(release, release.totals(region_type=chosen, prefix=prefix, code=code, order=part))
+
     return IterationView(
         title=iteration.name + (f", {release.name(within)}" if within else ""),
         reading=caveat(release, "iteration"),
@@ -140,13 +139,12 @@ def iteration(
         by_type=[
             (kind, title(kind, several=True), published[kind], regions, address) for kind, regions, address in by_type
         ],
-        page=Paged(present_groups(release, rows), number, pages, published[chosen]),
-        asked={"type": region_type, "in": within.key if within else "", "sort": sort},
+        page=page_of(published[chosen], page, read),
     )
 
 
 def group(release: Release, region: Region, code: str) -> GroupView:
-    """Return one group: its count, its table, and the same iteration in the regions around it."""
+    """Return one group: its count, its table, and the same iteration in other regions."""
     iteration = known_iteration(release, code)
     published = release.group(region, code)
     if published is None and region not in release.regions and region not in release.names:
@@ -160,7 +158,6 @@ def group(release: Release, region: Region, code: str) -> GroupView:
         title=f"{iteration.name}, {release.name(region)}",
         reading=caveat(release, "group" if published else "missing"),
         group=present_group(release, region, iteration, published),
-        estimate=present_estimate(published.estimate) if published and release.estimated else None,
         law=describe_law(release, published),
         pyramid=pyramid(release.cells(region, code)) if published and published.shape != "total" else None,
         coterminous=[present_region(release, other) for other in release.coterminous(region)],
@@ -180,7 +177,7 @@ def compare(
     region_query: str = "",
     iteration_query: str = "",
 ) -> Comparison:
-    """Return two groups side by side, with the margins of their differences; without the second, what it may be."""
+    """Return two groups side by side, with the margins of their differences; without the second, its candidates."""
     regions, iterations = [a[0]], [a[1]]
     if b is None:
         regions = regions_named(release, region_query) if region_query else regions
@@ -195,11 +192,6 @@ def compare(
             title=f"Compare {left.iteration.name}, {left.region.name}",
             reading=CAVEATS["find"],
             a=left,
-            b=None,
-            same=False,
-            total=None,
-            rows=(),
-            pyramids=(),
             asked=asked,
             regions=[present_region(release, region) for region in regions[:FOUND]],
             iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
@@ -209,7 +201,7 @@ def compare(
     same = bool(first and second and first.noise.source == second.noise.source)
     cells = [release.cells(*key) for key in (a, b)]
     return Comparison(
-        title=f"{left.iteration.name}, {left.region.name}, beside {right.iteration.name}, {right.region.name}",
+        title=f"{left.iteration.name}, {left.region.name}, and {right.iteration.name}, {right.region.name}",
         reading=caveat(release, "same" if same else "compare"),
         a=left,
         b=right,
@@ -217,12 +209,12 @@ def compare(
         total=total_difference(first, second),
         rows=differences(first, second, *cells) if first and second else (),
         pyramids=common_pyramids(first, second, *cells) if first and second else (),
-        asked={**asked, "b": f"{b[0].key}/{b[1]}"},
+        asked=asked,
     )
 
 
 def find(release: Release, query: str) -> Found:
-    """Return the regions and iterations whose name or code answers to a text."""
+    """Return the regions and iterations whose name or code matches a query."""
     regions, iterations = regions_named(release, query), iterations_named(release, query)
     groups = [] if regions or iterations else groups_named(release, query)
     return Found(

@@ -1,14 +1,14 @@
-"""The three kinds of geounit of a TopDown release, and where each one's histogram lies.
+"""The three kinds of geounit of a TopDown release.
 
-Persons and units have each a spine of their own, so that one geocode may stand for other blocks in the other product:
-a spine geounit has one product's counts. Tabulation geounits and off-spine entities are the same for both.
+Persons and units each have a spine of their own, and one geocode may mean different blocks on the two: a spine geounit
+has one product's counts. Tabulation geounits and off-spine entities are the same for both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flows.reports.show.geography import PUERTO_RICO, STATES, Region
+from flows.reports.show.geography import STATES, Region, capitalized
 
 US = "US"
 KINDS: dict[str, str] = {
@@ -19,20 +19,8 @@ KINDS: dict[str, str] = {
 }
 TABULATION = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12, "Block": 15}  # digits of the public code
 OFF_SPINE = {"place": 7, "mcd": 10, "aian": 4}
-TITLES = {
-    "US": ("nation", "nation"),
-    "State": ("state", "states"),
-    "County": ("county", "counties"),
-    "Tract_Group": ("tract group", "tract groups"),
-    "Tract": ("tract", "tracts"),
-    "Block_Group": ("block group", "block groups"),
-    "Prim": ("prim", "prims"),
-    "Block": ("block", "blocks"),
-    "place": ("place", "places"),
-    "mcd": ("county subdivision", "county subdivisions"),
-    "aian": ("AIAN area", "AIAN areas"),
-}
-REGION_TYPES = {  # of names (names.py)
+WORDS = {US: "nation", "mcd": "county subdivision", "aian": "AIAN area"}  # other levels are their own words
+REGION_TYPES = {  # in files of names
     "State": "STATE",
     "County": "COUNTY",
     "Tract": "TRACT",
@@ -44,7 +32,7 @@ REGION_TYPES = {  # of names (names.py)
 
 @dataclass(frozen=True, order=True)
 class Geounit:
-    """A geounit by its kind, level (or family of entities), state and code; of the nation state and code are US."""
+    """A geounit by its kind, level (or family of entities), state and code; the nation's state and code are US."""
 
     kind: str
     level: str
@@ -63,21 +51,22 @@ class Geounit:
 
     @property
     def region(self) -> Region | None:
-        """The region that files of names give a name to; None for a spine geounit."""
+        """The region in files of names; None for a spine geounit."""
         if self.kind not in ("tabulation", "entities") or self.level not in REGION_TYPES:
             return None
-        region_type = REGION_TYPES[self.level]
-        in_puerto_rico = self.state == "72" and region_type not in ("AIANNH", "COUSUB")
-        return Region((PUERTO_RICO if in_puerto_rico else "") + region_type, self.code)
+        return Region.named(REGION_TYPES[self.level], self.code)
 
 
 def title_of(level: str, *, several: bool = False) -> str:
-    """Return what a geounit of a level is called in a sentence."""
-    return TITLES.get(level, (level.replace("_", " ").lower(),) * 2)[several]
+    """Return the word for a geounit of a level, in a sentence."""
+    word = WORDS.get(level, level.replace("_", " ").lower())
+    if not several or level == US:
+        return word
+    return "counties" if level == "County" else f"{word}s"
 
 
 def plain_title(geounit: Geounit) -> str:
-    """Return what a geounit is called where no file of names tells."""
+    """Return the name of a geounit that no file of names has."""
     if geounit.nation:
         return "United States"
     state = STATES.get(geounit.state, f"State {geounit.state}")
@@ -87,14 +76,13 @@ def plain_title(geounit: Geounit) -> str:
         return f"Spine {title_of(geounit.level)} {geounit.code}"
     if geounit.level == "State":
         return state
-    word = title_of(geounit.level)
-    return f"{word[0].upper()}{word[1:]} {geounit.code}"
+    return capitalized(f"{title_of(geounit.level)} {geounit.code}")
 
 
 def tabulation_above(geounit: Geounit) -> list[Geounit]:
-    """Return the tabulation geounits that a tabulation geounit or off-spine entity lies in, the smallest first.
+    """Return the tabulation geounits that contain a tabulation geounit or off-spine entity, the smallest first.
 
-    A place may lie in several counties, and of an AIAN area the release has its part in the state.
+    A place may be in several counties; an AIAN area is its part in the state.
     """
     if geounit.nation:
         return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from flows.reports.show.database import Database
 from flows.reports.show.names import Names, names_for
@@ -17,6 +17,7 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
 
+Place = TypeVar("Place")  # a Geounit, or its row in a view
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, 8)))
 ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
 MARGIN = "count, released, margin, estimate, standard_error"
@@ -24,13 +25,13 @@ PUBLIC_BLOCK = "(geounit[-16:-6] || geounit[-4:])"  # the 15 digits that are pub
 
 
 @dataclass(frozen=True)
-class Totals:
-    """A geounit with its sums; None where the release lacks the product, or the geounit is of the other's spine.
+class Totals(Generic[Place]):
+    """A geounit with its sums; None where the release lacks the product, or the geounit is on the other's spine.
 
     margin: of the persons, where the release has one.
     """
 
-    geounit: Geounit
+    geounit: Place
     persons: int | None
     adults: int | None
     hispanic: int | None
@@ -41,9 +42,9 @@ class Totals:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query group of a spine geounit measured: share of the budget, answers, the noise of one.
+    """A query group of a spine geounit: its share of the budget, number of answers, and the noise in one.
 
-    first: the answer, where it is the only one.
+    first: the answer, where there is only one.
     """
 
     query: str
@@ -56,7 +57,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Margin:
-    """A count with its margin (None where the release gives none) and the unbiased estimate with its standard error."""
+    """A count with its margin (None where the release has none) and the unbiased estimate with its standard error."""
 
     product: str
     count: str
@@ -69,7 +70,7 @@ class Margin:
 class TopDownRelease:
     """A TopDown release, open for reading, or one state of it.
 
-    Names of geounits may be given; those kept beside the release are added.
+    `names` are added to those kept beside the release.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], names: Names, scope: Scope) -> None:
@@ -92,7 +93,7 @@ class TopDownRelease:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def levels(self, kind: str) -> list[str]:
-        """Return the levels of a kind of geounit, the largest first; the nation is none of them."""
+        """Return the levels of a kind of geounit, the largest first, without the nation."""
         if kind == "tabulation":
             return list(TABULATION)
         if kind == "entities":
@@ -111,7 +112,7 @@ class TopDownRelease:
         return state in self.states and any(self._is_there(kind, one, level, state) for one in self.products_of(kind))
 
     def width(self, geounit: Geounit) -> int:
-        """Return the digits of the codes of a geounit's level."""
+        """Return the number of digits of the codes of a geounit's level."""
         own = {**TABULATION, **OFF_SPINE} if geounit.kind in ("tabulation", "entities") else {}
         return own.get(geounit.level) or self._width(geounit.kind, geounit.level, geounit.state)
 
@@ -120,7 +121,7 @@ class TopDownRelease:
         return (kind.removeprefix("spine_"),) if kind.startswith("spine") else self.products
 
     def exists(self, geounit: Geounit) -> bool:
-        """Return whether the release has a geounit, with persons or without."""
+        """Return whether the release has a geounit, inhabited or not."""
         if geounit.nation:
             return self.nation and geounit == self.top
         if geounit.kind not in self.kinds or geounit.state not in self.states:
@@ -137,14 +138,14 @@ class TopDownRelease:
         return Geounit("tabulation", US, US, US)
 
     def name(self, geounit: Geounit) -> str:
-        """Return what a geounit is called."""
+        """Return the name of a geounit."""
         region = geounit.region
         return (region and self.names.get(region)) or plain_title(geounit)
 
     # -- counts -------------------------------------------------------------------------------------------------------
 
     def cells(self, geounit: Geounit, product: str) -> dict[int, int]:
-        """Return the cells of a geounit's histogram that are not 0."""
+        """Return the nonzero cells of a geounit's histogram."""
         path, code = self._source(geounit.kind, product, geounit.level, geounit.state)
         where, given = ("true", []) if geounit.nation else (f"{code} = ?", [geounit.code])
         return dict(
@@ -152,7 +153,7 @@ class TopDownRelease:
         )
 
     def declared(self, geounit: Geounit) -> list[int] | None:
-        """Return housing units and facilities by type, which are published as they are; None of off-spine entities."""
+        """Return housing units and facilities by type, published without noise; None for off-spine entities."""
         if geounit.kind == "entities":
             return None
         product = self.products_of(geounit.kind)[0]
@@ -177,8 +178,8 @@ class TopDownRelease:
         *,
         order: str = "code",
         part: str = "",
-    ) -> list[Totals]:
-        """Return the geounits of a level in a state with their sums, those without anybody too."""
+    ) -> list[Totals[Geounit]]:
+        """Return the geounits of a level in a state with their sums, including empty geounits."""
         codes = self._codes(kind, level, state)
         sums = {
             "persons": "sum(count)::BIGINT AS persons, (sum(count) FILTER ((cell // 126) % 2 = 1))::BIGINT AS adults, "
@@ -191,7 +192,7 @@ class TopDownRelease:
                 columns += [f"NULL AS {name}" for name in names]
                 continue
             path, code = self._source(kind, product, level, state)
-            condition = where.format(code=code)  # into the sums, so that row groups are passed over
+            condition = where.format(code=code)  # within the sums, to skip row groups
             own = f"SELECT {code} AS code, {sums[product]} FROM {path} WHERE {condition} GROUP BY 1"
             joins.append(f"LEFT JOIN ({own}) USING (code)")
             columns += [f"coalesce({name}, 0) AS {name}" for name in names]
@@ -208,7 +209,7 @@ class TopDownRelease:
             for code, *numbers in self._database.ask(query, list(given) * times)
         ]
 
-    def totals(self, geounit: Geounit) -> Totals:
+    def totals(self, geounit: Geounit) -> Totals[Geounit]:
         """Return the sums of one geounit."""
         if not geounit.nation:
             return self.rows(geounit.kind, geounit.level, geounit.state, "{code} = ?", [geounit.code])[0]
@@ -223,13 +224,13 @@ class TopDownRelease:
         return Totals(geounit, persons, adults, hispanic, units, occupied)
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
-        """Return how many geounits of a level a state has, of those whose codes begin so."""
+        """Return how many geounits of a level and code prefix a state has."""
         query = f"SELECT count(*) FROM ({self._codes(kind, level, state)}) WHERE starts_with(code, ?)"
         ((number,),) = self._database.ask(query, [prefix])
         return int(number)
 
     def answers(self, geounit: Geounit) -> list[Answer]:
-        """Return the noisy answers of a spine geounit, where the release has its measurements."""
+        """Return the noisy answers of a spine geounit; none where the release has no measurements."""
         name = self._measured(geounit.kind, geounit.level, geounit.state)
         if name is None:
             return []
@@ -240,7 +241,7 @@ class TopDownRelease:
         return list(map(self._answer, rows))
 
     def margins(self, geounit: Geounit) -> list[Margin]:
-        """Return the margins of a geounit's counts, of a release that has them."""
+        """Return the margins of a geounit's counts; none where the release has no margins."""
         found = []
         for product in self.products_of(geounit.kind):
             if name := self._margins_of(geounit.kind, product, geounit.level, geounit.state):
@@ -277,7 +278,7 @@ class TopDownRelease:
     # -- around -------------------------------------------------------------------------------------------------------
 
     def above(self, geounit: Geounit) -> list[Geounit]:
-        """Return what a geounit lies in, the nearest first."""
+        """Return the geounits that contain a geounit, the smallest first."""
         top = [self.top] if self.nation and not geounit.nation else []
         if not geounit.kind.startswith("spine"):
             return [*tabulation_above(geounit), *top]
@@ -290,7 +291,7 @@ class TopDownRelease:
         return [*found, *top]
 
     def levels_inside(self, geounit: Geounit) -> list[str]:
-        """Return the levels whose geounits lie in a geounit, the next one first."""
+        """Return the levels within a geounit, the largest first."""
         if geounit.nation or geounit.kind == "entities":
             return []
         levels = self.levels(geounit.kind)
@@ -309,7 +310,7 @@ class TopDownRelease:
         return [one for one in found if one != geounit]
 
     def _find_width(self, kind: str, level: str, state: str) -> int:
-        """Return the digits of a spine level's geocodes, which begin with those of the level above."""
+        """Return the number of digits of a spine level's geocodes, which begin with those of the level above."""
         path = self._invariants(self.products_of(kind)[0], level, state)
         ((code,),) = self._database.ask(f"SELECT geounit FROM {path} LIMIT 1")
         return len(code)
@@ -328,7 +329,7 @@ class TopDownRelease:
         return f"SELECT geounit AS code FROM {self._invariants(self.products_of(kind)[0], level, state)}"
 
     def _source(self, kind: str, product: str, level: str, state: str) -> tuple[str, str]:
-        """Return the file that holds the histograms of a level, and the code that its rows have there."""
+        """Return the source of a level's histograms, and the SQL for the code of a row."""
         code = {"State": f"'{state}'", "Block": PUBLIC_BLOCK}.get(level, "geounit")
         return self._database.source(
             self._path(kind, product, level, state)

@@ -1,11 +1,14 @@
-"""What a view of a TopDown release holds: typed rows, for the page, the terminal, the CSV and the JSON alike."""
+"""The views of a TopDown release and the rows in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import Any
 
-from flows.reports.show.top_down.release import Answer, Margin
+from flows.reports.show.paging import Page
+from flows.reports.show.release_pages import Table, View
+from flows.reports.show.top_down.release import Answer, Margin, Totals
 from flows.reports.show.top_down.tables import CountTable
 
 
@@ -21,21 +24,8 @@ class GeounitItem:
 
 
 @dataclass(frozen=True)
-class TotalsRow:
-    """A geounit in a list; counts that the release lacks are None."""
-
-    geounit: GeounitItem
-    persons: int | None
-    adults: int | None
-    hispanic: int | None
-    units: int | None
-    occupied: int | None
-    margin: float | None
-
-
-@dataclass(frozen=True)
 class SpineLevelRow:
-    """A level of the spine: its geounits, and the deviation of the noise in their totals, from the largest share."""
+    """A level of the spine: its geounits, and the least and largest deviation of the noise in one answer of `query`."""
 
     product: str
     level: str
@@ -45,33 +35,41 @@ class SpineLevelRow:
     most: float | None
 
 
-@dataclass(frozen=True)
-class Redistricting:
+def table_of_totals(rows: Sequence[Totals[GeounitItem]]) -> Table:
+    """Return geounits with their sums."""
+    sums = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED", "MARGIN_OF_PERSONS"]
+    return ["KIND", "LEVEL", "STATE", "CODE", "NAME", *sums], [
+        [*one.geounit.key.split("/"), one.geounit.name, *astuple(one)[1:]] for one in rows
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redistricting(View):
     """The release as a whole."""
 
-    title: str
-    reading: str
     margin: str
-    states: Sequence[TotalsRow]
+    states: Sequence[Totals[GeounitItem]]
     levels: Sequence[SpineLevelRow]
     entities: Sequence[str]
     facts: Sequence[tuple[str, str]]
     statements: Sequence[tuple[str, str]]
     view: str = "redistricting"
 
+    def table(self) -> Table:
+        """Return the states."""
+        return table_of_totals(self.states)
 
-@dataclass(frozen=True)
-class GeounitView:
-    """A geounit: its tables, what it lies in and what lies in it.
+
+@dataclass(frozen=True, kw_only=True)
+class GeounitView(View):
+    """A geounit: its tables, the geounits that contain it and those that it contains.
 
     inside: headings with lists (words, number, address).
     """
 
-    title: str
-    reading: str
     margin: str
     geounit: GeounitItem
-    totals: TotalsRow
+    totals: Totals[GeounitItem]
     above: Sequence[GeounitItem]
     same: Sequence[GeounitItem]
     inside: Sequence[tuple[str, Sequence[tuple[str, int, str]]]]
@@ -82,37 +80,50 @@ class GeounitView:
     margins: Sequence[Margin]
     view: str = "geounit"
 
+    def table(self) -> Table:
+        """Return the cells of its tables, then its margins."""
+        key = self.geounit.key
+        rows: list[list[Any]] = [
+            [key, table.name, label, column, value, None, None, None]
+            for table in self.tables
+            for label, values in table.rows
+            for column, value in zip(table.columns, values, strict=True)
+        ]
+        rows += [
+            [key, "margins", one.count, one.product, one.released, one.margin, one.estimate, one.error]
+            for one in self.margins
+        ]
+        return ["GEOUNIT", "TABLE", "ROW", "COLUMN", "COUNT", "MARGIN", "ESTIMATE", "STANDARD_ERROR"], rows
 
-@dataclass(frozen=True)
-class Listing:
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(View):
     """The geounits of a level in a state, or in a geounit of it."""
 
-    title: str
-    reading: str
     margin: str
-    rows: Sequence[TotalsRow]
+    page: Page[Totals[GeounitItem]]
     sort: str
     within: GeounitItem | None
     units: bool
     persons: bool
     margins: bool
-    number: int
-    pages: int
-    total: int
     view: str = "listing"
 
+    def table(self) -> Table:
+        """Return the geounits."""
+        return table_of_totals(self.page.rows)
 
-@dataclass(frozen=True)
-class FoundGeounits:
-    """What a search found."""
 
-    title: str
-    reading: str
+@dataclass(frozen=True, kw_only=True)
+class FoundGeounits(View):
+    """The answers of a search."""
+
     query: str
     geounits: Sequence[GeounitItem]
     total: int
     named: bool
     view: str = "geounits"
 
-
-TopDownView = Redistricting | GeounitView | Listing | FoundGeounits
+    def table(self) -> Table:
+        """Return the geounits."""
+        return ["KEY", "NAME", "LEVEL", "KIND"], [[one.key, one.name, one.level, one.kind] for one in self.geounits]

@@ -1,20 +1,15 @@
-"""The views of a TopDown release: each a function of the release that gives typed rows."""
+"""Make the views of a TopDown release."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flows.reports.show.geography import STATES
-from flows.reports.show.paging import page_bounds
+from flows.reports.show.caveats import caveat
+from flows.reports.show.geography import STATES, capitalized
+from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
-from flows.reports.show.top_down.geounits import (
-    KINDS,
-    OFF_SPINE,
-    TABULATION,
-    Geounit,
-    title_of,
-)
+from flows.reports.show.top_down.geounits import KINDS, OFF_SPINE, TABULATION, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease, Totals
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
 from flows.reports.show.top_down.view_models import (
@@ -24,31 +19,29 @@ from flows.reports.show.top_down.view_models import (
     Listing,
     Redistricting,
     SpineLevelRow,
-    TotalsRow,
 )
 
 FOUND = 40
-EXACT = "These are exact counts without any noise, and never to be published."
 NO_MARGIN = (
-    "A TopDown count has no printed margin: it is what least squares, the bound at 0, the sums from level to level and "
-    "rounding made of many noisy answers, and its error has no law that could be named."
+    "A TopDown count has no margin of error: it results from many noisy answers by least squares, the bound at 0, the "
+    "sums from level to level and rounding, and the law of its error is not known."
 )
 WITH_MARGINS = (
-    "A margin is 1.96 standard errors of the unbiased estimate from all that was measured. On synthetic data about 95 "
-    "of 100 released counts or more lay within theirs; where that would not hold no margin is given."
+    "A margin is 1.96 standard errors of the unbiased estimate from all noisy answers. On synthetic data about 95 of "
+    "100 released counts, or more, were within their margin. Where that would not hold, there is no margin."
 )
 CAVEATS = {
-    "overview": "Counts add up exactly from blocks to the nation, because estimation makes them; that says nothing of "
-    "how near they are to the truth, and small counts are too high on average, since none can be negative.",
-    "geounit": "All but what is declared was estimated from noisy answers: a count of a few persons tells little, and "
-    "blocks tell something only when many are added up.",
-    "find": "A geounit that is listed is in the release.",
+    "overview": "Counts add up exactly from blocks to the nation, because the estimation enforces it. That does not "
+    "mean that they are accurate: small counts are too high on average, since no count can be negative.",
+    "geounit": "Everything except declared counts was estimated from noisy answers. A count of a few persons is mostly "
+    "noise; use blocks only in sums of many.",
+    "find": "The release contains every geounit listed here.",
 }
 SORTS = {"": "coalesce(persons, units) DESC, code", "code": "code"}
 
 
 def overview(release: TopDownRelease) -> Redistricting:
-    """Return what the release is: its states, its spine with the noise of each level, what was spent."""
+    """Return the release as a whole: its states, its spine with the noise of each level, its privacy loss."""
     manifest = release.manifest
     area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
     spent = manifest["spent"]
@@ -62,11 +55,11 @@ def overview(release: TopDownRelease) -> Redistricting:
         facts.append(("privacy loss", f"{spent['unit']} {total['decimal']:g} for one record replaced by another"))
         facts.append(("as epsilon", f"{total['epsilon_at_delta']:.3g} at delta {spent['delta']:g}"))
     if "ESTIMATE" in manifest:
-        facts.append(("made again", manifest["ESTIMATE"]))
+        facts.append(("estimated again", manifest["ESTIMATE"]))
     states = [row for state in release.states for row in release.rows("tabulation", "State", state)]
     return Redistricting(
         title=f"Redistricting data, {area}",
-        reading=caveat(release, "overview"),
+        reading=caveat(manifest, CAVEATS["overview"]),
         margin=describe_margins(release, given=release.has_margins),
         states=[present_totals(release, row) for row in states],
         levels=list(_levels(release)),
@@ -90,9 +83,9 @@ def _levels(release: TopDownRelease) -> Iterator[SpineLevelRow]:
 
 
 def geounit(release: TopDownRelease, geounit: Geounit, table: str = "") -> GeounitView:
-    """Return a geounit: its tables or one of them, what it lies in, what lies in it, its noisy answers on a spine."""
+    """Return a geounit: all tables or one, the geounits around it, and on a spine its noisy answers."""
     if not release.exists(geounit):
-        raise NotThere(f"{geounit.key} is no geounit of this release")
+        raise NotThere(f"{geounit.key} is not a geounit of this release")
     declared = release.declared(geounit)
     offered = [name for product in release.products_of(geounit.kind) for name in OF_PRODUCT[product]]
     if table and table not in offered:
@@ -106,7 +99,7 @@ def geounit(release: TopDownRelease, geounit: Geounit, table: str = "") -> Geoun
     totals, margins = release.totals(geounit), release.margins(geounit)
     return GeounitView(
         title=release.name(geounit),
-        reading=caveat(release, "geounit"),
+        reading=caveat(release.manifest, CAVEATS["geounit"]),
         margin=describe_margins(release, given=bool(margins)),
         geounit=present_geounit(release, geounit),
         totals=present_totals(release, totals),
@@ -122,7 +115,7 @@ def geounit(release: TopDownRelease, geounit: Geounit, table: str = "") -> Geoun
 
 
 def _inside(release: TopDownRelease, geounit: Geounit) -> Iterator[tuple[str, list[tuple[str, int, str]]]]:
-    """Return the lists of what lies in a geounit under their headings; of a state also its entities and both spines."""
+    """Yield headings with the lists within a geounit; for a state also its entities and both spines."""
 
     def described(kind: str, level: str, within: str = "") -> tuple[str, int, str]:
         address = f"listing/{kind}/{level}/{geounit.state}" + (f"&in={within}" if within else "")
@@ -145,35 +138,34 @@ def listing(
 ) -> Listing:
     """Return the geounits of a level in a state, or in one of its geounits; the largest first, or by code."""
     if kind not in release.kinds or level not in release.levels(kind) or not release.is_listed(kind, level, state):
-        raise NotThere(f"{kind}/{level}/{state} is no list of this release")
+        raise NotThere(f"{kind}/{level}/{state} is not a list of this release")
     sort = "code" if sort == "code" else ""
-    total = release.number(kind, level, state, within)
-    number, pages, shown = page_bounds(total, page)
-    part = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
-    rows = release.rows(kind, level, state, "starts_with({code}, ?)", [within], order=SORTS[sort], part=part)
     inside = _within(release, kind, state, within)
     place = release.name(inside) if inside else STATES.get(state, state)
-    words = title_of(level, several=True)
+    words = capitalized(title_of(level, several=True))
     products = release.products_of(kind)
     margins = release.has_margins_of(kind, level, state)
+
+    def read(shown: slice) -> list[Totals[GeounitItem]]:
+        starts = "starts_with({code}, ?)"
+        rows = release.rows(kind, level, state, starts, [within], order=SORTS[sort], part=limit(shown))
+        return [present_totals(release, row) for row in rows]
+
     return Listing(
-        title=f"{words[0].upper()}{words[1:]}, {place}" + (f" (spine of {products[0]})" if "spine_" in kind else ""),
-        reading=caveat(release, "geounit"),
+        title=f"{words}, {place}" + (f" (spine of {products[0]})" if "spine_" in kind else ""),
+        reading=caveat(release.manifest, CAVEATS["geounit"]),
         margin=describe_margins(release, given=margins),
-        rows=[present_totals(release, row) for row in rows],
+        page=page_of(release.number(kind, level, state, within), page, read),
         sort=sort,
         within=present_geounit(release, inside) if inside else None,
         units="units" in products,
         persons="persons" in products,
         margins=margins,
-        number=number,
-        pages=pages,
-        total=total,
     )
 
 
 def _within(release: TopDownRelease, kind: str, state: str, code: str) -> Geounit | None:
-    """Return the geounit of a kind that a code names."""
+    """Return the geounit of a kind by its code; the state where there is no code."""
     if not code:
         return Geounit("tabulation", "State", state, state)
     for level in release.levels(kind):
@@ -184,7 +176,7 @@ def _within(release: TopDownRelease, kind: str, state: str, code: str) -> Geouni
 
 
 def find(release: TopDownRelease, query: str) -> FoundGeounits:
-    """Return the geounits whose name or code answers to a text."""
+    """Return the geounits whose name or code matches a query."""
     found = geounits_named(release, query)
     return FoundGeounits(
         title=f"“{query}”" if query else "Find",
@@ -197,7 +189,7 @@ def find(release: TopDownRelease, query: str) -> FoundGeounits:
 
 
 def geounits_named(release: TopDownRelease, text: str) -> list[Geounit]:
-    """Return geounits by code or address, else by name: called exactly so, else whose name holds every word."""
+    """Return geounits by code or address, else by name: of exactly this name, else of every word."""
     text = text.strip()
     if text.count("/") == 3 and release.exists(one := Geounit(*text.split("/"))):
         return [one]
@@ -230,7 +222,7 @@ def _of_code(release: TopDownRelease, code: str) -> Iterator[Geounit]:
 
 
 def _named(release: TopDownRelease) -> Iterator[Geounit]:
-    """Return the geounits that files of names may mean; whether the release has them is asked of those that match."""
+    """Yield the geounits in files of names, whether the release has them or not."""
     levels = {"COUNTY": ("tabulation", "County"), "TRACT": ("tabulation", "Tract"), "PLACE": ("entities", "place")}
     levels |= {"COUSUB": ("entities", "mcd"), "AIANNH": ("entities", "aian")}
     for region in release.names:
@@ -243,23 +235,18 @@ def _named(release: TopDownRelease) -> Iterator[Geounit]:
 
 
 def present_geounit(release: TopDownRelease, geounit: Geounit) -> GeounitItem:
-    """Return a geounit in the words of a view."""
+    """Return the row of a geounit."""
     code = "" if geounit.nation else geounit.code
     return GeounitItem(geounit.key, release.name(geounit), KINDS[geounit.kind], title_of(geounit.level), code)
 
 
-def present_totals(release: TopDownRelease, row: Totals) -> TotalsRow:
-    """Return a geounit's sums in the words of a view."""
-    return TotalsRow(**{**vars(row), "geounit": present_geounit(release, row.geounit)})
+def present_totals(release: TopDownRelease, row: Totals[Geounit]) -> Totals[GeounitItem]:
+    """Return the row of a geounit with its sums."""
+    return Totals(**{**vars(row), "geounit": present_geounit(release, row.geounit)})
 
 
-def caveat(release: TopDownRelease, view: str) -> str:
-    """Return how to read a view, in a sentence."""
-    return EXACT if "NOT_PRIVATE" in release.manifest else CAVEATS[view]
-
-
-def describe_margins(release: TopDownRelease, *, given: bool = False) -> str:
-    """Return what a view says of margins; `given`: whether counts in it may have one."""
+def describe_margins(release: TopDownRelease, *, given: bool) -> str:
+    """Return a sentence on margins; `given`: whether counts of the view have one."""
     if "NOT_PRIVATE" in release.manifest:
         return ""
     return WITH_MARGINS if given else NO_MARGIN
