@@ -33,8 +33,8 @@ def lacking(what: str) -> NoReturn:
 SHARED = {
     "end to end": r"tests/e2e/",
     "a server": r"flows/test_(accuracy|bottom_up|every|refusals|spine|start|top_down|what)|test_workers|tasks/spine/",
-    "kernels": r"top_down",
-    "pages": r"flows/test_(check|show|tune_page)",
+    "kernels": r"top_down|flows/test_check",
+    "pages": r"flows/test_(show|tune_page)",
 }
 
 
