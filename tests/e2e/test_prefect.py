@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 import pytest
+from dhca_inputs import Here
 from e2e_runs import (
     ACCOUNT,
     das_process,
@@ -36,8 +37,10 @@ from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 from privacy.accounting.ledger import Ledger
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.workers import Workers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+HERE: Workers = Here()  # type: ignore[assignment]
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240  # seconds until a test gives up; nothing depends on it
 PERSONS = {"us": 23_457, "pr": 12_391}  # exact counts that nobody may learn
@@ -58,11 +61,6 @@ class Office:
     def log(self) -> Path:
         """What server, worker and deploying said."""
         return self.folder / "log"
-
-    @property
-    def params_pr(self) -> Path:
-        """Parameters of Puerto Rico alone."""
-        return self.folder / "params-pr"
 
     def das(self, *words: object, first: str = "") -> tuple[int, str]:
         """A `das` command under this server: its exit code and output."""
@@ -91,8 +89,6 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("office")
     real_data(example, folder)
     fill(folder / "data/person-records.txt")
-    shutil.copytree(folder / "params", folder / "params-pr")
-    reconfigure(folder / "params-pr", run_us=False)
     ledger = open_account(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -200,7 +196,9 @@ def failures(office: Office) -> dict[str, str]:
         person[header.split("|").index(name)] = value
         lines[at] = "|".join(person)
     persons.write_text("\n".join([header, *lines]) + "\n")
-    params = office.params_pr
+    params = office.folder / "params-pr"
+    shutil.copytree(office.folder / "params", params)
+    reconfigure(params, run_us=False)
     words = ("--account", ACCOUNT, "--state", office.folder)
     code, told["invalid"] = office.das("run", params, bad, office.folder / "out-bad", *words, "--run-id", "invalid")
     assert code == 1, told["invalid"]
@@ -359,8 +357,11 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
         "f.equate_coterminous = hang"
     )
     words = ("--account", ACCOUNT, "--state", office.folder, "--run-id", "killed", "--no-spine")
-    inputs, out = (office.params_pr, office.folder / "data"), tmp_path / "out"
-    process = das_process("run", *inputs, out, *words, first=hang, environment=office.environment)
+    params, data, out = office.folder / "params-pr", office.folder / "data", tmp_path / "out"
+    if not params.exists():
+        shutil.copytree(office.folder / "params", params)
+        reconfigure(params, run_us=False)
+    process = das_process("run", params, data, out, *words, first=hang, environment=office.environment)
     wait_for((tmp_path / "there").exists, "the run to hang")
     process.kill()
     process.communicate()
