@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/bottom_up.py                            # 10 million rows, Parquet, 612,000 cells
     .venv/bin/python benchmarks/bottom_up.py --rows 10000000 --text     # the same as text
 
-Tabulation, budget check, noise in every cell, calibration to state totals, release and commit are all timed, with
+Tabulation, reservation, noise in every cell, calibration to state totals, release and commit are all timed, with
 Prefect's and Dask's start.
 """
 

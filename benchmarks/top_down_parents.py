@@ -95,8 +95,8 @@ def beside(plan: Plan, parents: list[tuple[int, ParentProblem]], sample: int) ->
     """Our solvers and the general ones on a sample of each level's parents that these can hold."""
     rng = np.random.default_rng(0)
     for level, name in enumerate(plan.spine.levels):
-        fitting = [d for at, d in parents if at == level and len(d.cells) * d.children <= UNKNOWNS]
-        fitting = [d for d in fitting if d.counts is not None]
+        fitting = [d for at, d in parents if at == level and d.allowed_cells.size <= UNKNOWNS]
+        fitting = [d for d in fitting if len(d.parent.counts)]
         chosen = [fitting[at] for at in rng.permutation(len(fitting))[:sample]]
         if not chosen:
             continue
@@ -117,7 +117,7 @@ def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
     ours, (x, *_) = timed(lambda: parent_problem.solve(problem))
     piqp, other = timed(lambda: reference.least_squares(problem, "piqp"))
     clarabel, _ = timed(lambda: reference.least_squares(problem, "clarabel"))
-    hessian, linear = problem.objective.quadratic(problem.cells)
+    hessian, linear = problem.objective.quadratic(problem.parent.cells)
     constant = sum_of_squares(problem)
 
     def objective(point: np.ndarray) -> float:
@@ -144,7 +144,9 @@ def sum_of_squares(problem: ParentProblem) -> float:
     own = problem.objective
     assert isinstance(own, ChildAnswers)
     total = 0.0
-    for weight, at in zip(own.weights / own.weights[0].max(), coordinates_of(own.queries, problem.cells), strict=True):
+    for weight, at in zip(
+        own.weights / own.weights[0].max(), coordinates_of(own.queries, problem.parent.cells), strict=True
+    ):
         total += float((weight * (own.answers[:, np.unique(at)] ** 2).T).sum()) / 2
     return total
 

@@ -76,7 +76,7 @@ def ended_zombies() -> Automation:
     each = int(os.environ.get("PREFECT_FLOWS_HEARTBEAT_FREQUENCY") or 30)
     return Automation(
         name="das-flows: end runs whose process is gone",
-        description="Without this they stay Running for good. Retry goes on with the same noise and no second charge.",
+        description="Else they stay Running for good. Retry continues with the same noise and no second charge.",
         trigger=EventTrigger(
             after={"prefect.flow-run.heartbeat"},
             expect={"prefect.flow-run.heartbeat", *(f"prefect.flow-run.{state}" for state in (*ENDED, *ASIDE))},
@@ -92,7 +92,7 @@ def ended_zombies() -> Automation:
                 state=StateType.CRASHED,
                 name="Crashed",
                 message=f"no heartbeat for {HEARTBEATS * each} s, so its process is gone; "
-                "one charge at most; Retry goes on with the same noise",
+                "one charge at most; Retry continues with the same noise",
             )
         ],
     )

@@ -1,6 +1,6 @@
 """The stages of the bottom-up mechanism, over a table larger than memory.
 
-tabulate -> budget check -> measure -> calibrate -> release -> commit
+tabulate -> reserve budget -> measure -> calibrate -> release -> commit
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from pathlib import Path
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
-from tasks.bottom_up.measure import PLAN, calibrate_counts, measure, precheck_budget, reserve_budget
+from tasks.bottom_up.measure import PLAN, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.files import save_object
 

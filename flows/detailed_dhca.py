@@ -1,9 +1,9 @@
 """The stages of the Detailed DHC-A: SafeTab-P from files to release, for the US or Puerto Rico.
 
-validate -> population groups -> budget check -> totals -> sex by age -> suppression -> coterminous -> release
-                                                 \\_______ per population group level ______/            /
-estimate tables (public laws only) -----------------------> estimates of a level, once all are suppressed/
-geographic spine (public geography only) -----------------------------------------------------------------
+validate -> population groups -> reserve budget -> totals -> sex by age -> suppression -> coterminous -> release
+                                                   \\_______ per population group level ______/            /
+estimate tables (public laws only) -------------------------> estimates of a level, once all are suppressed/
+geographic spine (public geography only) -------------------------------------------------------------------
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import Runner
-from tasks.detailed_dhca.budget_check import planned_spend, precheck_budget, reserve_budget
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.reserve_budget import planned_spend, precheck_budget, reserve_budget
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals

@@ -1,4 +1,4 @@
-"""A run of the Detailed DHC-A that spends nothing: everything up to the budget check, and what a run would spend.
+"""A run of the Detailed DHC-A that spends nothing: everything before the reservation, and what a run would spend.
 
 parameters and account -> validate -> what it would spend, as an artifact
 """
@@ -16,7 +16,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.run import flow_options, run_check, run_stages
 from privacy.accounting.ledger import format_amount
 from privacy.noise.laws import UNITS
-from tasks.detailed_dhca.budget_check import planned_spend
+from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.lifecycle.commit import check_out, end_run
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import locked
@@ -28,7 +28,7 @@ SPEND = "a run would spend"
 def dry_run(settings: DetailedDhcaSettings) -> Any:
     """Check the whole input and the account, and show what a run would spend; nothing is reserved or drawn.
 
-    What is refused is refused as a run would be, and its findings stay with the curator.
+    It refuses what a run would refuse; the findings stay with the curator.
     """
     settings = settings.named(f"dry-{runtime.flow_run.id}-{settings.folder}")
     try:
@@ -42,7 +42,7 @@ def dry_run(settings: DetailedDhcaSettings) -> Any:
 
 
 def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
-    """Do what a run does up to its validation, and remove what that left."""
+    """Do what a run does up to its validation, and remove the run directory."""
     run, jurisdiction = settings.directory, settings.jurisdiction
     found = {"region": jurisdiction.upper(), SPEND: "nothing: it has no block, or config.json switches it off"}
     with locked(run):

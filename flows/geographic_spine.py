@@ -69,7 +69,7 @@ def read(run: SpineRun) -> Prepared:
 
 @task(name="spines by state", cache_policy=NO_CACHE, persist_result=False)
 def build(prepared: Prepared, map_states: StateMap) -> list[StateSummary]:
-    """Build every state's spines, and say what the root must know of them."""
+    """Build every state's spines; return the summaries that the root needs."""
     return list(map_states(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
 
 

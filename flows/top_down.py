@@ -1,7 +1,7 @@
 """The stages of the TopDown Algorithm: from records and declared invariants to a private database by block.
 
-validate -> spine -> histograms -> budget check -> measure ---------------------> release -> commit
-                                                \\_ estimate: states, tracts, blocks _/
+validate -> spine -> histograms -> reserve budget -> measure ---------------------> release -> commit
+                                                  \\_ estimate: states, tracts, blocks _/
 """
 
 from __future__ import annotations

@@ -239,6 +239,9 @@ class Here:
         return [function(run, *each) for each in arguments]
 
 
+HERE = cast(Workers, Here())
+
+
 def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
     """An empty run directory."""
     run = DetailedRun(folder / "runs" / name)
@@ -251,7 +254,7 @@ def validate_here(
 ) -> tuple[Validated | None, list[Finding]]:
     """Validate and encode; None where the input is refused. Returns the curator's report as well."""
     try:
-        validated = validate(run, cast(Workers, Here()), str(params), str(data), jurisdiction)
+        validated = validate(run, HERE, str(params), str(data), jurisdiction)
     except Refused:
         validated = None
     return validated, read_findings(run / "findings.json")
@@ -295,7 +298,7 @@ def truth_here(
     new_run(folder, f"truth-{jurisdiction}")
     options = {"out": str(folder / "truth"), "ledger": str(folder / "no-ledger"), "coterminous": coterminous}
     settings = settings_here(folder, params, data, jurisdiction, "truth", **options)
-    place = release_truth(settings, cast(Workers, Here()), curator=True)
+    place = release_truth(settings, HERE, curator=True)
     assert place is not None
     return place
 
@@ -304,7 +307,7 @@ class SameNoise(InProcess[DetailedDhcaSettings]):
     """The stages of a run whose noise follows from these options: with estimates or not it is the same."""
 
     def __init__(self, options: dict[str, object], settings: DetailedDhcaSettings, **limits: Any) -> None:
-        super().__init__(settings, cast(Workers, Here()), **limits)
+        super().__init__(settings, HERE, **limits)
         self.options = options
 
     def reserve(self, function: Callable[..., Any], /, *after: Stage, **arguments: Any) -> Stage:

@@ -253,7 +253,7 @@ def problems_of(estimate: Callable[[], object]) -> list[tuple[bool, ParentProble
 
     def keep(problem: ParentProblem) -> tuple[np.ndarray, int, str, float]:
         result = parent_problem.solve(problem)
-        problems.append((problem.low is not None and problem.counts is not None, problem, *result[:2]))
+        problems.append((len(problem.parent.low) > 0 and len(problem.parent.counts) > 0, problem, *result[:2]))
         return result
 
     with pytest.MonkeyPatch.context() as patch:

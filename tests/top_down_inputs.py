@@ -104,7 +104,7 @@ def begin(
     settings = settings_with(folder, data, made, account=account)
     run = settings.directory
     run.create()
-    if account is None:  # else the budget check makes one
+    if account is None:  # else the reservation makes one
         (run / "secret").write_bytes(secret)
     InProcess(settings, workers, before="measure").run()
     return run
@@ -113,7 +113,7 @@ def begin(
 def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
     """Draw, estimate and stage the release of a run; returns its staging folder."""
     settings = settings_with(folder, Path(run.tables.mark).parent, run.design)
-    done = {"validate": run.validated, "spine": None, "histograms": None, "budget check": None}
+    done = {"validate": run.validated, "spine": None, "histograms": None, "reserve budget": None}
     runner = InProcess(settings, workers, before="commit", done=done, directory=run)
     runner.run()
     return runner.staged

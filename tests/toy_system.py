@@ -1,4 +1,4 @@
-"""A system that counts the lines of a file, with noise: the least that one is. tests/flows/test_systems.py runs it.
+"""The least that a system is: it counts the lines of a file, with noise. tests/flows/test_systems.py runs it.
 
 In the house the stages would be a folder of tasks/, the settings and the flow files of flows/, the record a line of
 flows/execution/systems.py.
@@ -22,10 +22,8 @@ from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
 from flows.execution.systems import System
 from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import Request
 from privacy.noise.laws import law
 from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import read_drawing
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.files import load_object, save_object
@@ -62,10 +60,7 @@ def count_lines(run: RunDirectory, data: str) -> str:
 
 
 def reserve_budget(run: RunDirectory, charging: Charging, counted: Counted) -> None:
-    digests = {"input_digest": counted.input_digest, "records_digests": counted.records_digests}
-    shape = {"configuration_digest": CONFIGURATION, "noise_scheme": NOISE_SCHEME_VERSION, **digests}
-    asked = Request(run.id, str(charging.account), ("44",), SPEND.definition, SPEND.unbounded, **shape)
-    authorize(run, charging, asked, synthetic=counted.synthetic)
+    authorize(run, charging, ("44",), SPEND.definition, SPEND.unbounded, CONFIGURATION, counted)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:
@@ -85,8 +80,8 @@ def add_noise(run: RunDirectory) -> None:
 def stage_release(run: RunDirectory, staged: Path) -> None:
     staged.mkdir(parents=True, exist_ok=True)
     (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines")}))
-    told = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
-    write_manifest(staged, {**told, **made_by()})
+    public = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
+    write_manifest(staged, public | made_by())
 
 
 def checks(release: Path, _manifest: Mapping[str, Any]) -> Iterator[Check]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.inputs import checked_parameters
+from flows.commands.inputs import checked_parameters, jurisdiction_settings
 from flows.commands.options import Data, ExactOptions, Params, check_empty, with_options
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err
@@ -38,7 +38,6 @@ def accuracy(
     """
     import shutil
 
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.repetitions import measure_accuracy
     from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
@@ -49,18 +48,9 @@ def accuracy(
     parameters = checked_parameters(params, data, as_json=options.as_json)
     base, reports = new_run_id("accuracy"), {}
     about = {"Parameters": params, "Data": data}
-    for jurisdiction in parameters.configuration.jurisdictions:
-        settings = DetailedDhcaSettings.new(
-            **options.settings(f"{base}-{jurisdiction}"),
-            params=params,
-            data=data,
-            out=str(place),
-            jurisdiction=jurisdiction,
-            coterminous=coterminous,
-            estimates=estimates,
-            spine=False,
-        )
-        run = settings.directory
+    chosen = {"params": params, "data": data, "coterminous": coterminous, "estimates": estimates, "spine": False}
+    for settings in jurisdiction_settings(options, base, parameters.configuration.jurisdictions, place, **chosen):
+        run, jurisdiction = settings.directory, settings.jurisdiction
         folder = run / "report"
         with options.leaving_nothing(run, f"Accuracy of {jurisdiction.upper()}") as workers:
             measured = measure_accuracy(settings, workers, folder, runs)

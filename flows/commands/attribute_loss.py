@@ -45,7 +45,7 @@ def dhc_a(
     """A-attribute loss of the Detailed DHC-A, level by level: over all persons, and for described ones.
 
     Keys of a person: name; races (a number of race codes) or codes and ethnicity (the codes themselves, by spaces:
-    needs the iteration files); place and aiannh (yes or no: the block lies in one).
+    needs the iteration files); place and aiannh (yes or no: the block is in one).
     Attributes: Age, Sex, Race, Ethnicity, Block.
 
     **Example:** `das attribute-loss dhc-a params/ --person "name=Ana, races=1, aiannh=no" --attributes Race,Age`
@@ -159,7 +159,7 @@ def s_dhc(
 
 @dataclass(frozen=True)
 class Loss:
-    """One cell of the report: the loss by table and, where the slides print this cell, their figure and what it is."""
+    """A cell of the report: the loss by table and, where the slides print the cell, their figure and its reading."""
 
     person: str
     label: str
@@ -179,7 +179,7 @@ class Loss:
         return unit.text(shown) + "*" * bool(self.reading)
 
     def json(self, unit: Scale) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the cell for `--json`."""
         tables = {name: unit.json(each) for name, each in self.tables.items()}
         page = {} if self.printed is None else {"printed": float(self.printed), "reading": self.reading}
         attributes = sorted(self.attributes)
@@ -189,7 +189,7 @@ class Loss:
 
 
 def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
-    """Return what the slides' differing figures are, and where their table contradicts itself."""
+    """Return notes on the figures where the slides differ, and on where their table contradicts itself."""
     from privacy.analyses.attribute_sets import check_monotone
 
     cells = [loss for loss in losses if loss.printed is not None]

@@ -1,4 +1,4 @@
-"""`das check`: see whether a release is what its manifest says."""
+"""`das check`: compare a release with its manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(
     release: Annotated[Path, typer.Argument(help="The folder of a release, which holds manifest.json.")],
     as_json: Json = False,
 ) -> None:
-    """Check a release that somebody was sent, from its files alone; leave with 1 where it is not what it says.
+    """Check a release from its files alone; exit with 1 where it does not agree with its manifest.
 
     The digest of every file, what was spent as epsilon, the law of every query from its budget, the margins of error
     from the laws, and the sums that the tables must keep are computed again. Margins of estimates are not. Compare the
@@ -38,9 +38,9 @@ def check(
         done = list(_checks(release, manifest))
     except Refused:
         raise
-    except Exception as error:  # all of it comes from somebody else: whatever it is, it is no release
-        said = str(error).partition("\n")[0][:200]
-        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {said}") from None
+    except Exception as error:  # the manifest is somebody else's: it may hold anything
+        reason = str(error).partition("\n")[0][:200]
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {reason}") from None
     facts = {
         "release": manifest["release"],
         "digest": release_digest(release),
@@ -49,7 +49,7 @@ def check(
     }
     show(facts, lambda: _table(facts, done), as_json=as_json)
     if faults := sum(bool(each.faults) for each in done):
-        raise Refused(f"{release} is not what its manifest says: {faults} of {len(done)} checks found a fault")
+        raise Refused(f"{release} does not agree with its manifest: {faults} of {len(done)} checks found a fault")
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
@@ -59,7 +59,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     yield files
     if manifest["spent"]:
         yield from check_spent(manifest["spent"])
-    if not files.faults:  # else its tables may be whatever they like
+    if not files.faults:  # else its tables may hold anything
         system = released_by(manifest["release"])
         if system is None:
             raise KeyError(manifest["release"])

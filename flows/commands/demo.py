@@ -25,7 +25,7 @@ def demo(
 
     **Example:** `das demo`
     """
-    from flows.commands.run import STAGES, command, new_runs
+    from flows.commands.run import COMMAND, STAGES, new_runs
 
     RunOptions().start_ahead(*STAGES)
 
@@ -36,21 +36,21 @@ def demo(
     place = folder / str(options.run_id)
     made = synthesize_example(place, Options())
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
-    command().run(context, options, lambda: new_runs(options, str(made.params), str(made.data), place / "release"))
+    COMMAND.run(context, options, lambda: new_runs(options, str(made.params), str(made.data), place / "release"))
     if not as_json:
         _top_down(context, str(made.data / "GRF-C.txt"), place)
 
 
 def _top_down(context: typer.Context, geography: str, place: Path) -> None:
     """Run the TopDown Algorithm over the country's first state, on persons and units of its own."""
-    from flows.commands.tda.options import InputOptions
-    from flows.commands.tda.run import command
+    from flows.commands.tda.run import COMMAND
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.synth import synthesize
 
     data, out = place / "top-down/data", place / "top-down/release"
     made = synthesize(geography, data, states=(STATE,))
     err.print(f"One of its states for the TopDown Algorithm: {made.persons:,} persons in {made.units:,} units: {data}")
     options = RunOptions(run_id=new_run_id("demo-tda"))
-    settings = InputOptions().settings(str(data), str(out), **options.settings(str(options.run_id)))
-    command().run(context, options, lambda: [settings])
+    settings = options.new_settings(TopDownSettings, str(options.run_id), out, data=str(data))
+    COMMAND.run(context, options, lambda: [settings])

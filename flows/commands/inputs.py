@@ -1,15 +1,18 @@
-"""Read the parameters directory of the Detailed DHC-A and show findings, for every command that needs it."""
+"""Read and validate inputs, make settings and show findings, for every command that needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.reports.terminal import out, show
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from flows.commands.options import ExactOptions, RunOptions, WorkOptions
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from tasks.detailed_dhca.parameters import Parameters
     from tasks.inputs.findings import Finding
     from tasks.lifecycle.run_directory import RunDirectory
@@ -31,6 +34,18 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
     return parameters
 
 
+def jurisdiction_settings(
+    options: ExactOptions | RunOptions, base: str, jurisdictions: Iterable[str], out: Path, **chosen: Any
+) -> list[DetailedDhcaSettings]:
+    """Return the settings of a run over each jurisdiction, with the id BASE-JURISDICTION; the rest they share."""
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+
+    return [
+        options.new_settings(DetailedDhcaSettings, f"{base}-{name}", out, jurisdiction=name, **chosen)
+        for name in jurisdictions
+    ]
+
+
 def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
     """Show the findings for which a run was refused, if its data has errors."""
     from flows.reports.curator import load_findings
@@ -38,6 +53,31 @@ def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
 
     if has_errors(findings := load_findings(run)):
         show_findings(findings, as_json=as_json)
+
+
+def validate_alone(
+    options: WorkOptions, run: RunDirectory, title: str, validate: Callable[..., Any], *arguments: Any
+) -> tuple[Any, list[Finding], list[Path]]:
+    """Call `validate` on an input that no run follows; return its result, the findings, and where their values are.
+
+    The run directory is removed where there is no error. Raises Refused where the data as a whole is refused, as for a
+    mark that does not cover it.
+    """
+    from flows.reports.curator import load_findings
+    from tasks.inputs.findings import has_errors
+
+    result = refused = None
+    try:
+        with options.working(run, title) as workers:
+            result = validate(run, workers, *arguments)
+    except Refused as error:
+        refused = error
+    if has_errors(findings := load_findings(run)):
+        return None, findings, [run.path]
+    shutil.rmtree(run.path, ignore_errors=True)
+    if refused:
+        raise refused
+    return result, findings, []
 
 
 def show_validation(findings: Sequence[Finding], reports: Sequence[Path], *, as_json: bool) -> None:

@@ -131,7 +131,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
 
 
 def _left(account: dict[str, Any], unit: str) -> RenderableType:
-    """What each state has left, states with the same sums together; a state that nothing was charged to has it all."""
+    """Return the table of what each state has left; states with equal sums share a row."""
     from rich.table import Table
 
     from privacy.accounting.ledger import format_amount

@@ -21,12 +21,13 @@ from flows.reports.terminal import Json, interruptible
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.execution.cluster import ClusterSettings
+    from flows.execution.settings import RunSettings
     from tasks.lifecycle.run_directory import RunDirectory
     from tasks.lifecycle.workers import Workers
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 Command = TypeVar("Command", bound=Callable[..., None])
+S = TypeVar("S", bound="RunSettings")
 
 
 def check_empty(place: Path) -> None:
@@ -143,6 +144,14 @@ class LedgerOptions(StateOptions):
         """The ledger's file."""
         return self.ledger or self.home / "ledger.sqlite"
 
+    def new_settings(self, kind: type[S], run_id: str, out: Path, **chosen: Any) -> S:
+        """Return the settings of a run: these options, and what its own command chose. Raises Refused."""
+        return kind.new(**self.shared_settings(), run_id=run_id, out=str(out), **chosen)
+
+    def shared_settings(self) -> dict[str, Any]:
+        """Return the settings that these options make."""
+        return {"ledger": str(self.ledger_file), "state": str(self.home)}
+
 
 @dataclass(frozen=True)
 class WorkOptions(StateOptions):
@@ -166,7 +175,7 @@ class WorkOptions(StateOptions):
 
     @contextmanager
     def leaving_nothing(self, run: RunDirectory, title: str) -> Iterator[Workers]:
-        """As `working`, but remove the run directory at the end; show the findings of an input that is refused."""
+        """Do what `working` does, and remove the run directory; show the findings where the input is refused."""
         from flows.commands.inputs import show_findings_of
         from tasks.lifecycle.truth import end_truth
 
@@ -185,10 +194,6 @@ class WorkOptions(StateOptions):
 class ExactOptions(WorkOptions, LedgerOptions):
     """The options of a command that writes exact counts, or errors against them, and asks the ledger about the data."""
 
-    def settings(self, run_id: str) -> dict[str, Any]:
-        """Return the settings of a run that charges nothing, except where its release goes."""
-        return {"ledger": str(self.ledger_file), "state": str(self.home), "run_id": run_id}
-
 
 @dataclass(frozen=True)
 class RunOptions(ClusterOptions, LedgerOptions):
@@ -203,13 +208,6 @@ class RunOptions(ClusterOptions, LedgerOptions):
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
     as_json: Json = False
 
-    @property
-    def cluster(self) -> ClusterSettings:
-        """The cluster of a new run."""
-        from flows.execution.cluster import ClusterSettings
-
-        return ClusterSettings(**{name: getattr(self, name) for name in CLUSTER})
-
     def start_ahead(self, *stages: str) -> None:
         """Start the fork server and Prefect's server, which a run waits for, before anything heavy is imported here.
 
@@ -220,16 +218,10 @@ class RunOptions(ClusterOptions, LedgerOptions):
             start_fork_server(*stages)
         start_server()
 
-    def settings(self, run_id: str) -> dict[str, Any]:
-        """Return the settings that a new run of any system has, except where its release goes."""
-        return {
-            "account": self.account,
-            "second_account": self.second_account,
-            "ledger": str(self.ledger_file),
-            "state": str(self.home),
-            "run_id": run_id,
-            "cluster": self.cluster,
-        }
+    def shared_settings(self) -> dict[str, Any]:
+        """Return the settings that these options make."""
+        charged = {"account": self.account, "second_account": self.second_account}
+        return super().shared_settings() | charged | {"cluster": {name: getattr(self, name) for name in CLUSTER}}
 
 
 def with_options(command: Command) -> Command:

@@ -21,7 +21,7 @@ BESIDE = {"resume", "ledger", "state", "as_json", *CLUSTER}
 
 
 def resumed(context: typer.Context, options: RunOptions, system: System) -> RunSettings | None:
-    """Return the settings with which a stopped run continues; where it is released, say so and return None.
+    """Return the settings with which a stopped run continues; None, after a message, where it is released.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def resumed(context: typer.Context, options: RunOptions, system: System) -> RunS
 
 
 def _say_released(run_id: str, options: RunOptions) -> None:
-    """Say that a run without a directory here is released. Raises Refused where the ledger does not know it so."""
+    """Report that a run without a directory here is released. Raises Refused where its row has another status."""
     from privacy.accounting.ledger import Ledger, LedgerError
 
     try:

@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from flows.commands.inputs import checked_parameters
+from flows.commands.inputs import checked_parameters, jurisdiction_settings
 from flows.commands.options import OUT, RunOptions, with_options
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
@@ -66,12 +66,7 @@ def run(
             spine=spine,
         )
 
-    command().run(context, options, begin)
-
-
-def command() -> FlowCommand:
-    """Return what this command adds to the run of its flow."""
-    return FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary)
+    COMMAND.run(context, options, begin)
 
 
 def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:
@@ -79,10 +74,9 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
 
     Raises Refused where the parameters have errors or OUT holds something.
     """
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id, run_directory
     from flows.reports.curator import spend_table
-    from tasks.detailed_dhca.budget_check import planned_spend
+    from tasks.detailed_dhca.reserve_budget import planned_spend
     from tasks.inputs.configuration import REGION_TYPES
     from tasks.lifecycle.commit import holds_other
 
@@ -93,19 +87,8 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
     asked = configuration.jurisdictions
     err.print(spend_table({jurisdiction: planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
-    ids = {jurisdiction: f"{base}-{jurisdiction}" for jurisdiction in asked}
-    return [
-        DetailedDhcaSettings.new(
-            **options.settings(run_id),
-            params=params,
-            data=data,
-            out=str(release),
-            jurisdiction=jurisdiction,
-            later=later,
-            **chosen,
-        )
-        for (jurisdiction, run_id), later in zip(ids.items(), [*list(ids.values())[1:], None], strict=True)
-    ]
+    begun = jurisdiction_settings(options, base, asked, release, params=params, data=data, **chosen)
+    return [*(run.model_copy(update={"later": begun[-1].run_id}) for run in begun[:-1]), begun[-1]]
 
 
 def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,3 +97,6 @@ def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> di
 
 def _summary(facts: list[dict[str, Any]]) -> RenderableType:
     return Text.from_markup("\n".join(line for each in facts for line in summary_lines(each["region"].upper(), each)))
+
+
+COMMAND = FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary)

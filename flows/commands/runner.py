@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FlowCommand:
-    """What a command adds to the run of its flow.
+    """A command that runs a flow.
 
-    details: what --json says of a run of this system alone, from its manifest; empty where it released nothing.
+    details: the fields of --json that only this system has, from its manifest; empty where it released nothing.
     document: what --json prints, given the facts of all runs.
     summary: what the terminal shows of them.
     """
@@ -38,7 +38,7 @@ class FlowCommand:
     summary: Callable[[list[dict[str, Any]]], RenderableType]
 
     def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[RunSettings]]) -> None:
-        """Run what `begin` gives, or what --resume names, one run after another; a failed run does not stop later ones.
+        """Run what `begin` returns, or what --resume names, one after another; a failed run does not stop later ones.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class FlowCommand:
             raise worst("\n".join(dict.fromkeys(str(problem) for problem in problems)))
 
     def _outcomes(self, todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
-        """Run all on one cluster. Its scratch files lie in the run directory that is there the longest: the last."""
+        """Run all on one cluster, whose scratch files are in the last run's directory: it stays the longest."""
         from flows.execution.cluster import OneCluster
 
         outcomes = []
@@ -103,7 +103,7 @@ class Outcome:
     findings: Sequence[Finding] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """Return what --json says of every run."""
+        """Return the fields of --json that every run has."""
         from flows.reports.curator import findings_data, other_data, together
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)

@@ -57,7 +57,7 @@ def show_run(
     *,
     options: LedgerOptions,
 ) -> None:
-    """Show what a run was charged, how far it came, how it goes on, and what its validation found.
+    """Show what a run was charged, how far it came, how to continue it, and the findings of its validation.
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """

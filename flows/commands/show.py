@@ -188,6 +188,6 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
 
 
 def _beside(check: Check) -> None:
-    """What a reader need not wait for."""
+    """Check the release beside the server, for which a reader need not wait."""
     check.run()
     _warn(check)

@@ -99,7 +99,7 @@ def synth(
                 _only(given, "das synth OUT")
                 made = synthesize_example(out, options)
             case _:
-                raise typer.BadParameter(f"say {FORMS}")
+                raise typer.BadParameter(f"write {FORMS}")
     show(asdict(made), lambda: _table(made), as_json=as_json)
 
 
@@ -127,17 +127,17 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
 
 
 def _confirm(data: Path, names: Sequence[str]) -> None:
-    """Ask for confirmation of a mark. Raises Refused if it is denied, or if nobody can answer."""
+    """Ask for confirmation of a mark. Raises Refused if the answer is no, or without a terminal."""
     from tasks.lifecycle.errors import Refused
 
     if not sys.stdin.isatty():
-        raise Refused("--mark asks before it exempts data from charges; where nobody can answer, add --yes")
+        raise Refused("--mark asks before it exempts data from charges; without a terminal, add --yes")
     err.print(
-        f"{data} will be taken for synthetic ({', '.join(names)}): runs on it charge nothing to any account, "
-        "and das truth writes out its exact counts. Never do this with records of real persons.",
+        f"{data} will be marked as synthetic ({', '.join(names)}): runs on it charge nothing to any account, "
+        "and das truth writes out its exact counts. Never mark records of real persons.",
         soft_wrap=True,
     )
-    if not typer.confirm("Are these records synthetic, and of no real person?", default=False, err=True):
+    if not typer.confirm("Are all these records synthetic?", default=False, err=True):
         raise Refused(f"{data} is not marked")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from flows.commands.inputs import checked_parameters
+from flows.commands.inputs import checked_parameters, jurisdiction_settings
 from flows.commands.options import OUT, Curator, Data, ExactOptions, Params, check_empty, with_options
 from flows.reports.terminal import err, labelled, show
 
@@ -28,25 +28,16 @@ def truth(
 
     **Example:** `das truth params/ data/ truth/`
     """
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id
     from flows.execution.truth import release_truth
 
     parameters = checked_parameters(params, data, as_json=options.as_json)
     check_empty(release)
     base, made = new_run_id("truth"), {}
-    for jurisdiction in parameters.configuration.jurisdictions:
-        settings = DetailedDhcaSettings.new(
-            **options.settings(f"{base}-{jurisdiction}"),
-            params=params,
-            data=data,
-            out=str(release),
-            jurisdiction=jurisdiction,
-            coterminous=coterminous,
-            spine=False,
-        )
-        with options.leaving_nothing(settings.directory, f"Truth of {jurisdiction.upper()}") as workers:
-            made[jurisdiction] = release_truth(settings, workers, curator=curator)
+    chosen: dict[str, Any] = {"params": params, "data": data, "coterminous": coterminous, "spine": False}
+    for settings in jurisdiction_settings(options, base, parameters.configuration.jurisdictions, release, **chosen):
+        with options.leaving_nothing(settings.directory, f"Truth of {settings.jurisdiction.upper()}") as workers:
+            made[settings.jurisdiction] = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show(
         {"NOT_PRIVATE": True, "releases": made},

@@ -1,6 +1,6 @@
 """Artifacts of a run on the Prefect server: what is reserved, how many pieces are done, and what was released.
 
-An artifact holds public things only: what the manifest says, pieces of work that are done, and what is left of
+An artifact holds public things only: the manifest's content, pieces of work that are done, and what is left of
 the account. Artifacts are best effort: a run neither waits for them nor fails because of them.
 """
 
@@ -29,13 +29,13 @@ from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.manifest import read_manifest, release_digest
 
-POLL_SECONDS = 5.0  # between two looks at a run's progress
+POLL_SECONDS = 5.0
 NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
 
 
 @best_effort
 def publish_reserved(settings: RunSettings) -> None:
-    """Publish what the budget check reserved and what is left of the account; tag the run as charged or synthetic."""
+    """Publish what was reserved and what is left of the account; tag the run as charged or synthetic."""
     rows = _account_lines(settings)
     tag("charged" if rows else "synthetic")
     once, nothing = "once, however it ends and however often it is resumed", "nothing: its data is synthetic"
@@ -48,7 +48,7 @@ def publish_earlier(settings: RunSettings, earlier: list[FlowRun]) -> None:
     """Link the flow runs that a resumed run continues."""
     if earlier:
         runs = [f"* [{run.name}]({url_for('flow-run', run.id)}): {run.state_name}" for run in earlier]
-        _create(settings, "goes-on-from", "markdown", "\n".join(runs), f"Goes on with run {settings.run_id}")
+        _create(settings, "goes-on-from", "markdown", "\n".join(runs), f"Continues run {settings.run_id}")
 
 
 @best_effort
@@ -122,7 +122,7 @@ class _Progress:
         percent = float(int(percent))
         if name not in self._artifacts:
             if percent == 100.0:
-                return  # over between two looks: nothing of it could have been watched
+                return  # done between two polls
             created = _artifact(self._settings, f"progress {name}", "progress", percent, name, self._flow_run)
             self._artifacts[name] = client.create_artifact(created).id, percent
         elif self._artifacts[name][1] != percent:
@@ -132,7 +132,7 @@ class _Progress:
 
 
 def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
-    """What a run was charged and what its account has left, a row; none for a run that was charged nothing."""
+    """Return one row of what the run was charged and its account has left; none for a run that was charged nothing."""
     ledger = Ledger(Path(settings.ledger))
     try:
         row = ledger.row(str(settings.run_id))

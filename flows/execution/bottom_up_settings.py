@@ -50,7 +50,7 @@ class BottomUpSettings(RunSettings):
         return self.plan().digest()
 
     def plan(self) -> Plan:
-        """Return what the run is to do, from the public files. Raises Refused."""
+        """Return the plan of the run, from the public files. Raises Refused."""
         domain = read_domain(Path(self.domain))
         each = ((), *((name,) for name in (*domain.factors, *domain.groups)))
         try:

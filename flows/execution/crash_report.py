@@ -23,7 +23,7 @@ def set_crash_folder(state: Path | None) -> Path | None:
 
 def report_crash(error: Exception) -> Failed:
     """Keep the traceback of an unexpected error where only the curator reads: it may hold a person's value."""
-    if isinstance(error, OSError) and error.errno:  # what the system says, and of which path
+    if isinstance(error, OSError) and error.errno:  # the system's reason, and the path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
     of_the_web = any(kind.__module__.startswith("httpx") for kind in type(error).__mro__)
     if of_the_web or str(error).startswith("Failed to reach API"):

@@ -105,7 +105,7 @@ def start_server() -> None:
 
 
 def is_temporary() -> bool:
-    """Return whether flows use a temporary server, whose pages nobody opens."""
+    """Return whether flows use a temporary server, without pages."""
     return _temporary
 
 

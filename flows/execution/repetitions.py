@@ -1,4 +1,4 @@
-"""Repeat the noise stages of a system on synthetic data: what `das accuracy` and `das tda accuracy` measure."""
+"""Repeat the noise stages of a system on synthetic data, for `das accuracy` and `das tda accuracy`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from flows.execution.runner import GATE, InProcess, is_synthetic
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
-from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import load_queries
+from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 
 
 def count_synthetic(settings: RunSettings, workers: Workers) -> dict[str, Any]:
-    """Run the stages before the budget check; return their results by name.
+    """Run the stages before the reservation; return their results by name.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path
         as `count_synthetic` does, and where a budget is infinite.
     """
     run, (parameters, _) = settings.directory, read_parameters(settings.params)
-    if parameters is not None:  # else validation says why
+    if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_synthetic(settings, workers)
     if done["validate"] is None:

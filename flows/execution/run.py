@@ -27,7 +27,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution import artifacts, states
 from flows.execution.cluster import open_cluster
 from flows.execution.progress import report
-from flows.execution.runner import Input, Runner, S, Stage
+from flows.execution.runner import Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
@@ -38,16 +38,17 @@ from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.workers import Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
-APPROVAL_SECONDS = 7 * 86_400  # a run that nobody approved by then fails, charged nothing
+APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
 
 
 class Approval(RunInput):
-    """What a person answers who is asked whether a run may charge its account."""
+    """A person's answer to whether a run may charge its account."""
 
     approve: bool
 
@@ -117,11 +118,11 @@ class PrefectRunner(Runner[S]):
         return future
 
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Start the stage as a task that nobody waits for until its result is asked for."""
+        """Start the stage as a task; its result is waited for only when it is asked for."""
         return _Attempt(self._start(name, partial(function, **arguments)))
 
     def wait(self) -> None:
-        """Wait for all stages; what failed first says why, those after it only that they were not run."""
+        """Wait for all stages; raise the first failure, which has the reason: later stages were only not run."""
         for future in self.needed:
             future.result()
 
@@ -191,10 +192,9 @@ def start_workers(settings: RunSettings) -> None:
 def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     """Begin the run that the settings name, or resume it where it stopped; return the state that it ends in.
 
-    Prefect gives whoever called the flow the path of the release, or raises why there is none: the run stopped or was
-    refused. It gives None for a Skipped one, whose stages found nothing to release; `nothing` is the reason.
-    Started again under the same run id, a flow takes up its own run: the same noise, one charge, one release. Call it
-    in a flow.
+    From the state the flow's caller gets the path of the release, the exception where the run stopped or was refused,
+    or None where it was skipped because its stages found nothing to release, for the reason `nothing`. Started again
+    under the same run id, a flow continues its own run: the same noise, one charge, one release. Call it in a flow.
 
     The system's `check` refuses a new run for what needs no worker, before a cluster is started.
     """
@@ -230,7 +230,7 @@ def _carry_out(settings: RunSettings) -> Path | None:
         except Refused:
             reserved = any((run / name).exists() for name in (SECRET, AUTHORIZATION))
             if begins and not reserved and not has_errors(load_findings(run)):
-                end_run(run)  # nothing in it that anybody could want
+                end_run(run)  # it holds nothing of use
             raise
         if place is None:
             if (run / AUTHORIZATION).exists():
@@ -242,14 +242,14 @@ def _carry_out(settings: RunSettings) -> Path | None:
 
 
 def run_check(settings: RunSettings) -> bool:
-    """Refuse what needs no worker to be seen; returns whether the run has anything to do."""
+    """Refuse what can be refused without workers; return whether the run has anything to do."""
     check = settings.system.part("check")
     any_work: bool = named(CHECK)(CHECK, settings.directory, lambda _directory: check(settings), lambda: None)
     return any_work
 
 
 def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
-    """Run the stages on a cluster; however they end, none is at work any more afterwards."""
+    """Run the stages on a cluster; on return or exception, all of them have ended."""
     begun: list[states.Stage] = []
     try:
         with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:

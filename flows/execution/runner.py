@@ -1,4 +1,4 @@
-"""What a system's `stages` work with. The order of the stages is written once, as a function of a runner.
+"""Runners of a system's stages, whose order is written once, as a function of a runner.
 
 A flow runs them as Prefect tasks (run.py). `InProcess` calls them one after another: for `das truth`, `das accuracy`,
 benchmarks and tests.
@@ -17,13 +17,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from flows.execution.settings import RunSettings
 from privacy.accounting.composition import Spend
 from tasks.lifecycle.commit import commit
-from tasks.lifecycle.reservation import register_if_synthetic
+from tasks.lifecycle.reservation import Input, register_if_synthetic
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 S = TypeVar("S", bound=RunSettings)
-GATE = "budget check"
+GATE = "reserve budget"
 
 
 class Stage(Protocol):
@@ -31,22 +31,6 @@ class Stage(Protocol):
 
     def result(self) -> Any:
         """Wait for its end and return its result; raises what it raised."""
-
-
-class Input(Protocol):
-    """What validation says of a run's input; the digests are confidential."""
-
-    @property
-    def synthetic(self) -> bool:
-        """Whether a mark covers the files."""
-
-    @property
-    def input_digest(self) -> str:
-        """Digest of all that was read."""
-
-    @property
-    def records_digests(self) -> tuple[str, ...]:
-        """Digests of the files of records alone."""
 
 
 def is_synthetic(run_id: str, ledger: Path, given: Input) -> bool:
@@ -59,11 +43,11 @@ def is_synthetic(run_id: str, ledger: Path, given: Input) -> bool:
 
 
 class Stopped(Exception):
-    """The stages have come to the one that they were to stop before."""
+    """The next stage is the one to stop before."""
 
 
 class Runner(ABC, Generic[S]):
-    """Starts the stages of one run, up to the stage `before`, or the first of its levels, where one is named."""
+    """Starts the stages of one run: all, or those before the stage `before` (of a stage by level, its first level)."""
 
     def __init__(self, settings: S, workers: Workers, *, before: str | None = None) -> None:
         self.settings = settings
@@ -91,18 +75,18 @@ class Runner(ABC, Generic[S]):
 
     @abstractmethod
     def submit(self, name: str, function: Callable[..., Any], /, *after: Stage, **arguments: Any) -> Stage:
-        """Start the stage `function(directory, **arguments)` once those it comes after have ended well."""
+        """Start the stage `function(directory, **arguments)` once the stages `after` have succeeded."""
 
     @abstractmethod
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Start a stage beside the run, whose failure does not stop the run: its result is None then."""
+        """Start a stage beside the run; where it fails, the run goes on and its result is None."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait for all stages that were submitted; raises what the first that failed raised."""
+        """Wait for all stages that were submitted; raise the first failure."""
 
     def stop_before(self, name: str) -> None:
-        """Raise Stopped at the stage that is not to be run any more."""
+        """Raise Stopped at the stage `before`."""
         if name.partition(" (")[0] == self.before:
             raise Stopped
 
@@ -121,8 +105,7 @@ class Runner(ABC, Generic[S]):
     ) -> Stage:
         """Start the gate, which reserves what the run will spend and so lets it draw noise.
 
-        given: what validation says of the input. charge: returns what will be charged, where a person
-        has to approve it.
+        given: what validation returned. charge: returns what will be charged, where a person has to approve it.
         """
         self.charged = not given.synthetic
         return self.submit(GATE, function, *after, charging=self.settings.charging, **arguments)
@@ -151,8 +134,7 @@ class Done:
 class InProcess(Runner[S]):
     """Runs the stages in this process, in the order in which they are submitted; their pieces go to the workers.
 
-    done: results of stages that are not run, because another run directory had them. directory: another than that of
-    the settings.
+    done: results of stages that another run directory has; they are not run. directory: in place of the settings' own.
     """
 
     def __init__(

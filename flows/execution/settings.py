@@ -115,9 +115,9 @@ class RunSettings(BaseModel, ABC):
 
     @classmethod
     def new(cls, **values: Any) -> Self:
-        """Return settings from what a person typed. Raises Refused with the first fault."""
+        """Return settings from what a person typed; None keeps a default. Raises Refused with the first fault."""
         try:
-            return cls(**values)
+            return cls(**{name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
             first = error.errors()[0]
             raise Refused(f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}") from None
@@ -162,7 +162,7 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
         text = json.dumps({"system": settings.SYSTEM, "settings": json.loads(settings.model_dump_json())})
     except ValueError:  # a byte of the command line that is not UTF-8
         raise Refused("an option is not UTF-8 text: rename the file that it names") from None
-    if differs:  # nothing was drawn: it begins anew, and takes nothing over from what it was
+    if differs:  # nothing was drawn: the run begins anew
         run.drop_stages()
     with atomic_path(run / SETTINGS, durable=True) as temporary:
         temporary.write_text(text)

@@ -1,4 +1,4 @@
-"""How the runs of a state folder stand: what each is, how far it came, what it was charged, and how it goes on."""
+"""The status of every run of a state folder: its kind, its last stage, its charge, and how to continue it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Standing:
 
     @property
     def state(self) -> str:
-        """How the run stands: at work, stopped, refused, or as the ledger says of one that is over."""
+        """At work, stopped, refused, or the status in the ledger of a run that is over."""
         if self.directory is None or (self.row and self.row.status in ("released", "abandoned")):
             return self.row.status if self.row else ""
         if _in_use(self.directory):
@@ -70,7 +70,7 @@ class Standing:
 
     @property
     def stage(self) -> str:
-        """The last thing that a run with a directory came to."""
+        """The last stage that a run with a directory reached."""
         if self.directory is None:
             return ""
         if self.settings and is_whole(staging(self.directory, Path(self.settings.out), self.settings.folder)):
@@ -97,7 +97,7 @@ class Standing:
         return f"{self.settings.resume}, or {discard}" if self.settings else discard
 
     def as_json(self) -> dict[str, Any]:
-        """Return what --json says of the run, without its findings."""
+        """Return the fields of --json, without the findings."""
         names = ("run", "kind", "began", "state", "stage", "charge", "go_on")
         place = {"out": self.settings.out if self.settings else None}
         path = {"path": self.directory.path if self.directory else None}
@@ -105,7 +105,7 @@ class Standing:
 
 
 def standing(directory: RunDirectory, ledger: Path) -> Standing:
-    """Return how a run stands, by its id. It may have a directory, a row in its ledger, or neither."""
+    """Return the status of a run, which may have a directory, a row in its ledger, or neither."""
     there = directory if directory.path.is_dir() else None
     settings = load_settings(directory) if there else None
     book = Ledger(Path(settings.ledger) if settings else ledger)
@@ -118,7 +118,7 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
 
 
 def standings(state: Path, ledger: Path) -> Iterator[Standing]:
-    """Yield how every run stands that has a directory or is charged in the ledger, the oldest first."""
+    """Yield the status of every run that has a directory or is charged in the ledger, the oldest first."""
     by_id = {directory.id: standing(directory, ledger) for directory in run_directories(state)}
     try:
         book = Ledger(ledger)
@@ -131,7 +131,7 @@ def standings(state: Path, ledger: Path) -> Iterator[Standing]:
 
 
 def _in_use(run: RunDirectory) -> bool:
-    """Whether a process holds the run's lock; seen without taking it, which could refuse a run that begins just now."""
+    """Return whether a process holds the run's lock, without taking it: a run that begins now could be refused."""
     if not (run / "lock").exists() or not LOCKS.exists():
         return False
     inode = str((run / "lock").stat().st_ino)

@@ -1,6 +1,6 @@
 """The state of a run on the Prefect server: its name and tags, how it ended, and no task left open.
 
-A message of a state is public. It says what an operator must know: what was charged, and how the run goes on.
+A message of a state is public. It has what an operator must know: the charge, and how to continue.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def refused(error: Refused) -> State[Any]:
 
 
 def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
-    """Return the last state of a run that stopped and can go on."""
+    """Return the last state of a run that stopped and can be continued."""
     return Failed(message=f"{error}; {how_to_go_on(settings)}", data=error)
 
 
@@ -100,13 +100,13 @@ def not_run(reason: str) -> State[Any]:
 
 
 def how_to_go_on(settings: RunSettings) -> str:
-    """Say what a run that stopped was charged, and how it is taken up."""
+    """Return what a run that stopped was charged, and how to continue it."""
     charged = "one charge" if (settings.directory / AUTHORIZATION).exists() else "nothing was charged"
-    return f"{charged}; Retry goes on with the same noise, or `{settings.resume}`"
+    return f"{charged}; Retry continues with the same noise, or `{settings.resume}`"
 
 
 def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Close the tasks of a flow run whose process has died or was stopped, and say how to continue; a flow's hook.
+    """Close the tasks of a flow run whose process has died or was stopped, and record how to continue; a flow's hook.
 
     Where the process itself cannot, Prefect's worker calls it, and must be quick: a Retry before the worker has
     recorded the crash would be taken for the crashed try.
@@ -137,10 +137,10 @@ def _task_states(client: SyncPrefectClient, flow_run: UUID) -> dict[UUID, State[
 
 @best_effort
 def settle(stages: Sequence[Stage]) -> None:
-    """Record how stages ended where the server did not hear of it because it was away.
+    """Record how stages ended where the server missed it.
 
-    It hears of them by a queue of events, so it is given SERVER_LAG_SECONDS. A state that overtakes the queue keeps
-    out what is still queued: the stage's name and times.
+    It learns them from a queue of events, within SERVER_LAG_SECONDS. A state set before the queue is empty would keep
+    out the stage's name and times, which are still queued.
     """
     with get_client(sync_client=True) as client:
         flow_run = UUID(str(runtime.flow_run.id))
@@ -183,11 +183,11 @@ def begin(settings: RunSettings) -> list[FlowRun]:
         earlier = [flow_run for flow_run in client.read_flow_runs(flow_run_filter=filters) if flow_run.id != own]
         for flow_run in earlier:
             if flow_run.state is not None and (flow_run.state.is_running() or flow_run.state.is_pending()):
-                message = f"its process ended; the run goes on as {runtime.flow_run.name}"
+                message = f"its process ended; the run continues as {runtime.flow_run.name}"
                 client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
                 close_tasks(client, flow_run.id)
         again = tag in runtime.flow_run.tags  # Prefect's count of runs leaves out one that was suspended
-        if again:  # nobody closed them if the worker died with the earlier try, or the run was suspended
+        if again:  # still open if the worker died with the earlier try, or the run was suspended
             close_tasks(client, own)
         resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class System:
-    """What everything outside of a system knows of it.
+    """A system, as the rest of the program knows it.
 
     name: of its flow, in Prefect, in `das runs` and in the settings that a run keeps.
     title: `release` in its manifests.
     command: starts a run, and resumes it.
     settings_class: a subclass of RunSettings.
-    flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; what is refused before them.
+    flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; a function that refuses
+    settings before them.
     release_checks: yields the checks of a release that are its own, for `das check`.
     page: opens a release for `das show`.
     """

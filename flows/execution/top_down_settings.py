@@ -53,7 +53,7 @@ class TopDownSettings(RunSettings):
     nation: bool | None = Field(default=None, description="Measure the US level; by default where all states are.")
     estimator: Estimator = Field(
         default="topdown",
-        description="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level.",
+        description="topdown: as the 2020 program; gls: least squares that also uses the measurements below a level.",
     )
     rounding: Literal["program", "l1"] = "program"
     microdata: Literal["parquet", "text"] = Field(
@@ -73,7 +73,7 @@ class TopDownSettings(RunSettings):
 
     @property
     def tables(self) -> Tables:
-        """Where the inputs lie."""
+        """The paths of the inputs."""
         data = self.data.rstrip("/")
         return Tables(
             persons=_records(data, "persons") if "persons" in self.products else None,
@@ -85,7 +85,7 @@ class TopDownSettings(RunSettings):
         )
 
     def design(self) -> Design:
-        """Return what the run is to do. Raises Refused for what cannot be."""
+        """Return the plan of the run. Raises Refused for choices that contradict each other."""
         changes = self.changes | {"definition": self.definition}
         products = tuple(dict.fromkeys(self.products))
         settings = {name: read_settings(ENGINE[name], self.jurisdiction, "production", changes) for name in products}
@@ -121,7 +121,7 @@ class TopDownSettings(RunSettings):
 
 
 def _records(data: str, name: str) -> str:
-    """The file of a product's records: Parquet where there is one, else text."""
+    """Return the file of a product's records: Parquet where there is one, else text."""
     filesystem, folder = locate(data)
     present = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
     return present[0] if present else f"{data}/{name}.txt"

@@ -1,4 +1,4 @@
-"""The stages of a system with the noise switched off: what `das truth` and `das tda truth` release. Not private."""
+"""The stages of a system with the noise switched off: for `das truth` and `das tda truth`. Not private."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flows.execution.runner import Done, InProcess, Input, S, Stage, is_synthetic
+from flows.execution.runner import Done, InProcess, S, Stage, is_synthetic
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.truth import mark_truth
 from tasks.lifecycle.workers import Workers
 
@@ -39,8 +40,8 @@ def release_truth(settings: S, workers: Workers, *, curator: bool = False) -> Pa
     Raises
     ------
     Refused
-        where the data is not marked synthetic and nobody says to be its curator; where the ledger contradicts the mark
-        or its absence.
+        where the data is not marked synthetic and its curator does not ask; where the ledger contradicts the mark or
+        its absence.
     """
     run, out = settings.directory, Path(settings.out)
     check_out(run, out, settings.folder)

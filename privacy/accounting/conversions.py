@@ -84,8 +84,8 @@ def secrecy_of_the_sample(epsilon: float, rate: float) -> float:
 
     epsilon_q = ln(1 + q (e^eps - 1)).
 
-    Holds where the sample is Poisson and nobody knows who is in it. The authors put it off to later work; no run is
-    ever charged less by it here.
+    Holds for a Poisson sample whose members are secret. The authors left it to later work; here no run is charged less
+    by it.
     """
     if not 0 < rate <= 1:
         raise ValueError(f"the sampling rate must be above 0 and at most 1, not {rate}")

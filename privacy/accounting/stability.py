@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class IterationCounts:
-    """What the public parameter files say of one population group level, for the stability of its map g_i.
+    """The sizes of one level's map g_i in the public parameter files, for its stability.
 
     Attributes
     ----------

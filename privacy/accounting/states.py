@@ -35,7 +35,7 @@ def states_of(levels: Iterable[str]) -> set[str]:
     """Return the states of these levels; none unless all look like codes of states, counties, places, tracts or blocks.
 
     Such codes are the FIPS code of a state with nothing or 3, 5, 9, 10, 13 or 14 digits behind it, perhaps after a
-    prefix as 0500000US, or the state's postal code. Levels of 0s or 9s only, and empty ones, stand for nowhere.
+    prefix as 0500000US, or the state's postal code. Levels of 0s or 9s only, and empty ones, are in no state.
     """
     states = set()
     for level in levels:

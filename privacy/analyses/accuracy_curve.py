@@ -1,7 +1,7 @@
 """L1 and L2 errors and the accuracy curve over epsilon, simulated and in closed form.
 
 Source: Clark, Dajani (2019), Method, slide 2: L1 and L2 norms are "the average absolute and squared distance" of the
-counts, and a curve ("ROC" in the slides; it is none) of accuracy over epsilon guides the choice of epsilon. The slides
+counts, and a curve of accuracy over epsilon, which the slides call a ROC curve, guides the choice of epsilon. They
 give no formula for accuracy; this is the simple one that reaches 1 as epsilon grows and agrees with their remark that
 L2 reaches it sooner because the counts are large:
 

@@ -72,8 +72,8 @@ class Record:
     """One person as far as the loss depends on it.
 
     `race_groups` and `ethnicity_groups` count the person's population groups at each level (`race_groups_of_codes`
-    bounds the first); `total_only` of the race groups are TotalOnly at nation and state; `place` and `aiannh` tell
-    whether the block lies in such a region.
+    bounds the first); `total_only` of the race groups are TotalOnly at nation and state; `place` and `aiannh`:
+    whether the block is in such a region.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Record:
             )
 
     def counted_in(self, region_type: str) -> bool:
-        """Return whether the person's block lies in a region of this type."""
+        """Return whether the person's block is in a region of this type."""
         return {"PLACE": self.place, "PR-PLACE": self.place, "AIANNH": self.aiannh}.get(region_type, True)
 
 

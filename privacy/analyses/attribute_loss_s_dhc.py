@@ -37,7 +37,7 @@ SECRETS: dict[str, frozenset[str]] = {
     "Over Rental Capacity": frozenset({HOUSEHOLD, TENURE}),
     "Exact Household": frozenset({HOUSEHOLD}),
 }
-"""The slides' "Measured Secrets": what one may want to keep, and the attributes that tell it."""
+"""The slides' "Measured Secrets": what a person may want to keep, and the attributes that reveal it."""
 
 HOUSEHOLDER = "householder"
 COUPLE = frozenset({"spouse", "unmarried partner"})
@@ -129,7 +129,7 @@ class Effect(IntEnum):
 def affected(person: Person, attributes: frozenset[str]) -> dict[str, Effect]:
     """Return which tables a change of `attributes` can move, and how.
 
-    The rule reproduces the slides. Three lines go beyond them, none of which moves one of their figures; without them
+    The rule reproduces the slides. Three lines go beyond them without a change of their figures; without them
     some zero would be too low on households that the slides do not show, as enumeration finds: a spouse or partner who
     moves relabels the children of both households; a move together with a change of relation can make a couple or a
     family of the new household; the sex of an unpartnered householder names the cells of own children.

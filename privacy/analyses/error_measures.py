@@ -48,7 +48,7 @@ class ErrorSums(NamedTuple):
 
 
 def quantile_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:
-    """Return the smallest m such that at most 5% of the errors, each so many times, are beyond ±m."""
+    """Return the smallest m such that at most 5% of the errors, each weighted by its number, are beyond ±m."""
     order = np.argsort(np.abs(error))
     within = np.cumsum(number[order])
     return int(np.abs(error[order])[np.argmax(20 * within >= 19 * within[-1])])

@@ -1,4 +1,4 @@
-"""Rényi divergences of the geometric mechanism, their composition over SafeTab, and what they say at a delta.
+"""Rényi divergences of the geometric mechanism, their composition over SafeTab, and the epsilon at a delta.
 
 Source: "SafeTab[Geometric] vs SafeTab[Discrete Gaussian]", Lemma 8, Corollary 1, eq. (39), (40). Orders alpha > 1 are
 arrays, and so are divergences; all in floats, which keep 1e-9 of a divergence down to budgets of 1e-4.

@@ -5,8 +5,8 @@ consistent with our state counts. We did not calibrate for unpublished state cou
 were inconsistent with published state counts."
 
 Whether a published total agrees with the data is judged on the noisy counts alone (`agree`), so all of this is
-post-processing of noisy counts and public totals, and reveals nothing more of anybody. An exact test would be an exact
-answer about the data for every total that one makes up.
+post-processing of noisy counts and public totals, and reveals nothing more. An exact test would be an exact answer
+about the data for every total that someone makes up.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def _whole(floors: NDArray[np.object_], remainders: NDArray[np.object_], total: 
 def agree(
     noisy: Counts, group: Counts, published: Mapping[int, int], law: Law, tolerance: Fraction = Fraction(0)
 ) -> dict[int, bool]:
-    """Return which published totals agree with the data, as far as the noisy counts tell.
+    """Return which published totals agree with the data, judged by the noisy counts.
 
     A total agrees where it is no further from its group's noisy sum than the margin that the sum's own noise exceeds
-    with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, all
-    would agree but with probability FALSE_ALARM at most. A wrong total is found out the surer the further it is off.
+    with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, any
+    would disagree with probability FALSE_ALARM at most. The further off a wrong total is, the more surely it is found.
 
     Parameters
     ----------
@@ -159,5 +159,5 @@ def calibrate(
 def _met(noisy: Counts, total: int, method: Method) -> tuple[Counts, Case]:
     try:
         return METHODS[method](noisy, total), "calibrated"
-    except ValueError:  # a noisy value decides, so this reveals nothing new; the noise is spent, so the run goes on
+    except ValueError:  # a noisy value decides, so this reveals nothing new; the run must not stop: its noise is spent
         return additive(noisy, total), "calibrated additively"

@@ -1,8 +1,8 @@
 """The histogram of the bottom-up approach: the full cross of all factors, and marginals made by addition.
 
 Source: Clark, Dajani, "Achieving Differential Privacy Using a Two-Tailed Geometric Bottom-Up Mechanism" (2019), Method.
-Levels are declared beforehand and never found in the data, and every cell of the full cross product is there, empty or
-not: which cells exist reveals nothing of anybody.
+Levels are declared beforehand, never found in the data. Every cell of the full cross product exists, empty or not, so
+the list of cells reveals nothing.
 """
 
 from __future__ import annotations

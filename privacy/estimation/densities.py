@@ -74,7 +74,7 @@ def smallest_margin(density: Density) -> int:
     Raises
     ------
     ArithmeticError
-        where P(|X| <= m) is nearer to it than a float can tell (1e-9); nobody has met such a law.
+        where P(|X| <= m) is nearer to it than 1e-9, the precision of the sum; no such law is known.
     """
     return margin_of_sizes(np.abs(values(density)), density)
 

@@ -24,7 +24,7 @@ from privacy.estimation.selection import Correction
 # P(detail), of the largest that a size has, from which errors are compared with the count's, and margins hold
 LIKELY, COVERED = 1e-2, 1e-3
 UNLIKELY = 1e-10  # probabilities of an answer that are left out here
-STEPS = 8  # sizes looked at in a standard deviation of A
+STEPS = 8  # sizes tried in a standard deviation of A
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _farthest(estimates: NDArray[np.int64], sizes: NDArray[np.int64], star: NDAr
 
 
 class _Sums:
-    """Double sums over (A, B) at any size. What lies beyond the table's last row is summed once, for each A."""
+    """Double sums over (A, B) at any size. Rows beyond the table's last are summed once, for each A."""
 
     def __init__(self, correction: Correction) -> None:
         pooling = correction.pooling

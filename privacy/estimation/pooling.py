@@ -60,7 +60,7 @@ class Pooling:
     difference : Density
         r, the law of D.
     pull : float64 array, one per value of D
-        The weight times m(d): what is taken from S. Odd in d.
+        The weight times m(d), which is subtracted from S. Odd in d.
     """
 
     first: Density
@@ -111,7 +111,7 @@ def own_scale(answers: Answers) -> int:
 def scale_within(answers: Answers, widest: float, widest_sum: float, scale: int = 1) -> int:
     """Return the least power of two, from `scale` on, in units of which A and B are not wider than this.
 
-    A wide B yields to a narrow A, of which a coarse unit would leave nothing.
+    A wide B yields to a narrow A, which a coarse unit would hide.
     """
     first, second = answers.deviations
     while first > widest * scale or (second > widest_sum * scale and first > 2 * NARROWEST * scale):

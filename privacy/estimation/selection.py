@@ -1,6 +1,6 @@
 """What keeps a pooled total unbiased although step 1's answer chose the detail of its table.
 
-Given the detail, T = N + A lies in a window [a, b) of two thresholds, so near a threshold A is truncated and
+Given the detail, T = N + A is in a window [a, b) of two thresholds, so near a threshold A is truncated and
 S - m(S - T) is biased. With pi_d(x) = P(A = x | D = d) let a function l of N have the posterior mean
 
     G(t, d) = sum_x pi_d(x) l(t - x).
@@ -34,13 +34,13 @@ SMALL, SEEN = 1e-3, 1e-9  # corrections below SMALL sd(S), or at D less likely t
 UNSEEN = (
     1e-12  # D less likely than this get the correction of the last that is not: they are never seen, and it is wild
 )
-TELLING = 8  # a window narrower than this part of sd(A) hides all that T could tell
+TELLING = 8  # a window narrower than this part of sd(A) leaves no information in T
 WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its units
 
 
 @dataclass(frozen=True)
 class Correction:
-    """G on the window 0 <= T < width, or T >= 0: what is added to a pooled total there.
+    """G on the window 0 <= T < width, or T >= 0: the correction of a pooled total.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def table_scale(answers: Answers, width: int | None = None) -> int:
 
 
 def fits(answers: Answers, width: int) -> bool:
-    """Return whether a window whose ends are not apart can be solved for, and T tells something within it."""
+    """Return whether a window whose ends are not apart can be solved for, and T has information within it."""
     first, _ = answers.deviations
     scale = table_scale(answers, width)
     return first <= 2 * WIDEST_TABLE * scale and scale >= own_scale(answers) and width > max(1, first / TELLING)

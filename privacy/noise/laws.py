@@ -20,7 +20,7 @@ Definition: TypeAlias = Literal["puredp", "zcdp"]
 UNITS: dict[str, str] = {"puredp": "epsilon", "zcdp": "rho"}  # of budgets and of privacy loss
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 4096  # tails computed at once
-WIDEST = 1 << 21  # counts: the largest standard deviation of which a quantile is looked for, term by term
+WIDEST = 1 << 21  # counts: the largest standard deviation for which quantiles are searched term by term
 
 
 class SymmetricLaw(ABC):
@@ -75,7 +75,7 @@ class SymmetricLaw(ABC):
 
         p = P(X <= k) would never be decided (ArithmeticError). For the geometric law no rational p is of this kind:
         P(X <= k) is a rational function of exp(-1/scale) that is not constant, and exp of a rational other than zero
-        is transcendental (Lindemann). For the discrete Gaussian nobody has met one.
+        is transcendental (Lindemann). For the discrete Gaussian none is known.
         """
         if not 0 < p < 1:
             raise ValueError(f"the probability {p} of a quantile must lie strictly between 0 and 1")

@@ -77,7 +77,7 @@ class QueryNoise:
 def _row_words(stream: Keystream, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
     """uint64[len(rows), width]: the words of rows. Rows that fill at least half of their span are cut out of it.
 
-    The same words at the same addresses, of which neighbours are cheaper by the run than one by one.
+    The same words at the same addresses; a run of neighbours is cheaper than single groups.
     """
     low, high = int(rows.min()), int(rows.max())
     span = high - low + 1

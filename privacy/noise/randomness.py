@@ -22,7 +22,7 @@ _LIMIT = 1 << 63  # words of a stream
 
 
 class RunSecret:
-    """The 256 bits from which all noise of one run follows. It shows itself to nobody and cannot be pickled."""
+    """The 256 bits from which all noise of one run follows. It has no printed form and cannot be pickled."""
 
     __slots__ = ("__key",)
 

@@ -5,7 +5,6 @@ It reads `Answers`: the program's, or those of another estimator.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from time import process_time
 from typing import Literal, NamedTuple
 
@@ -15,6 +14,7 @@ from spine.geography import IntArray
 from spine.top_down import totals, units
 from spine.top_down.answers import Answers, Siblings
 from spine.top_down.histogram import OCCUPIED, UNITS, Estimates, joined
+from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.parent_problem import EstimationError, ParentProblem, Solver, solve, to_integers
 from spine.top_down.plan import Plan, has_total_pass
 
@@ -86,8 +86,8 @@ def _root(plan: Plan, root: int, total: int, state: int, siblings: Siblings) -> 
     cells = np.flatnonzero(plan.product.possible & allowed[plan.product.types])
     if total == 0 or not len(cells):
         return _estimates(0, root, np.zeros((0, 1), np.int64), cells[:0]), []
-    problem = _problem(plan, 0, (root, root + 1), siblings, cells, None)
-    problem = replace(problem.with_totals(np.array([float(total)])), total=total)
+    problem = _problem(plan, 0, (root, root + 1), siblings, cells, NO_INTEGERS)
+    problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
     x, made = _solve(plan, 0, state, problem)
     return _estimates(0, root, x, cells), [made]
 
@@ -132,33 +132,36 @@ def _parent(
         return _solve(plan, level, parent, problem)
     if not len(siblings.total):
         raise ValueError(f"the level {name} must ask the total: its children's totals are estimated first")
-    by_type = np.bincount(problem.quarters_type, counts).astype(float)
+    by_type = np.bincount(problem.parent.quarters_type, counts).astype(float)
     at = slice(children[0] - siblings.first, children[1] - siblings.first)
     total, weight = siblings.total[at], siblings.total_weight[at]
-    pass_0 = total, weight / weight.max(), problem.allowed, problem.lower_bound.astype(float), by_type
+    pass_0 = total, weight / weight.max(), problem.parent.allowed, problem.parent.lower_bound.astype(float), by_type
     if name != "State":
         return _solve(plan, level, parent, problem.with_totals(totals.totals(*pass_0), BAND))
     state, declared = plan.invariants.state_of, plan.invariants.state_totals
-    problem = problem.with_totals(totals.totals_in_groups(*pass_0, state, declared))
-    return _solve(plan, level, parent, replace(problem, state=state, state_totals=declared))
+    by_state = totals.totals_in_groups(*pass_0, state, declared)
+    return _solve(plan, level, parent, problem.with_totals(by_state, state=state, state_totals=declared))
 
 
 def _problem(
-    plan: Plan, level: int, children: tuple[int, int], siblings: Siblings, cells: IntArray, counts: IntArray | None
+    plan: Plan, level: int, children: tuple[int, int], siblings: Siblings, cells: IntArray, counts: IntArray
 ) -> ParentProblem:
-    """Return the problem of one parent with these children (the first, and after the last), without bands."""
+    """Return the problem of one parent with these children (the first, and after the last), without bands.
+
+    counts: the parent's, empty at a root.
+    """
     types, quarters_type = np.unique(plan.product.types[cells], return_inverse=True)
     of_children = slice(*children)
     cells = np.array(cells, np.int64)  # a copy: what was read from a file may be read-only, another type to numba
-    return ParentProblem(
-        objective=siblings.objective(*children, cells),
+    constraints = Parent(
         cells=cells,
         quarters_type=quarters_type,
-        counts=None if counts is None else np.array(counts, np.int64),
+        counts=np.array(counts, np.int64),
         allowed=np.ascontiguousarray(plan.invariants.allowed(level)[of_children, types].T),
         lower_bound=np.ascontiguousarray(plan.invariants.lower_bound(level)[of_children, types].T),
         nested=np.ascontiguousarray(plan.nested[:, cells]),
     )
+    return ParentProblem(siblings.objective(*children, cells), constraints)
 
 
 def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:

@@ -32,6 +32,7 @@ STEP = 1e-7  # persons: the largest change in one iteration at which it stops
 MAX_ITERATIONS = 5000
 BOUND = 1e-7  # persons by which a lower bound may be missed before it is imposed
 MISSED = 1e-6  # persons by which a group may miss its band: more is a failure
+NO_FLOATS, NO_INTEGERS = np.zeros(0), np.zeros(0, np.int64)
 
 
 def gradient(objective: Any, out: FloatArray) -> None:
@@ -247,10 +248,10 @@ class Parent(NamedTuple):
     """The constraints of one parent, of its least squares and of its integers; what is not declared is empty.
 
     cells: (n,) the cells of the problem, ascending. quarters_type: (n,) type of each, from 0, sorted, none left out.
-    counts: (n,) the parent's, empty at a root. allowed, lower_bound: (types, children). low, high: (children,) bands
-    of the totals. nested: (groups, n) coordinate of each cell in the nested query groups whose sums the integers keep
-    close to, coarse to fine. totals: (1,) of all children at a root. state, state_totals: (children,) and (states,),
-    where the children's totals are declared for groups of them.
+    counts: (n,) the parent's, empty at a root. allowed, lower_bound: (types, children). nested: (groups, n) coordinate
+    of each cell in the nested query groups whose sums the integers keep close to, coarse to fine. low, high:
+    (children,) bands of the totals. total: (1,) of all children at a root. state, state_totals: (children,) and
+    (states,), where the children's totals are declared for groups of them.
     """
 
     cells: IntArray
@@ -258,12 +259,12 @@ class Parent(NamedTuple):
     counts: IntArray
     allowed: BoolArray
     lower_bound: IntArray
-    low: FloatArray
-    high: FloatArray
     nested: IntArray
-    totals: IntArray
-    state: IntArray
-    state_totals: IntArray
+    low: FloatArray = NO_FLOATS
+    high: FloatArray = NO_FLOATS
+    total: IntArray = NO_INTEGERS
+    state: IntArray = NO_INTEGERS
+    state_totals: IntArray = NO_INTEGERS
 
 
 class Solution(NamedTuple):

@@ -32,12 +32,12 @@ def installed() -> list[QPSolver]:
 
 def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]:
     """Return (A, low, high) of low <= A x <= high: the parent's counts, bands of totals, lower bounds of types."""
-    p, n, children = problem, len(problem.cells), problem.children
+    p, n, children = problem.parent, len(problem.parent.cells), problem.children
     each = sp.eye_array(children)
     rows: list[tuple[Any, Any, Any]] = []
-    if p.counts is not None:
+    if len(p.counts):
         rows.append((sp.kron(sp.eye_array(n), np.ones((1, children))), p.counts, p.counts))
-    if p.low is not None and p.high is not None:
+    if len(p.low):
         rows.append((sp.kron(np.ones((1, n)), each), p.low, p.high))
     bounded = np.flatnonzero(p.lower_bound.ravel() > 0)
     least = p.lower_bound.ravel()[bounded]
@@ -53,11 +53,11 @@ def _sums(coordinate: IntArray) -> Sparse:
 
 def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e-9) -> FloatArray | None:
     """Return (n, K) by a general solver, or None if it gives up."""
-    hessian, linear = problem.objective.quadratic(problem.cells)
+    hessian, linear = problem.objective.quadratic(problem.parent.cells)
     a, low, high = constraints(problem)
     upper = np.where(problem.allowed_cells, np.inf, 0.0).ravel()
     solution = (_piqp if solver == "piqp" else _clarabel)(hessian, -linear, a, low, high, upper, accuracy)
-    return None if solution is None else np.clip(solution, 0.0, upper).reshape(len(problem.cells), -1)
+    return None if solution is None else np.clip(solution, 0.0, upper).reshape(problem.allowed_cells.shape)
 
 
 def _piqp(
@@ -104,24 +104,24 @@ def rounding_program(
 
     Variables: b, (n, K) in C order, then a distance for every child's sum that has a target.
     """
-    p, n, children = problem, len(problem.cells), problem.children
+    p, n, children = problem.parent, len(problem.parent.cells), problem.children
     whole, fraction = floors(x, p.allowed, p.quarters_type)
     each = sp.eye_array(children)
-    counts = np.full(n, children) if p.counts is None else p.counts - whole.sum(axis=1)
-    live = (p.allowed_cells & (counts > 0)[:, None]).ravel()
+    counts = p.counts - whole.sum(axis=1) if len(p.counts) else np.full(n, children)
+    live = (problem.allowed_cells & (counts > 0)[:, None]).ravel()
     cell_cost = np.where(fraction > 0.5, -CELL_WEIGHT, CELL_WEIGHT).ravel()
-    amount = int(counts.sum()) if p.total is None else p.total - int(whole.sum())
+    amount = int(p.total[0] - whole.sum()) if len(p.total) else int(counts.sum())
     first_weight = 1 + 2 * (len(p.nested) + CELL_WEIGHT) * amount if total_first else 1
     sums = [np.ones((1, n)), *(_sums(np.unique(nested, return_inverse=True)[1]) for nested in p.nested)]
     matrix = sp.csr_array(sp.vstack([sp.kron(part, each) for part in sums]))
     target = np.rint(np.concatenate([(part @ fraction).ravel() for part in sums]))
     weight = np.where(np.arange(len(target)) < children, first_weight, 1)
     rows: list[tuple[Any, Any, Any]] = []  # matrices of b, bounds
-    if p.counts is not None:
+    if len(p.counts):
         rows.append((sp.kron(sp.eye_array(n), np.ones((1, children))), counts, counts))
-    if p.total is not None:
+    if len(p.total):
         rows.append((np.ones((1, n * children)), [amount], [amount]))
-    if p.state is not None and p.state_totals is not None:
+    if len(p.state):
         of_state = _sums(p.state)
         left = p.state_totals - of_state @ whole.sum(axis=0)
         rows.append((sp.kron(np.ones((1, n)), of_state), left, left))

@@ -94,7 +94,7 @@ def convex_arcs(
 
 
 class Remainder(NamedTuple):
-    """What is left to be given out above the integers below x.
+    """The units to distribute above the integers below x.
 
     whole, fraction: (cells, children), see `floors`. left: (cells,) of each cell. amount: of all cells. live: (cells,)
     number of each cell among those with something left, -1 for the others. live_cells: how many these are.
@@ -112,7 +112,7 @@ class Remainder(NamedTuple):
 def remainder(x: FloatArray, parent: Parent) -> Remainder:
     """Phase 1: find the integers below x and what is left of the parent's counts."""
     cells, children = x.shape
-    counts, totals = parent.counts, parent.totals
+    counts, total = parent.counts, parent.total
     whole, fraction = floors(x, parent.allowed, parent.quarters_type)
     left = np.zeros(cells, np.int64)
     amount, live_cells, held = 0, 0, 0
@@ -126,8 +126,8 @@ def remainder(x: FloatArray, parent: Parent) -> Remainder:
             amount += left[i]
         live[i] = live_cells if left[i] > 0 else -1
         live_cells += left[i] > 0
-    if len(totals):
-        amount = totals[0] - held
+    if len(total):
+        amount = total[0] - held
     return Remainder(whole, fraction, left, amount, live, live_cells)
 
 

@@ -19,7 +19,7 @@ from tasks.population_groups.level_budgets import read_parameter_files, stabilit
 
 @dataclass(frozen=True)
 class Parameters:
-    """A config.json and, where its directory has them, the iteration files that tell stability and groups exactly."""
+    """A config.json and, where its directory has them, the iteration files, which make stability and groups exact."""
 
     configuration: Configuration
     iterations: Iterations | None

@@ -67,7 +67,7 @@ def _check_names(release: Path) -> Check:
 
 
 def _faults_of_counts(counts: NDArray[Any], sums: NDArray[Any], step: Fraction, clipped: bool) -> Iterator[str]:
-    """What is wrong with counts beside the sums of the histogram's; clipped cells sum to a clipped count or more."""
+    """Yield the faults of counts against the sums of the histogram's; clipped cells sum to a clipped count or more."""
     if not np.allclose(counts / float(step), np.rint(counts / float(step)), rtol=0, atol=1e-6):
         yield f"counts are not whole steps of {step}"
     if clipped and (counts < 0).any():

@@ -1,4 +1,4 @@
-"""What a bottom-up run declares beforehand: factors and levels, structural zeros, weights; and the published totals.
+"""The declared domain of a bottom-up run: factors and levels, structural zeros, weights; and the published totals.
 
 A domain is a JSON document:
 
@@ -13,10 +13,10 @@ A domain is a JSON document:
 
 `states` are charged in the ledger: two-digit FIPS codes of all the states that the table covers. A factor or group
 named STATE has no other levels, and so has one whose levels look like codes of places, by the states they begin with;
-`not_places` lists factors that only look so, as AGE with levels 01 and 02. The rest but `factors` may be left out. A
-group is the leading characters of a factor's levels. Everything here is public.
+`not_places` lists factors that only look so, as AGE with levels 01 and 02. All but `factors` and `states` may be left
+out. A group is the leading characters of a factor's levels. Everything here is public.
 
-Names and levels must be such that a release can be written with them: that is found out here, before anything is spent.
+Names and levels with which no release could be written are refused here, before anything is spent.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Domain(BaseModel):
         return sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     def factor_of(self, name: str) -> str:
-        """Return the factor that a name stands for: itself, or the one that it is a coarser form of."""
+        """Return the factor of a name: itself, or the one that it is a coarser form of."""
         return self.groups[name].of if name in self.groups else name
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
@@ -128,7 +128,7 @@ class Domain(BaseModel):
         return Grouping(tuple(names), tuple(levels), tuple(numbers), histogram)
 
     def marginal(self, counts: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
-        """Sums of all cells' counts by factors or coarser factors, in the order of `grouping(names)`."""
+        """Return sums of all cells' counts by factors or coarser factors, in the order of `grouping(names)`."""
         factors = {self.factor_of(name) for name in names}
         marginal = self.histogram.marginal(counts, factors)
         if not factors:
@@ -267,7 +267,7 @@ def _check_weight(weight: Weight | None) -> None:
 
 
 def _whole_numbers(raw: Any) -> Any:
-    """JSON numbers are read exactly, as fractions; `first` wants an int."""
+    """Return the declaration with each `first` as an int: JSON numbers are read exactly, as fractions."""
     if isinstance(raw, dict) and isinstance(groups := raw.get("groups"), dict):
         for group in groups.values():
             if isinstance(group, dict) and isinstance(first := group.get("first"), Fraction) and first.denominator == 1:

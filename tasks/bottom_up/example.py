@@ -1,7 +1,7 @@
 """A synthetic table for the bottom-up mechanism: counties x sex x group quarters x age, after the slides' tabulation.
 
-It describes nobody, and SYNTHETIC.json says so. Beside it are its domain and published state totals: of every ten
-states one total is unpublished and one disagrees with the table.
+SYNTHETIC.json marks it. Beside it are its domain and published state totals: of every ten states one total is
+unpublished and one disagrees with the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AGES = ("00-04", "05-09", "10-14", "15-19", "20-24", "25-34", "35-44", "45-54", 
 
 @dataclass(frozen=True)
 class Example:
-    """Where the files lie."""
+    """The paths of the files."""
 
     table: Path
     domain: Path

@@ -1,4 +1,4 @@
-"""The budget check of a bottom-up run, noise in every cell, and calibration to published totals."""
+"""Noise in every cell of a bottom-up run, and calibration to published totals."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.accounting.ledger import Request
 from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.query_noise import QueryNoise
 from tasks.bottom_up.domain import Domain, Totals
-from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
+from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, unless_done
-from tasks.lifecycle.reservation import Charging, authorize, precheck, request_of
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -66,52 +64,6 @@ class Plan:
             "clip": self.clip,
         }
         return sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
-
-
-def reserve_budget(run: RunDirectory, charging: Charging) -> None:
-    """Reserve the run's epsilon and make its secret. Called again for a run that has both, it checks everything.
-
-    Raises
-    ------
-    Refused, Failed
-        as `authorize` does.
-    """
-    plan: Plan = load_object(run / PLAN)
-    tabulated: Tabulated = load_object(run / TABULATED)
-    request = _request(run, plan, charging, tabulated)
-    authorize(run, charging, request, synthetic=tabulated.synthetic)
-
-
-def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Charging) -> None:
-    """Refuse at once what the budget check would refuse later, and a table without the declared columns.
-
-    A run that has tabulated is past this. Charges nothing; marked data needs no account.
-
-    Raises
-    ------
-    Refused, Failed
-        as `reserve_budget` does, and as `tabulate` does.
-    """
-    if (run / TABULATED).exists():
-        return
-    open_source(table, plan.domain)
-    if read_table_mark(table) is None:
-        precheck(run, charging, _request(run, plan, charging))
-
-
-def _request(run: RunDirectory, plan: Plan, charging: Charging, tabulated: Tabulated | None = None) -> Request:
-    """Return the run's request to the ledger; before the table is read, without its digests."""
-    spend = plan.mechanism.spend
-    return request_of(
-        run,
-        charging,
-        plan.domain.states,
-        spend.definition,
-        spend.unbounded,
-        configuration_digest=plan.digest(),
-        input_digest=tabulated.input_digest if tabulated else "",
-        records_digests=tabulated.records_digests if tabulated else (),
-    )
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:

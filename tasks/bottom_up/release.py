@@ -1,6 +1,6 @@
 """Release: the bottom-up histogram, its marginals by addition, and the manifest.
 
-Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows stand in the order of the declared
+Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows are in the order of the declared
 levels. Geographies that calibration dropped are in no table and no sum.
 """
 

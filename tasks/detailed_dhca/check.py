@@ -42,10 +42,10 @@ def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
     budgets = {query: parse_exact(queries[query]["budget"]) for query in QUERIES}
     if budgets["stage_1"] + budgets["stage_2"] != budgets["total_only"]:
         faults.append("both steps do not spend the level's budget")
-    for query, told in queries.items():
+    for query, stated in queries.items():
         expected = noise_law(_law(definition, level, query))
         faults += [
-            f"{query}: {key} is {value}, not {told[key]}" for key, value in expected.items() if told[key] != value
+            f"{query}: {key} is {value}, not {stated[key]}" for key, value in expected.items() if stated[key] != value
         ]
     return Check(f"laws of {name}", f"stability {level['stability']}", tuple(faults))
 
@@ -104,12 +104,12 @@ def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
 def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
     """Compare the numbers of groups by their cells with those by detail in the manifest."""
     groups_by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
-    told: dict[int, int] = {}
+    stated: dict[int, int] = {}
     for detail, groups in published.items():
         cells = CELLS[detail] if CELLS[detail] > 1 else 0
-        told[cells] = told.get(cells, 0) + groups
-    told = {cells: groups for cells, groups in told.items() if groups}
-    return check_same(f"groups published of {name}", f"{sum(told.values()):,} groups", groups_by_cells, told)
+        stated[cells] = stated.get(cells, 0) + groups
+    stated = {cells: groups for cells, groups in stated.items() if groups}
+    return check_same(f"groups published of {name}", f"{sum(stated.values()):,} groups", groups_by_cells, stated)
 
 
 def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:

@@ -10,11 +10,11 @@ import numpy as np
 
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.budget_check import planned_spend
 from tasks.detailed_dhca.details import AGES, DETAILS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.report import write_report
+from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.configuration import REGION_TYPES, Level
@@ -49,7 +49,7 @@ def describe_release(
     spine: str,
     estimated: Mapping[Level, int] | None = None,
 ) -> None:
-    """Write OUT/report.html and, over all files that lie in OUT, OUT/manifest.json.
+    """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
 
     `published` holds the number of groups per published detail, `spine` one line about the spine branch, `estimated`,
     where estimates were made, the number of groups that the ancestor test left out of them.
@@ -84,7 +84,7 @@ def describe_release(
 def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict[str, Any]:
     domain = load_domain(run, level)
     configuration = run.parameters.configuration
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "regions": len(domain.region_ids),
         "iterations": len(domain.iterations),
         "groups": domain.groups,
@@ -93,8 +93,8 @@ def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict
         "groups_published": dict(published),
     }
     if not is_truth(run):
-        told |= _noise(load_queries(run, level))
-    return told
+        facts |= _noise(load_queries(run, level))
+    return facts
 
 
 def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
@@ -106,13 +106,13 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
     queries, codes = load_queries(run, level), load_domain(run, level).iteration_codes
     details = {}
     for detail, estimator in load_estimators(run, level).items():
-        told = {"total": {"deviation": estimator.deviation, "margin": estimator.margin}}
+        facts = {"total": {"deviation": estimator.deviation, "margin": estimator.margin}}
         if detail in AGES:
             measured = queries.margin(detail, estimator.answers.cells)
             sex = int(sex_margin(np.array([estimator.margin]), measured)[0])
-            told["sex"] = {"deviation": estimator.sex_variance**0.5, "margin": sex}
-            told["cell"] = {"deviation": estimator.cell_variance**0.5, "margin": queries.margin(detail, 1)}
-        details[DETAILS[detail]] = {"weight": estimator.weight, "corrected_within": estimator.reach, **told}
+            facts["sex"] = {"deviation": estimator.sex_variance**0.5, "margin": sex}
+            facts["cell"] = {"deviation": estimator.cell_variance**0.5, "margin": queries.margin(detail, 1)}
+        details[DETAILS[detail]] = {"weight": estimator.weight, "corrected_within": estimator.reach, **facts}
     sums = equalities(run, level)
     parts = load_domain(run, Level(level.region_type, 2)).iteration_codes if sums else ()
     return {

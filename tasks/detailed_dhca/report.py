@@ -36,7 +36,7 @@ LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
-    """Write OUT/report.html from the manifest's content, and from the tables that lie in OUT."""
+    """Write OUT/report.html from the manifest's content, and from the tables in OUT."""
     jurisdiction: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
     levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
@@ -97,7 +97,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dic
 
 
 def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Draw each level's margins, the sizes at which its tables change, and the largest size that it suppresses."""
+    """Return each level's margins, the sizes at which its tables change, and that below which it suppresses."""
     series = {
         "margin of a count of step 2": ("circle", [row["margins"]["total"] for row in rows]),
         "margin of step 1": ("ring", [row["step_1"] for row in rows]),

@@ -23,11 +23,11 @@ from tasks.population_groups.run import SafeTabRun
 
 @dataclass(frozen=True)
 class Validated:
-    """What later stages need to know of a valid input.
+    """The facts about a valid input that later stages need.
 
     `input_digest` and `records_digests` (of the file of person records alone) are confidential: they go to the ledger,
     the first into key derivation too, and are never shown or stored outside the confidential directory. The rest is
-    public. `synthetic` says that a mark covers the files; what the mark is worth says tasks/lifecycle/reservation.py.
+    public. `synthetic` says that a mark covers the files; tasks/lifecycle/reservation.py decides what a mark is worth.
     """
 
     input_digest: str
@@ -61,15 +61,15 @@ class DetailedRun(SafeTabRun):
 
     @property
     def validated_path(self) -> Path:
-        """Where validation says, last of all, that the input is valid."""
+        """The file that validation writes last, for a valid input."""
         return self / "prepared/validated"
 
     @property
     def validated(self) -> Validated:
-        """What validation says of the input."""
+        """The result of validation."""
         validated: Validated = load_object(self.validated_path)
         return validated
 
     def estimator_path(self, number: int) -> Path:
-        """Where one of the run's estimators lies."""
+        """Return the path of one of the run's estimators."""
         return self / f"prepared/estimators/{number:02d}"

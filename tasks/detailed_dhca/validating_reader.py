@@ -1,6 +1,6 @@
 """The validating reader: check persons row by row and encode them; every fault is a finding with its line.
 
-It reads what the fast reader leaves to it, and says what that must give. Everything here is confidential.
+It reads what the fast reader leaves to it, and is the fast reader's reference. Everything here is confidential.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What allows a run to draw noise: its secret, made in one act with the ledger's row. Without it no stage can."""
+"""A run's permission to draw noise: its secret, made in one act with the ledger's row. Without it no stage can."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTHORIZATION = "authorization"
 
 @dataclass(frozen=True)
 class Authorization:
-    """What the budget check fixes for a run: everything besides the secret on which its noise depends."""
+    """Everything besides the secret that a run's noise depends on, fixed by the reservation."""
 
     input_digest: str
     configuration_digest: str
@@ -34,7 +34,7 @@ def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
 def read_authorization(run: RunDirectory) -> Authorization | None:
     """Return the run's authorization; None where there is none, or one of an older version, which was not JSON.
 
-    When such a run is resumed, the budget check checks it against its row and its secret, and writes it again.
+    When such a run is resumed, `authorize` checks it against its row and its secret, and writes it again.
     """
     try:
         return Authorization(**json.loads((run / AUTHORIZATION).read_bytes()))
@@ -56,9 +56,9 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
     except (FileNotFoundError, ValueError):
         authorization = None
     if authorization is None:
-        raise Failed("budget check: the run has no secret, so it cannot draw noise; start a new run")
+        raise Failed("reserve budget: the run has no secret, so it cannot draw noise; start a new run")
     if secret.digest() != authorization.secret_digest:
-        raise Failed("budget check: the secret is not the one that the run was authorized with; start a new run")
+        raise Failed("reserve budget: the secret is not the one that the run was authorized with; start a new run")
     return secret, authorization
 
 
@@ -94,7 +94,7 @@ def is_truth(run: RunDirectory) -> bool:
 
 
 def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:
-    """Return what a run's noise follows from; None for a truth, which has none.
+    """Return what a run's noise is drawn from; None for a truth, which draws none.
 
     Raises
     ------

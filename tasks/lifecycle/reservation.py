@@ -10,6 +10,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Protocol
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
 from privacy.noise.laws import Definition
@@ -40,53 +41,46 @@ class Charging:
     second_account: bool = False
 
 
-def request_of(
-    run: RunDirectory,
-    charging: Charging,
-    states: tuple[str, ...],
-    definition: Definition,
-    amount: Fraction,
-    *,
-    configuration_digest: str = "",
-    input_digest: str = "",
-    records_digests: tuple[str, ...] = (),
-) -> Request:
-    """Return a run's request to the ledger; before its data is read, without digests."""
-    return Request(
-        run=run.id,
-        account=charging.account or "",
-        states=states,
-        definition=definition,
-        amount=amount,
-        input_digest=input_digest,
-        configuration_digest=configuration_digest,
-        noise_scheme=NOISE_SCHEME_VERSION,
-        records_digests=records_digests,
-        second_account=charging.second_account,
-    )
+class Input(Protocol):
+    """What every system's validation returns about the input of a run; the digests are confidential."""
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether a mark covers the files."""
+
+    @property
+    def input_digest(self) -> str:
+        """Digest of all that was read."""
+
+    @property
+    def records_digests(self) -> tuple[str, ...]:
+        """Digests of the files of records alone."""
 
 
-def precheck(run: RunDirectory, charging: Charging, request: Request) -> None:
-    """Refuse at once what `authorize` would refuse later, for a run that has no row yet. Charges nothing.
+def precheck(
+    run: RunDirectory, charging: Charging, states: tuple[str, ...], definition: Definition, amount: Fraction
+) -> None:
+    """Refuse, before the data is read, what `authorize` would refuse a run that has no row yet. Charges nothing.
 
     Raises
     ------
     Refused, Failed
         as `authorize` does.
     """
+    request = _request(run.id, charging, states, definition, amount)
     check_named(request)
     ledger = Ledger(charging.ledger)
     try:
         if ledger.row(run.id) is None:
             ledger.precheck(request)
     except LedgerUnusable as error:
-        raise Failed(f"budget check: {error}") from None
+        raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
 
 
 def check_open(charging: Charging) -> None:
-    """Refuse a run whose account is not named or not open, as long as it is not known what it will ask for.
+    """Refuse a run whose account is not named or not open, before its spend is known.
 
     Raises
     ------
@@ -100,24 +94,67 @@ def check_open(charging: Charging) -> None:
             name = charging.account
             raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
     except LedgerUnusable as error:
-        raise Failed(f"budget check: {error}") from None
+        raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
 
 
-def authorize(run: RunDirectory, charging: Charging, request: Request, *, synthetic: bool) -> None:
-    """Charge a request and make the run's secret, or find both as they are; synthetic data is charged nothing.
+def authorize(
+    run: RunDirectory,
+    charging: Charging,
+    states: tuple[str, ...],
+    definition: Definition,
+    amount: Fraction,
+    configuration_digest: str,
+    given: Input,
+    *,
+    entered_as: str | None = None,
+) -> None:
+    """Charge the run's whole spend and make its secret; synthetic data is charged nothing.
+
+    Called again for a run that has both, it changes nothing and checks everything.
+
+    states: FIPS codes, each charged the amount. configuration_digest: of all that shapes the release besides the data.
+    entered_as: the run that the ledger knows, where this is one of its repetitions on synthetic data.
 
     Raises
     ------
-    Refused, Failed
-        where the budget check refuses or the ledger cannot be used now; each says why.
+    Refused
+        where the account is missing or has too little left; the run's row has other inputs, another configuration or
+        noise scheme, its secret is gone, or it was abandoned; the ledger contradicts the mark.
+    Failed
+        where the ledger cannot be read or written now.
     """
-    if register_if_synthetic(request.run, charging.ledger, request.digests, marked=synthetic):
+    request = _request(entered_as or run.id, charging, states, definition, amount, configuration_digest, given)
+    if register_if_synthetic(request.run, charging.ledger, request.digests, marked=given.synthetic):
         secret_digest = _synthetic_secret(run, request)
     else:
         secret_digest = _reserve(run, Ledger(charging.ledger), request)
     save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
+
+
+def _request(
+    run_id: str,
+    charging: Charging,
+    states: tuple[str, ...],
+    definition: Definition,
+    amount: Fraction,
+    configuration_digest: str = "",
+    given: Input | None = None,
+) -> Request:
+    """Return a run's request to the ledger; before its data is read, without digests."""
+    return Request(
+        run=run_id,
+        account=charging.account or "",
+        states=states,
+        definition=definition,
+        amount=amount,
+        input_digest=given.input_digest if given else "",
+        configuration_digest=configuration_digest,
+        noise_scheme=NOISE_SCHEME_VERSION,
+        records_digests=given.records_digests if given else (),
+        second_account=charging.second_account,
+    )
 
 
 def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marked: bool) -> bool:
@@ -144,7 +181,7 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
         elif ledger.exists():
             book.check_confidential(digests)
     except LedgerUnusable as error:
-        raise Failed(f"budget check: {error}") from None
+        raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
     return marked
@@ -168,7 +205,7 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
         if row is None:
             row = ledger.reserve(request, lambda: make_secret(run))
     except LedgerUnusable as error:
-        raise Failed(f"budget check: {error}") from None
+        raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
     check_row(run, row, request)
@@ -196,7 +233,7 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
 def _synthetic_secret(run: RunDirectory, request: Request) -> str:
     """Return the secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
 
-    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere.
+    It protects nobody, yet a run id stays bound to its inputs as everywhere.
     """
     earlier = read_authorization(run)
     if earlier is not None:

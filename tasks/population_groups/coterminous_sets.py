@@ -26,9 +26,9 @@ ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_ty
 def save_sets(
     run: SafeTabRun, jurisdiction: Jurisdiction, *, enabled: bool, listed: str | None, digest: object = None
 ) -> None:
-    """Find the sets of coterminous regions; before the budget check, so that a list with a fault costs nothing.
+    """Find the sets of coterminous regions; before the reservation, so that a list with a fault costs nothing.
 
-    Each try finds them anew, for the list may have changed; once a run is reserved, the budget check refuses that.
+    Each try finds them anew, for the list may have changed; once a run is reserved, the reservation refuses that.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _equal_pairs(
 
 
 def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
-    """Cut the land blocks into runs that lie in the same region of every type: these regions, and how many `blocks`."""
+    """Cut the land blocks into runs in the same region of every type: these regions, and how many `blocks`."""
     land = np.flatnonzero(~is_water(geography.blocks))
     region_of = {name: geography.region_of[name][land] for name in region_types}
     begins = np.arange(len(land)) == 0

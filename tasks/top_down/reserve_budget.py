@@ -1,4 +1,4 @@
-"""Reserve the budget: one reservation for persons and units, and with it the run's secret. It gates all noise."""
+"""Reserve the spend of persons and units at once, and with it make the run's secret. It gates all noise."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from hashlib import sha256
 from privacy.noise.sampler import check_law
 from spine.allocations import Allocation
 from spine.noise import distinct_shares, replacement_cost
-from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.reservation import Charging, authorize, request_of
+from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.run import TopDownRun
@@ -24,33 +23,20 @@ def configuration_digest(run: TopDownRun) -> str:
 
 
 def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
-    """Reserve the run's whole spend and make its secret; a truth draws nothing and spends nothing.
-
-    For a run that has its reservation, check everything again and change nothing.
+    """Reserve the run's whole spend and make its secret.
 
     Raises
     ------
     Refused, Failed
         as `authorize` does; Failed where the noise of a spine would cost another sum than is charged.
     """
-    if is_truth(run):
-        return
     design, validated = run.design, run.validated
-    workers.map("budget check", run, check_cost, run.product_states)
+    workers.map("reserve budget", run, check_cost, run.product_states)
     if validated.nation:
         for product in design.products:
             check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
-    reservation = request_of(
-        run,
-        charging,
-        validated.states,
-        design.definition,
-        design.total(validated.nation),
-        configuration_digest=configuration_digest(run),
-        input_digest=validated.input_digest,
-        records_digests=validated.records_digests,
-    )
-    authorize(run, charging, reservation, synthetic=validated.synthetic)
+    amount = design.total(validated.nation)
+    authorize(run, charging, validated.states, design.definition, amount, configuration_digest(run), validated)
 
 
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
@@ -65,7 +51,7 @@ def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
     """
     spine, allocation = run.spine(product, state), run.design.allocations[product]
     if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):
-        raise Failed(f"budget check: the noise on the spine of state {state} does not cost what is charged")
+        raise Failed(f"reserve budget: the noise on the spine of state {state} does not cost what is charged")
     for level, shares in distinct_shares(spine).items():
         check_laws(allocation, level, [share for share in shares if share])
 

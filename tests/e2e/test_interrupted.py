@@ -85,15 +85,15 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
     "detailed": (
         detailed,
         (
-            *("validate", "population groups", "coterminous sets", "estimate tables", "budget check"),
+            *("validate", "population groups", "coterminous sets", "estimate tables", "reserve budget"),
             *("spine", "totals", "sex by age", "suppression", "estimates", "coterminous", "release", "commit"),
         ),
     ),
     "top-down": (
         top_down,
-        ("validate", "spine", "histograms", "budget check", "measure", "estimate", "release", "commit"),
+        ("validate", "spine", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
     ),
-    "bottom-up": (bottom_up, ("tabulate", "budget check", "measure", "calibrate", "release", "commit")),
+    "bottom-up": (bottom_up, ("tabulate", "reserve budget", "measure", "calibrate", "release", "commit")),
 }
 
 

@@ -292,7 +292,7 @@ def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dic
             jurisdiction
         ]
         expected = {f"{stage} {level}" for stage in ("totals", "sex by age", "suppression") for level in levels}
-        once = {"validate", "population groups", "budget check", "coterminous", "spine", "release", "commit"}
+        once = {"validate", "population groups", "reserve budget", "coterminous", "spine", "release", "commit"}
         expected |= once
         asked = {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}, "limit": 200}
         until = time.monotonic() + 60  # the server enters tasks after the run that they belong to
@@ -327,7 +327,7 @@ def test_the_server_says_how_a_run_ended(
     assert (invalid["state_type"], invalid["state_name"]) == ("FAILED", "Refused")
     assert invalid["state"]["message"].startswith("refused: the input does not pass validation; the findings")
     assert (stopped["state_type"], stopped["state_name"]) == ("FAILED", "Failed")
-    assert "one charge; Retry goes on with the same noise" in stopped["state"]["message"]
+    assert "one charge; Retry continues with the same noise" in stopped["state"]["message"]
     assert "charged" in stopped["tags"]
     for jurisdiction, run in scheduled.items():
         (ended,) = flow_runs_of(office, f"{run['id']}-{jurisdiction}")
@@ -369,7 +369,7 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
     assert code == 0, told
     last, first = flow_runs_of(office, "killed-pr")
     assert (first["state_type"], last["state_type"]) == ("CRASHED", "COMPLETED")
-    assert first["state"]["message"] == f"its process ended; the run goes on as {last['name']}"
+    assert first["state"]["message"] == f"its process ended; the run continues as {last['name']}"
     assert "resumed" in last["tags"]
     assert [row.status for row in office.ledger.rows(ACCOUNT) if row.run == "killed-pr"] == ["released"]
 

@@ -119,7 +119,7 @@ def board(request: pytest.FixtureRequest, example: Path, tmp_path_factory: pytes
     (folder / "data/person-records.txt").write_text("".join([header, *left]))
     write_mark(folder / "data", generator="a test", version="1", seed=None)
     settings = settings_for(folder, "run-us", account=None)
-    go(settings, HERE, before="budget check")
+    go(settings, HERE, before="reserve budget")
     run, random, board = directory(settings), np.random.default_rng(2020), Board()
     for _ in range(RUNS):
         shutil.rmtree(run / "noisy", ignore_errors=True)

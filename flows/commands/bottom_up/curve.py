@@ -77,7 +77,8 @@ def curve(
     notes = [
         "NOT PRIVATE: computed from exact counts, for internal use in choosing epsilon.",
         f"{len(simulation.truth):,} cells, {replicates} replicates: mean ± standard error. L1 in {unit}, L2 squared.",
-        "A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)² / sum t²; E: closed form. ROC in the slides, which it is not.",
+        "A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)² / sum t²; E: closed form. The slides call this a ROC curve; "
+        "it shows accuracy over epsilon.",
     ]
     data = {"unit": unit, "cells": len(simulation.truth), "replicates": replicates, "notes": notes}
     data["points"] = [

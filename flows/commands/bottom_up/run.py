@@ -60,11 +60,12 @@ def run(
     def begin() -> list[BottomUpSettings]:
         if table is None or domain is None or release is None or epsilon is None:
             raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
-        settings = BottomUpSettings.new(
-            **options.settings(options.run_id or new_run_id("bottom-up")),
+        settings = options.new_settings(
+            BottomUpSettings,
+            options.run_id or new_run_id("bottom-up"),
+            release,
             table=table,
             domain=str(domain),
-            out=str(release),
             epsilon=epsilon,
             totals=str(calibrate) if calibrate else None,
             calibration=method,
@@ -75,7 +76,7 @@ def run(
         err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
         return [settings]
 
-    FlowCommand(SYSTEMS["bottom-up"], _details, lambda facts: facts[0], _summary).run(context, options, begin)
+    COMMAND.run(context, options, begin)
 
 
 def _marginals(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
@@ -102,3 +103,6 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     if dropped := cases.get("inconsistent"):
         lines.append(f"not reported, for their published total does not agree: {', '.join(dropped)}")
     return "\n".join(lines)
+
+
+COMMAND = FlowCommand(SYSTEMS["bottom-up"], _details, lambda facts: facts[0], _summary)

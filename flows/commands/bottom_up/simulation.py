@@ -1,4 +1,4 @@
-"""What the accuracy curve is simulated on: counts typed in, or the exact histogram of a table."""
+"""The counts that the accuracy curve is simulated on: typed in, or the exact histogram of a table."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def simulate_table(
     Raises
     ------
     Refused
-        where the table is not synthetic and nobody says that they are the curator; where the ledger contradicts its
-        mark or the absence of one; or as `tabulate` does.
+        where the table is not synthetic and --i-am-the-curator is not given; where the ledger contradicts its mark or
+        the absence of one; or as `tabulate` does.
     """
     domain = read_domain(domain_file)
     totals = read_totals(totals_file, domain) if totals_file else None

@@ -34,7 +34,7 @@ def accuracy(
 ) -> None:
     """Report the errors of total, voting age, Hispanic and race by level, place, county subdivision and AIAN area.
 
-    Each spine and estimator is shown, both estimators on the same measurements, with the share of counts that lie
+    Each spine and estimator is shown, both estimators on the same measurements, with the share of counts
     within their margins of error. OUT gets error.csv, coverage.csv, error.html with charts, and board.svg, one picture
     of it all. NOT PRIVATE, and only for data that is marked synthetic: on confidential data each spine would be a
     measurement and a charge of its own.
@@ -43,6 +43,7 @@ def accuracy(
     """
     from flows.execution.repetitions import count_synthetic
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
@@ -53,8 +54,8 @@ def accuracy(
     estimators = tuple(name for name in ESTIMATORS if name in chosen)
     base, by_spine = new_run_id("tda-accuracy"), {}
     for kind in kinds:
-        own = options.settings(f"{base}-{kind}")
-        settings = inputs.settings(data, str(place), **own, spine=kind, rounding=rounding)
+        own = {"data": data, **vars(inputs), "spine": kind, "rounding": rounding}
+        settings = options.new_settings(TopDownSettings, f"{base}-{kind}", place, **own)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
             count_synthetic(settings, workers)
@@ -75,5 +76,5 @@ def accuracy(
 
 
 def _records(table: DataFrame) -> list[dict[Any, Any]]:
-    """The rows of a table as JSON has them: null for what is not known, as a spread over one seed."""
+    """Return the rows of a table for JSON; null for a value that is not known, as a spread over one seed."""
     return table.astype(object).where(table.notna(), None).to_dict("records")

@@ -1,4 +1,4 @@
-"""`das tda estimate`: a release from the published measurements of another, which anyone can make."""
+"""`das tda estimate`: a release from the published measurements of another."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def estimate(
 ) -> None:
     """Estimate a private database from published noisy measurements alone: no records, no secret, no account.
 
-    With the release's own estimator its histograms, microdata and margins come out again, byte by byte; with another,
-    what the same measurements would have given. Nothing is measured, so nothing is spent.
+    With the release's own estimator its histograms, microdata and margins are made again, byte by byte; with another,
+    those that it makes of the same measurements. Nothing is measured, so nothing is spent.
 
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """

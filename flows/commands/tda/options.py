@@ -1,17 +1,14 @@
-"""Options that the `das tda` commands share, and the settings that they make."""
+"""Options that the `das tda` commands share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from flows.commands.spine import JurisdictionOption, StateOption
-
-if TYPE_CHECKING:
-    from flows.execution.top_down_settings import TopDownSettings
 
 Rounding = Literal["program", "l1"]
 
@@ -30,7 +27,7 @@ TextOption = Annotated[bool, typer.Option("--mdf-text", help="Write microdata as
 
 @dataclass(frozen=True)
 class InputOptions:
-    """The files that a run reads beside its records, and which part of them."""
+    """The files that a run reads beside its records, and which part of them: settings, by their names."""
 
     geography: Annotated[
         str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
@@ -42,20 +39,7 @@ class InputOptions:
         str | None, typer.Option(help="Declared population by state.", show_default="DATA/states.csv")
     ] = None
     jurisdiction: JurisdictionOption = "us"
-    only_state: StateOption = None
-    product: Annotated[
-        list[Product] | None, typer.Option(help="Only this product.", show_default="persons and units")
+    states: StateOption = None
+    products: Annotated[
+        list[Product] | None, typer.Option("--product", help="Only this product.", show_default="persons and units")
     ] = None
-
-    def settings(self, data: str | None, out: str, **values: Any) -> TopDownSettings:
-        """Return the settings of a run; what is None keeps its default. Raises Refused."""
-        from flows.execution.top_down_settings import TopDownSettings
-
-        values |= {
-            "data": data,
-            "out": out,
-            **{name: getattr(self, name) for name in ("geography", "quarters", "totals", "jurisdiction")},
-            "states": tuple(self.only_state or ()),
-            "products": tuple(self.product) if self.product else None,
-        }
-        return TopDownSettings.new(**{name: value for name, value in values.items() if value is not None})

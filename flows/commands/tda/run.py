@@ -39,7 +39,7 @@ def run(
     estimator: Annotated[
         Estimator,
         typer.Option(
-            help="topdown: as the 2020 program; gls: least squares that also uses what is measured below a level."
+            help="topdown: as the 2020 program; gls: least squares that also uses the measurements below a level."
         ),
     ] = Estimator.topdown,
     rounding: Annotated[Rounding, ROUND] = "program",
@@ -54,8 +54,8 @@ def run(
     """Release a private database of persons and housing units by block.
 
     OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json and
-    report.html. Persons and units are charged together, before any noise is drawn. What is declared (state totals,
-    housing units and group quarters by block) is published unchanged.
+    report.html. Persons and units are charged together, before any noise is drawn. The declared state totals, housing
+    units and group quarters by block are published unchanged.
 
     If a run stops, --resume ID continues it without spending again; its id is printed at the start.
 
@@ -66,14 +66,17 @@ def run(
     options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.stage_release")
 
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
 
     def begin() -> list[TopDownSettings]:
         if data is None or release is None:
             raise typer.BadParameter("DATA and OUT are needed, or --resume ID")
-        settings = inputs.settings(
-            data,
-            str(release),
-            **options.settings(options.run_id or new_run_id("tda", inputs.jurisdiction)),
+        settings = options.new_settings(
+            TopDownSettings,
+            options.run_id or new_run_id("tda", inputs.jurisdiction),
+            release,
+            data=data,
+            **vars(inputs),
             spine=spine,
             nation=us_level,
             definition=definition,
@@ -89,12 +92,7 @@ def run(
         err.print(spend_table(settings.design()))
         return [settings]
 
-    command().run(context, options, begin)
-
-
-def command() -> FlowCommand:
-    """Return what the command adds to the run of its flow."""
-    return FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)
+    COMMAND.run(context, options, begin)
 
 
 def spend_table(design: Design) -> Table:
@@ -138,3 +136,6 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     if facts.get("release"):
         lines.append(f"   report   {facts['release']}/report.html")
     return "\n".join(lines)
+
+
+COMMAND = FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)

@@ -28,13 +28,16 @@ def truth(
     **Example:** `das tda truth data/ truth/`
     """
     from flows.execution.settings import new_run_id
+    from flows.execution.top_down_settings import TopDownSettings
     from flows.execution.truth import release_truth
 
     check_empty(release)
-    settings = inputs.settings(
-        data,
-        str(release),
-        **options.settings(new_run_id("tda-truth")),
+    settings = options.new_settings(
+        TopDownSettings,
+        new_run_id("tda-truth"),
+        release,
+        data=data,
+        **vars(inputs),
         spine=spine,
         microdata="text" if mdf_text else "parquet",
         measurements=False,

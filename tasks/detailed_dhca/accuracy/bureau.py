@@ -1,8 +1,8 @@
 """The Bureau's own accuracy report, single-run and multi-run, with one column more.
 
 docs/spec/safetab-p.md#truth-and-accuracy-report describes it.
-Only measured counts enter: cells, and totals of groups without a table. TotalOnly groups count as workload Total, told
-apart by DETAILED_ONLY. Suppressed groups are left out. The last column says that a file is not private.
+Only measured counts enter: cells, and totals of groups without a table. TotalOnly groups count as workload Total;
+DETAILED_ONLY marks them. Suppressed groups are left out. The last column marks a file as not private.
 """
 
 from __future__ import annotations

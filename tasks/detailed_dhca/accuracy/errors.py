@@ -26,7 +26,7 @@ from tasks.population_groups.exact_counts import ExactCounts, read_exact_counts
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
 TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell
-COUNT, ESTIMATE = range(2)  # what is compared with the truth
+COUNT, ESTIMATE = range(2)  # compared with the truth
 BY = ("noise_of", "detail", "size", "statistic", "margin")
 SHAPE = (256, len(WIDTHS), len(LARGEST), 3, 1 << 24)
 
@@ -38,7 +38,7 @@ class Errors:
     Attributes
     ----------
     counts : columns of, level, noise_of, detail, size, statistic, margin, error, number
-        How often each error occurred. `of` tells counts from estimates; `level` and `noise_of` are places among the
+        How often each error occurred. `of`: COUNT or ESTIMATE; `level` and `noise_of` are places among the
         jurisdiction's levels, another one only for a coterminous recipient; `size` is a place in LARGEST, of the
         group's true total; `margin` is the margin of error that was stated.
     published : columns level, detail, size, number

@@ -1,4 +1,4 @@
-"""The accuracy report: errors.csv, workloads.csv, the Bureau's layout and one page. Every one says NOT PRIVATE."""
+"""The accuracy report: errors.csv, workloads.csv, the Bureau's layout and one page. Each is marked NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Report:
     workloads: pd.DataFrame
 
     def summary(self) -> list[dict[Any, Any]]:
-        """One row a level and workload, all sizes together: the errors of its measured counts, and how common it is."""
+        """Return a row for each level and workload, all sizes together: errors of measured counts, share of groups."""
         by = ["REGION_TYPE", "ITERATION_LEVEL"]
         chosen = (self.errors["SIZE"] == ALL) & self.errors["MEASURED"] & (self.errors["OF"] == OF[COUNT])
         joined = self.errors[chosen].merge(self.workloads[self.workloads["SIZE"] == ALL], on=[*by, "SIZE", NOT_PRIVATE])
@@ -119,7 +119,7 @@ def size_name(size: int) -> str:
 def error_table(accuracy: Accuracy) -> pd.DataFrame:
     """Errors of published counts by level, size class, workload, what the count is of and whose noise it has.
 
-    OF tells counts from estimates. ERROR_95 is the smallest m such that at most 5% of the errors are beyond ±m; MOE,
+    OF: counts or estimates. ERROR_95 is the smallest m such that at most 5% of the errors are beyond ±m; MOE,
     the stated margin, the smallest m of which that is true for the noise alone. Estimates near a threshold have wider
     ones, up to MOE_LARGEST. COVERAGE is the share of the counts within ± their margin, NOISE_COVERAGE, of counts only,
     what it would be on average without suppression and clipping. BIAS is the mean of published - true, RMSE the root
@@ -189,7 +189,7 @@ def workload_table(accuracy: Accuracy) -> pd.DataFrame:
 
 
 def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Mapping[str, str]) -> None:
-    """Write the tables and the page into OUT. `about` says what was run, `charts` are SVGs by name."""
+    """Write the tables and the page into OUT. `about` describes the run, `charts` are SVGs by name."""
     bureau = out / "full_error_report"
     bureau.mkdir(parents=True)
     files = {"errors.csv": report.errors, "workloads.csv": report.workloads}

@@ -1,7 +1,7 @@
 """The repetitions of `das accuracy`: a run directory each, with a secret of its own, against the truth. Not private.
 
 A repetition's directory has links to the public files and the exact counts of the run that it repeats. Its secret comes
-from the budget check, as for any run on synthetic data: data without the mark gets none, and so no repetition.
+from the reservation, as for any run on synthetic data: data without the mark gets none, and so no repetition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Errors, compare, gather
-from tasks.detailed_dhca.budget_check import reserve_budget
+from tasks.detailed_dhca.reserve_budget import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
@@ -31,7 +31,7 @@ def open_trial(
     Raises
     ------
     Refused
-        by the budget check, where the data is not marked synthetic: there is no account here to charge.
+        where the data is not marked synthetic: there is no account here to charge.
     """
     trial = trial_directory(run, number)
     trial.create()

@@ -51,7 +51,7 @@ def measure_errors(
     """
     validated, design = run.validated, run.design
     pieces = [(product, state) for product in design.products for state in validated.states]
-    workers.map("budget check", run, check_cost, pieces)
+    workers.map("reserve budget", run, check_cost, pieces)
     configuration, errors, coverage = configuration_digest(run), [], []
     for seed in seeds:
         remove(run / "noisy")

@@ -25,7 +25,7 @@ from tasks.inputs.tables import empty
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, check_open, precheck, request_of
+from tasks.lifecycle.reservation import Charging, check_open, precheck
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes
@@ -74,7 +74,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             amount = design.total(design.with_nation(blocks.states))
-            precheck(run, charging, request_of(run, charging, blocks.states, design.definition, amount))
+            precheck(run, charging, blocks.states, design.definition, amount)
         validated = _validate_records(run, workers, tables, design, blocks, codes, findings, mark)
     save_object(run / "prepared/validated", validated)
     return validated

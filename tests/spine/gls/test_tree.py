@@ -190,18 +190,18 @@ def test_the_majorizer_is_above_the_hessian() -> None:
     assert len(parents) > 20
     axes = np.array([2, 2, 63])
     for problem, information, x in parents[-12:]:
-        hessian, linear = information.quadratic(problem.cells)
+        hessian, linear = information.quadratic(problem.parent.cells)
         dense = hessian.toarray()
-        kind = problem.quarters_type
-        a = inverse_row_sums(information.between, problem.cells, axes, kind, problem.allowed).ravel()
+        kind = problem.parent.quarters_type
+        a = inverse_row_sums(information.between, problem.parent.cells, axes, kind, problem.parent.allowed).ravel()
         root = np.sqrt(a)
         largest = np.linalg.eigvalsh(root[:, None] * dense * root)[-1]
         assert 0.2 < largest <= 1 + 1e-9
         assert np.linalg.eigvalsh(dense[np.ix_(a > 0, a > 0)])[0] > 0  # what kappa leaves is positive
         x = np.random.default_rng(1).normal(size=x.shape)
-        types = len(problem.allowed)
+        types = len(problem.parent.allowed)
         scratch = np.empty((types, 4, 63)), np.empty((types, 4, 63)), np.empty((types, 4))
-        place = kind * 252 + problem.cells % 252
+        place = kind * 252 + problem.parent.cells % 252
         objective = TreeMisfit(x, information.precision, information.linear, place, *scratch)
         gradient = np.empty(x.shape)
         tree_gradient(objective, gradient)
@@ -264,15 +264,15 @@ def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: 
     monkeypatch.setattr(answers, "LEFT", 0.0)  # the total stays in P
     monkeypatch.setattr(descend, "BAND", 1e9)
     plan, measure = crowded(7)
-    solved = [(problem, x) for problem, _, x in above_blocks(plan, measure) if problem.counts is not None]
+    solved = [(problem, x) for problem, _, x in above_blocks(plan, measure) if len(problem.parent.counts)]
     told = [*pass_up(plan, measure, 0, 0, 2), pass_up(plan, measure, 2, 0, 6)[0]]
     assert len(solved) == 2  # the parts of the state, of two tracts each
     for part, (problem, x) in enumerate(solved):
         cells = np.zeros((1, 2016))
-        cells[0, problem.cells] = problem.counts
+        cells[0, problem.parent.cells] = problem.parent.counts
         parent = Blue(0, part, signed(cells.reshape(1, 8, 4, 63)), np.zeros((1, 8, 8, 8)))
         first, last = plan.first_child[0][[part, part + 1]].tolist()
-        expected = blue_children(plan, parent, told[1].only(first, last)).cells()[:, problem.cells].T
+        expected = blue_children(plan, parent, told[1].only(first, last)).cells()[:, problem.parent.cells].T
         assert expected[problem.allowed_cells].min() > 50
         np.testing.assert_allclose(x, expected, atol=1e-3)
 

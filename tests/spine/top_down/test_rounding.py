@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy.optimize import linprog
 
 from spine.top_down import reference
 from spine.top_down.flow import Network, cheapest_flow
+from spine.top_down.least_squares import Parent
 from spine.top_down.parent_problem import ParentProblem, broken_rule, to_integers
 from spine.top_down.rounding import CELL_WEIGHT, floors
 
@@ -21,13 +21,13 @@ Parents = list[tuple[bool, ParentProblem, np.ndarray]]
 
 def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: bool) -> float:
     """The program's objective at the integers `whole`."""
-    f, fraction = floors(x, problem.allowed, problem.quarters_type)
+    f, fraction = floors(x, problem.parent.allowed, problem.parent.quarters_type)
     b = whole - f
-    counts = np.full(len(f), 1) if problem.counts is None else problem.counts - f.sum(axis=1)
-    amount = int(counts.sum()) if problem.total is None else problem.total - int(f.sum())
-    weight = 1 + 2 * (len(problem.nested) + CELL_WEIGHT) * amount if total_first else 1
+    counts = problem.parent.counts - f.sum(axis=1) if len(problem.parent.counts) else np.full(len(f), 1)
+    amount = int(problem.parent.total[0] - f.sum()) if len(problem.parent.total) else int(counts.sum())
+    weight = 1 + 2 * (len(problem.parent.nested) + CELL_WEIGHT) * amount if total_first else 1
     total = float(weight * np.abs(b.sum(axis=0) - np.rint(fraction.sum(axis=0))).sum())
-    for coordinate in problem.nested:
+    for coordinate in problem.parent.nested:
         rows = np.unique(coordinate, return_inverse=True)[1]
         sums = np.zeros((2, rows.max() + 1, b.shape[1]))
         np.add.at(sums[0], rows, b)
@@ -55,12 +55,12 @@ def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple
     )
     assert optimum.status == 0, optimum.message
     cells = optimum.x[: x.size]
-    _, fraction = floors(x, problem.allowed, problem.quarters_type)
+    _, fraction = floors(x, problem.parent.allowed, problem.parent.quarters_type)
     return optimum.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
 
 
 def test_the_flow_is_as_cheap_as_the_linear_program(parents: Parents) -> None:
-    chosen = [p for p in parents if p[1].counts is not None and p[2].size < 3000]
+    chosen = [p for p in parents if len(p[1].parent.counts) and p[2].size < 3000]
     assert len(chosen) > 60
     for total_first, problem, x in chosen:
         whole, by = to_integers(problem, x, total_first, exact=False)
@@ -72,11 +72,11 @@ def test_the_flow_is_as_cheap_as_the_linear_program(parents: Parents) -> None:
 
 
 def test_roots_too(parents: Parents) -> None:
-    roots = [(d, x) for _, d, x in parents if d.counts is None]
+    roots = [(d, x) for _, d, x in parents if not len(d.parent.counts)]
     assert len(roots) == 3
     for problem, x in roots:
         whole, _ = to_integers(problem, x, False, exact=False)
-        assert whole.sum() == problem.total
+        assert whole.sum() == problem.parent.total
         assert cost(problem, x, whole, False) == pytest.approx(best_cost(problem, x, False)[0], abs=1e-5)
 
 
@@ -86,10 +86,10 @@ def test_l1_is_as_close_as_any_choice_and_the_program_s_is_not(
     """The option l1 by brute force, where there are at most 12 fractions."""
     tried = 0
     for total_first, problem, x in parents:
-        if problem.counts is None or total_first:
+        if not len(problem.parent.counts) or total_first:
             continue
-        f, fraction = floors(x, problem.allowed, problem.quarters_type)
-        live = np.argwhere(problem.allowed_cells & (problem.counts > f.sum(axis=1))[:, None])
+        f, fraction = floors(x, problem.parent.allowed, problem.parent.quarters_type)
+        live = np.argwhere(problem.allowed_cells & (problem.parent.counts > f.sum(axis=1))[:, None])
         if not 2 <= len(live) <= 12:
             continue
         whole, _ = to_integers(problem, x, False, exact=True)
@@ -108,7 +108,7 @@ def distance(problem: ParentProblem, fraction: np.ndarray, b: np.ndarray) -> flo
     """L1 distance of b to the fractions at the children's totals, the nested sums and twice the cells."""
     away = b - fraction
     total = np.abs(away.sum(axis=0)).sum() + CELL_WEIGHT * np.abs(away).sum()
-    for coordinate in problem.nested:
+    for coordinate in problem.parent.nested:
         rows = np.unique(coordinate, return_inverse=True)[1]
         sums = np.zeros((rows.max() + 1, b.shape[1]))
         np.add.at(sums, rows, away)
@@ -133,7 +133,7 @@ def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) ->
         [cells // 252, cells // 252 * 2 + cells // 63 % 2, (cells // 252 * 2 + cells // 63 % 2) * 63 + cells % 63]
     )
     allowed = np.ones((kind.max() + 1, children), bool)
-    problem = ParentProblem(None, cells, kind, counts, allowed, least, nested)  # type: ignore[arg-type]
+    problem = ParentProblem(None, Parent(cells, kind, counts, allowed, least, nested))  # type: ignore[arg-type]
     whole, by = to_integers(problem, x, total_first, exact=False)
     assert by == "flow"
     best, _ = best_cost(problem, x, total_first)
@@ -174,7 +174,7 @@ def test_the_cheapest_flow_of_any_network(seed: int) -> None:
 def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytest.MonkeyPatch) -> None:
     from spine.top_down import parent_problem
 
-    _, problem, x = next(p for p in parents if p[1].counts is not None and 50 < p[2].size < 500)
+    _, problem, x = next(p for p in parents if len(p[1].parent.counts) and 50 < p[2].size < 500)
     whole, _ = to_integers(problem, x, False, exact=False)
     monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
     other, by = to_integers(problem, x, False, exact=False)
@@ -186,11 +186,10 @@ def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytes
 
 
 def test_a_broken_rule_is_named(parents: Parents) -> None:
-    total_first, problem, x = next(p for p in parents if p[1].counts is not None)
+    total_first, problem, x = next(p for p in parents if len(p[1].parent.counts))
     whole, _ = to_integers(problem, x, total_first, exact=False)
     assert broken_rule(problem, whole) == ""
     assert "negative" in broken_rule(problem, whole - whole.max() - 1)
     assert "sum to their parent" in broken_rule(problem, whole + problem.allowed_cells)
-    assert "facility" in broken_rule(
-        replace(problem, lower_bound=whole.sum() + np.ones_like(problem.lower_bound)), whole
-    )
+    inhabited = problem.parent._replace(lower_bound=whole.sum() + np.ones_like(problem.parent.lower_bound))
+    assert "facility" in broken_rule(ParentProblem(problem.objective, inhabited), whole)

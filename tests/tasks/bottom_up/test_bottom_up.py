@@ -31,9 +31,9 @@ from tasks.bottom_up.measure import (
     calibrate_counts,
     exact_counts,
     measure,
-    reserve_budget,
 )
 from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs import records
 from tasks.inputs.findings import read_findings

@@ -39,10 +39,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.budget_check import precheck_budget
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS
 from tasks.detailed_dhca.persons import encoded_chunks
+from tasks.detailed_dhca.reserve_budget import precheck_budget
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import _input_digest, validate
 from tasks.inputs.findings import Finding

@@ -300,7 +300,7 @@ def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
 
 
 def test_the_sets_are_of_the_list_that_the_release_names(tmp_path: Path) -> None:
-    """A list edited before the budget check gives sets of its own; one edited after its digest was told is refused."""
+    """A list edited before the reservation gives sets of its own; one edited after its digest was told is refused."""
     run = valid_run(tmp_path, Inputs())[0]
     path = listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "COUNTY", "01001")])
     first = file_digest(path)

@@ -1,0 +1,41 @@
+"""Reserve the epsilon of a bottom-up run, and with it make the run's secret. It gates all noise."""
+
+from __future__ import annotations
+
+from tasks.bottom_up.measure import PLAN, Plan
+from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
+from tasks.lifecycle.files import load_object
+from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.lifecycle.run_directory import RunDirectory
+
+
+def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Charging) -> None:
+    """Refuse, before the table is read, one without the declared columns and an account that cannot be charged.
+
+    Charges nothing. Marked data needs no account. A run that has tabulated is past this.
+
+    Raises
+    ------
+    Refused, Failed
+        as `reserve_budget` and `tabulate` do.
+    """
+    if (run / TABULATED).exists():
+        return
+    open_source(table, plan.domain)
+    if read_table_mark(table) is None:
+        spend = plan.mechanism.spend
+        precheck(run, charging, plan.domain.states, spend.definition, spend.unbounded)
+
+
+def reserve_budget(run: RunDirectory, charging: Charging) -> None:
+    """Reserve the run's epsilon and make its secret.
+
+    Raises
+    ------
+    Refused, Failed
+        as `authorize` does.
+    """
+    plan: Plan = load_object(run / PLAN)
+    tabulated: Tabulated = load_object(run / TABULATED)
+    spend = plan.mechanism.spend
+    authorize(run, charging, plan.domain.states, spend.definition, spend.unbounded, plan.digest(), tabulated)

@@ -1,0 +1,71 @@
+"""Reserve the spend of all levels at once, and with it make the run's secret. It gates all noise."""
+
+from __future__ import annotations
+
+from privacy.accounting.composition import Spend, spend
+from spine.settings import Jurisdiction
+from tasks.detailed_dhca.parameters import read_parameters
+from tasks.detailed_dhca.person_file import missing_data
+from tasks.detailed_dhca.run import DetailedRun
+from tasks.inputs.configuration import Configuration
+from tasks.inputs.synthetic_mark import read_mark
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.population_groups.parameters import configuration_digest
+
+
+def planned_spend(configuration: Configuration, jurisdiction: Jurisdiction) -> Spend:
+    """Return what a run over a jurisdiction spends. Raises Refused where a budget is infinite."""
+    levels = configuration.levels(jurisdiction)
+    try:
+        budgets = [configuration.budget(level) for level in levels]
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    if not budgets:
+        raise Refused(
+            f"no population group level of {jurisdiction.upper()} has a budget above 0: there is nothing to release"
+        )
+    return spend(configuration.privacy_defn, budgets)
+
+
+def precheck_budget(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:
+    """Refuse an account that is missing or has too little left before the data is read; charge nothing.
+
+    Marked data needs no account, nor does a jurisdiction that is switched off; validation reports invalid parameters
+    and missing data.
+
+    Raises
+    ------
+    Refused, Failed
+        as `reserve_budget` does.
+    """
+    parameters, _ = read_parameters(params)
+    if parameters is None or jurisdiction not in parameters.configuration.jurisdictions:
+        return
+    if read_mark(data) is not None or missing_data(data):
+        return
+    configuration = parameters.configuration
+    total = planned_spend(configuration, jurisdiction)
+    precheck(run, charging, configuration.states(jurisdiction), total.definition, total.unbounded)
+
+
+def reserve_budget(
+    run: DetailedRun,
+    jurisdiction: Jurisdiction,
+    charging: Charging,
+    options: dict[str, object],
+    *,
+    entered_as: str | None = None,
+) -> None:
+    """Reserve the run's whole spend and make its secret.
+
+    Raises
+    ------
+    Refused, Failed
+        as `authorize` does; Refused for a budget that is infinite.
+    """
+    parameters = run.parameters
+    total = planned_spend(parameters.configuration, jurisdiction)
+    states = parameters.configuration.states(jurisdiction)
+    digest = configuration_digest(parameters.digests, options)
+    authorize(run, charging, states, total.definition, total.unbounded, digest, run.validated, entered_as=entered_as)
