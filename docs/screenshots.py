@@ -36,7 +36,7 @@ SHOTS: dict[str, Shot] = {  # file: address or file, width, height, colour schem
     "compare": ("?view=compare&a=COUNTY/44007/4015&b=COUNTY/44003/4015", 1200, 900, "dark"),
     "report": ("report.html", 1200, 1500, "light"),
 }
-SCROLLED = {"sum": "//h2[.='Its counties']", "report": "//h2[contains(., 'Noise beside')]"}
+SCROLLED = {"sum": "//h2[.='Its counties']", "report": "//h2[contains(., 'Noise, thresholds')]"}
 
 
 def main(release: Path) -> None:

@@ -15,6 +15,7 @@ from flows.execution import states
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.run import flow_options, run_check, run_stages
 from privacy.accounting.ledger import format_amount
+from privacy.noise.laws import UNITS
 from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.lifecycle.commit import check_out, end_run
 from tasks.lifecycle.errors import Refused
@@ -50,7 +51,7 @@ def _try(settings: DetailedDhcaSettings) -> dict[str, str]:
             run_stages(settings, before="population groups")
         if run.validated_path.exists():
             spend = planned_spend(run.parameters.configuration, jurisdiction)
-            unit = "rho" if spend.definition == "zcdp" else "epsilon"
+            unit = UNITS[spend.definition]
             synthetic = run.validated.synthetic
             charged = "nothing, the data is marked as synthetic" if synthetic else f"account {settings.account}"
             found[SPEND] = f"{unit} {format_amount(spend.unbounded)}, charged to {charged}"

@@ -122,7 +122,7 @@ def _top(order: IntArray, levels: tuple[str, ...]) -> dict[str, tuple[IntArray, 
 
 
 def _nested(keys: dict[str, tuple[IntArray | BoolArray, ...]]) -> dict[str, BoolArray]:
-    """Return where the geounits of each level begin; keys: what tells those of one parent apart."""
+    """Return where the geounits of each level begin; keys: distinct among the children of one parent."""
     begins: dict[str, BoolArray] = {}
     above: BoolArray | None = None
     for level, key in keys.items():

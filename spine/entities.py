@@ -54,14 +54,14 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
     outside = np.int64(OUTSIDE)
     place = np.where(geography.place == NO_PLACE, outside, geography.state * 10**5 + geography.place)
     strong = is_strong_mcd(geography, settings)
-    # 00000 stands where county subdivisions are not defined (water): no entity.
+    # 00000 is used where county subdivisions are not defined (water): no entity.
     no_mcd = (geography.cousub == NO_COUSUB) | (geography.cousub == 0) | ~strong
     mcd = np.where(no_mcd, outside, geography.county * 10**5 + geography.cousub)
     if name == "place":
         return place
     if name == "mcd":
         return mcd
-    if name == "pme":  # an MCD's code lies above every place's: 55001 * 10^5 against 55 * 10^5
+    if name == "pme":  # an MCD's code is above every place's: 55001 * 10^5 against 55 * 10^5
         return np.where(strong & ~in_aian(geography, settings), mcd, place)
     if name == "aian":
         return np.where(in_aian(geography, settings), geography.aiannh.astype(np.int64), outside)
@@ -78,7 +78,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
 
 
 def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
-    """Return whether each block lies in an AIAN area of a chosen class (docs/spec/spine.md#aian-areas)."""
+    """Return whether each block is in an AIAN area of a chosen class (docs/spec/spine.md#aian-areas)."""
     chosen = np.zeros(NO_AIANNH + 1, bool)
     for lower, upper, name in AIAN_CLASSES:
         chosen[lower : upper + 1] = name in settings.aian_classes
@@ -86,7 +86,7 @@ def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
 
 
 def is_strong_mcd(geography: Geography, settings: SpineSettings) -> BoolArray:
-    """Return whether each block lies in a strong-MCD state."""
+    """Return whether each block is in a strong-MCD state."""
     return np.isin(geography.state, np.array(settings.strong_mcd_states))
 
 

@@ -1,4 +1,4 @@
-"""The blocks of a run and what is known of each: the input of every spine."""
+"""The blocks of a run with their public attributes: the input of every spine."""
 
 from __future__ import annotations
 

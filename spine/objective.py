@@ -177,7 +177,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
 
 
 def _met(tract: IntArray, code: IntArray, first_tract: IntArray) -> Iterator[BoolArray]:
-    """For each county (tracts, codes) whether a tract has blocks of a code, of those that the county meets."""
+    """Yield for each county (tracts, codes) whether a tract has blocks of a code, of the codes in the county."""
     order = np.argsort(tract, kind="stable")
     tract, code = tract[order], code[order]
     bounds = np.searchsorted(tract, first_tract)

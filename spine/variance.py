@@ -21,7 +21,7 @@ from spine.workload import FloatArray, Part
 
 @dataclass(frozen=True)
 class Upward:
-    """What the subtrees say, per level above the blocks.
+    """The information of the subtrees, per level above the blocks.
 
     from_children: (geounits, d, d) information on a geounit from its children's subtrees.
     from_subtree: the same with the geounit's own measurement added.
@@ -45,7 +45,7 @@ class Upward:
 def upward(spine: Spine, part: Part, power: int) -> Upward:
     """Return the pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (docs/spec/spine.md#noise).
 
-    ValueError where some block with siblings is not measured: then nothing tells it from them.
+    ValueError where some block with siblings is not measured: then nothing separates it from them.
     """
 
     def own_information(level: int, shares: IntArray) -> FloatArray:

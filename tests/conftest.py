@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +23,7 @@ DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / 
 
 
 def lacking(what: str) -> NoReturn:
-    """Skip a test for want of something that CI has; there its absence is a failure, for a skip proves nothing."""
+    """Skip a test where something is missing; fail under CI, which has it, since a skip proves nothing."""
     if os.environ.get("CI"):
         pytest.fail(f"CI has no {what}")
     pytest.skip(f"no {what}")
@@ -33,8 +33,8 @@ def lacking(what: str) -> NoReturn:
 SHARED = {
     "end to end": r"tests/e2e/",
     "a server": r"flows/test_(accuracy|bottom_up|every|refusals|spine|start|top_down|what)|test_workers|tasks/spine/",
-    "kernels": r"top_down",
-    "pages": r"flows/test_(check|show|tune_page)",
+    "kernels": r"top_down|flows/test_check",
+    "pages": r"flows/test_(show|tune_page)",
 }
 
 
@@ -97,6 +97,13 @@ def client() -> Iterator[object]:
         yield cluster_client
 
 
+@pytest.fixture
+def shared_cluster(client: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and flows that start a cluster of their own use the session's."""
+    for module in ("cluster", "run"):
+        monkeypatch.setattr(f"flows.execution.{module}.open_cluster", lambda *_: nullcontext(client))
+
+
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
     """A real Prefect server on a database of its own, shared by the session; it does what a temporary one does."""
@@ -106,14 +113,11 @@ def prefect_server() -> Iterator[None]:
     import flows  # noqa: F401  sets prefect's environment before it is imported
     from flows.execution.prefect_server import NOT_NEEDED
 
-    flows_tell = {
-        "flows.heartbeat_frequency": None,
-        "logging.to_api.enabled": False,
-    }  # a heartbeat's end takes a second
+    quiet = {"flows.heartbeat_frequency": None, "logging.to_api.enabled": False}  # a heartbeat's end takes a second
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as environment:  # of the server alone: tests start others
             for name, value in NOT_NEEDED.items():
                 environment.setenv(name, value)
             stack.enter_context(prefect_test_harness(server_startup_timeout=120))
-        stack.enter_context(temporary_settings(flows_tell))
+        stack.enter_context(temporary_settings(quiet))
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -11,7 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
 from multiprocessing.process import BaseProcess
@@ -21,7 +22,7 @@ from typing import Any
 
 import dask
 import pytest
-from dhca_inputs import Here
+from dhca_inputs import HERE
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
@@ -40,6 +41,7 @@ from tasks.population_groups import domain
 from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
 ACCOUNT = "census"
+KEY = bytes(range(32))
 
 
 def real_data(example: Path, folder: Path) -> None:
@@ -72,10 +74,10 @@ def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> Detail
     )
 
 
-def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp") -> Ledger:
-    """An account in the ledger that `settings_for` names."""
+def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp", name: str = ACCOUNT) -> Ledger:
+    """Open an account in the ledger that `settings_for` names."""
     ledger = Ledger(folder / "ledger.sqlite")
-    ledger.open_account(Account(ACCOUNT, definition, Fraction(total)))
+    ledger.open_account(Account(name, definition, Fraction(total)))
     return ledger
 
 
@@ -139,12 +141,17 @@ def prepared(example: Path, folder: Path, run_id: str) -> tuple[DetailedDhcaSett
     reconfigure(folder / "params", run_us=False)
     write_mark(folder / "data", generator="a test", version="1", seed=None)
     settings = settings_for(folder, run_id, account=None)
-    for at in (settings, settings.model_copy(update={"state": str(folder / "aside"), "out": str(folder / "aside")})):
-        directory(at).create()
-        (directory(at) / SECRET).write_bytes(bytes(range(32)))
-    place = go(at, Here())  # type: ignore[arg-type]
+    aside = str(folder / "aside")
+    place = go(with_secret(settings.model_copy(update={"state": aside, "out": aside})), HERE)
     assert place is not None
-    return settings, digest(place)
+    return with_secret(settings), digest(place)
+
+
+def with_secret(settings: DetailedDhcaSettings, secret: bytes = KEY) -> DetailedDhcaSettings:
+    """Give a run on synthetic data its secret beforehand, so that its release is known."""
+    directory(settings).create()
+    (directory(settings) / SECRET).write_bytes(secret)
+    return settings
 
 
 @contextmanager
@@ -239,6 +246,30 @@ def _watch(seen: Callable[[Point], None]) -> None:
             seen((what, times[what]))
 
     sys.setprofile(profile)
+
+
+def arm(died: Path, moment: str, target: str = "", of: str = "os.replace") -> None:
+    """Make this process die once, before or after it calls a function whose last argument names the target.
+
+    Of all processes that are armed with one file, the first to come there leaves its id in it and is killed; the others
+    go on, and so does whatever takes its place.
+    """
+    module, _, name = of.rpartition(".")
+    place = importlib.import_module(module)
+    function = getattr(place, name)
+    function = getattr(function, "unarmed", function)
+
+    def deadly(*arguments: Any) -> Any:
+        result = function(*arguments) if moment == "after" else None
+        if target in str(arguments[-1]):
+            with suppress(FileExistsError), open(died, "x") as note:
+                note.write(str(os.getpid()))
+                note.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return result if moment == "after" else function(*arguments)
+
+    deadly.unarmed = function  # type: ignore[attr-defined]
+    setattr(place, name, deadly)
 
 
 def hold(path: Path) -> BaseProcess:

@@ -72,23 +72,19 @@ def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
         daemons = [start("munged", "--foreground", "--force", *munge)]
         until = time.monotonic() + PATIENCE
         while not (folder / "munge/socket").exists():
-            _still(daemons, folder, until)
+            _wait_a_little(daemons, folder, until)
         daemons += [start("slurmctld", "-D", "-i"), start("slurmd", "-D")]
-        idle = ["sinfo", "--noheader", "--format=%t"]
-        while (
-            subprocess.run(idle, env=os.environ | environment, capture_output=True, text=True).stdout.strip() != "idle"
-        ):
-            _still(daemons, folder, until)
+        while _node_state(environment) != "idle":
+            _wait_a_little(daemons, folder, until)
         yield environment
 
 
-def _state(environment: dict[str, str]) -> str:
-    """What SLURM says of its one node."""
-    asked = ["sinfo", "--noheader", "--format=%t"]
-    return subprocess.run(asked, env=os.environ | environment, capture_output=True, text=True).stdout.strip()
+def _node_state(environment: dict[str, str]) -> str:
+    words = ["sinfo", "--noheader", "--format=%t"]
+    return subprocess.run(words, env=os.environ | environment, capture_output=True, text=True).stdout.strip()
 
 
-def _still(daemons: list[subprocess.Popen[bytes]], folder: Path, until: float) -> None:
+def _wait_a_little(daemons: list[subprocess.Popen[bytes]], folder: Path, until: float) -> None:
     """Wait a little for daemons that are all at work."""
     if time.monotonic() > until or any(daemon.poll() is not None for daemon in daemons):
         raise RuntimeError((folder / "log").read_text())

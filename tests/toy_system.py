@@ -1,4 +1,4 @@
-"""A system that counts the lines of a file, with noise: the least that one is. tests/flows/test_systems.py runs it.
+"""The least that a system is: it counts the lines of a file, with noise. tests/flows/test_systems.py runs it.
 
 In the house the stages would be a folder of tasks/, the settings and the flow files of flows/, the record a line of
 flows/execution/systems.py.
@@ -80,8 +80,8 @@ def add_noise(run: RunDirectory) -> None:
 def stage_release(run: RunDirectory, staged: Path) -> None:
     staged.mkdir(parents=True, exist_ok=True)
     (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines")}))
-    told = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
-    write_manifest(staged, {**told, **made_by()})
+    public = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
+    write_manifest(staged, public | made_by())
 
 
 def checks(release: Path, _manifest: Mapping[str, Any]) -> Iterator[Check]:

@@ -29,6 +29,7 @@ def open_account(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
     from privacy.accounting.ledger import Account, Ledger, format_amount
+    from privacy.noise.laws import UNITS
     from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.run_directory import state_home
@@ -42,7 +43,7 @@ def open_account(
     path = ledger or state_home() / "ledger.sqlite"
     with refusing():
         Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
-    unit = "rho" if definition == "zcdp" else "epsilon"
+    unit = UNITS[definition]
     facts = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
     show(facts, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)
 
@@ -104,6 +105,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
 
     from flows.reports.curator import together_warning
     from privacy.accounting.ledger import format_amount
+    from privacy.noise.laws import UNITS
 
     tables: list[RenderableType] = []
     for account in facts:
@@ -113,7 +115,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
                 table.add_row(run["run"], run["at"])
             tables += ["Runs on synthetic data, not charged", table]
             continue
-        unit = "rho" if account["definition"] == "zcdp" else "epsilon"
+        unit = UNITS[account["definition"]]
         table = Table("run", unit, "states", "data", "status", "reserved")
         for run in account["runs"]:
             states = run["states"]

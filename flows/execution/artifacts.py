@@ -26,6 +26,7 @@ from flows.execution.progress import Tally, watched
 from flows.execution.settings import RunSettings
 from flows.execution.states import best_effort, tag
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
+from privacy.noise.laws import UNITS
 from tasks.lifecycle.manifest import read_manifest, release_digest
 
 POLL_SECONDS = 5.0
@@ -141,7 +142,7 @@ def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
         spent = ledger.spent(account.name)
     except LedgerError:
         return []
-    unit = "rho" if account.definition == "zcdp" else "epsilon"
+    unit = UNITS[account.definition]
     most = max(spent[state] for state in row.states)
     return [
         {

@@ -11,6 +11,7 @@ from typing import Any
 from flows.execution.settings import RunSettings, load_settings
 from flows.reports.curator import load_findings, run_directories
 from privacy.accounting.ledger import Ledger, LedgerError, Row, format_amount
+from privacy.noise.laws import UNITS
 from tasks.inputs.findings import Finding, has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
 from tasks.lifecycle.manifest import is_whole
@@ -110,7 +111,7 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
     book = Ledger(Path(settings.ledger) if settings else ledger)
     try:
         row = book.row(directory.id)
-        units = {account.name: "rho" if account.definition == "zcdp" else "epsilon" for account in book.accounts()}
+        units = {account.name: UNITS[account.definition] for account in book.accounts()}
     except LedgerError:
         row, units = None, {}
     return Standing(directory.id, there, settings, row, units[row.account] if row else "")

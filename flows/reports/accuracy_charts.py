@@ -1,6 +1,6 @@
-"""Charts of an accuracy report: a panel for each population group level, the size classes along the axis.
+"""Charts of an accuracy report: a panel for each population group level, with size classes along the axis.
 
-Where the runs made estimates, two more: these beside the counts by size, and what they buy, in one picture.
+For runs with estimates, two more charts compare them with the counts: by size, and over all sizes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ Z = 1.96
 
 
 def draw_charts(report: Report) -> dict[str, str]:
-    """Return the charts of a report as SVG: errors, coverage, bias, workloads.
-
-    Gains and totals where there are estimates.
-    """
+    """Return the charts of a report as SVG: errors, coverage, bias, workloads; with estimates also gains and totals."""
     counts = report.errors[report.errors["OF"] == OF[COUNT]]
     drawn: dict[str, Callable[[], Figure]] = {
         "errors": partial(_by_size, counts, "95% of errors within\n± (persons)", _draw_errors),
@@ -51,7 +48,7 @@ def draw_charts(report: Report) -> dict[str, str]:
 
 
 def _draw_gains(gains: pd.DataFrame) -> Figure:
-    """Return one line per kind of level and table: the error of its totals as counts, and as estimates."""
+    """Draw one line per kind of level and table: the error of its totals as counts and as estimates."""
     from matplotlib import pyplot as plt
 
     rows = _by_kind(gains)
@@ -154,7 +151,7 @@ def _short(number: int) -> str:
 
 
 def _measured(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, Any]]:
-    """Return (workload, its measured counts by size, where they stand); of several donors' noise the most frequent."""
+    """Yield (workload, its measured counts by size, their positions); of several donors' noise the most frequent."""
     table = (
         table[table["MEASURED"]].sort_values("COUNTS").drop_duplicates(["x", "WORKLOAD"], keep="last").sort_values("x")
     )
@@ -180,7 +177,7 @@ def _draw_coverage(axis: Axes, table: pd.DataFrame) -> None:
 
 
 def wilson(share: Any, number: Any) -> tuple[Any, Any]:
-    """Return Wilson's 95% interval of a share that was seen in so many independent counts."""
+    """Return Wilson's 95% interval of a share of `number` independent counts."""
     centre = (share + Z**2 / (2 * number)) / (1 + Z**2 / number)
     half = Z / (1 + Z**2 / number) * np.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
     return centre - half, centre + half

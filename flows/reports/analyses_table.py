@@ -12,7 +12,6 @@ from privacy.noise.laws import Definition
 from tasks.pages.text_table import TextTable
 
 MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}
-UNITS: dict[Definition, str] = {"puredp": "epsilon", "zcdp": "rho"}
 _MARKS = {"paper": "*", "continuous": "~"}
 NOTES = (
     "Rounded up. unbounded: one record added or removed; bounded: one replaced. order: the Rényi order (unbounded).",
@@ -27,10 +26,7 @@ NO_PLD = f"No privacy-loss distributions: floating point needs delta >= {LEAST_D
 
 
 def analyses_table(title: str, sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str]) -> TextTable:
-    """Return a row an analysis.
-
-    The printed figure, then per set of budgets, by name, one for each neighbour relation.
-    """
+    """Return a row per analysis: the printed figure, then for each named set of budgets a figure per relation."""
     prefixes = [f"{name}, " if name else "" for name in sets]
     columns = ["analysis", *(["printed"] if printed else [])]
     columns += [f"{prefix}{relation}" for prefix in prefixes for relation in ("unbounded", "bounded")]
@@ -48,7 +44,7 @@ def analyses_table(title: str, sets: Mapping[str, Sequence[Analysis]], printed: 
 
 
 def analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the same for `--json`."""
+    """Return the rows of `analyses_table` for `--json`."""
     plain = []
     for same in _by_analysis(sets):
         analysis = next(iter(same.values()))
@@ -68,7 +64,7 @@ def analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, 
 
 
 def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analysis]]:
-    """Return for each analysis its figure of each set that has one."""
+    """Return the analyses by name of the set, one dictionary per kind of analysis."""
     rows: dict[tuple[str, str], dict[str, Analysis]] = {}
     for name, results in sets.items():
         for analysis in results:
@@ -77,10 +73,7 @@ def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analy
 
 
 def _saving(name: str, results: Sequence[Analysis]) -> str:
-    """Return how the mechanisms compare by the sharpest bound of each.
-
-    Of the two readings by PLD the larger is taken.
-    """
+    """Return how the mechanisms compare by their sharpest bounds; of the two readings by PLD, by the larger."""
     sharpest = {}
     for definition in MECHANISMS:
         rows = [analysis for analysis in results if analysis.definition == definition]

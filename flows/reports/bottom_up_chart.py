@@ -1,4 +1,4 @@
-"""The chart of a bottom-up accuracy curve: accuracy and errors over epsilon, simulated beside the closed forms."""
+"""The chart of a bottom-up accuracy curve: simulated accuracy and errors over epsilon, with the closed forms."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from flows.reports.analyses_table import MECHANISMS, UNITS, analyses_json, analyses_table
+from flows.reports.analyses_table import MECHANISMS, analyses_json, analyses_table
 from flows.reports.figures import digits, near
 from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.comparison import Analysis, analyses
 from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES, STABILITY, PrintedBudget, PrintedTable
 from privacy.analyses.margin_budgets import least_budget, recipe_budget
-from privacy.noise.laws import Definition, law
+from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from tasks.pages.text_table import TextTable
 

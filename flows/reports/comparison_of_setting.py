@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from flows.reports.analyses_table import MECHANISMS, UNITS, analyses_json, analyses_table
+from flows.reports.analyses_table import MECHANISMS, analyses_json, analyses_table
 from flows.reports.figures import digits, near
 from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, spend
 from privacy.analyses.comparison import analyses
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
-from privacy.noise.laws import Definition, law
+from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.level_budgets import Setting, paper_name

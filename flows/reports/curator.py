@@ -1,4 +1,4 @@
-"""What a curator sees on the terminal: findings, what a run will spend, and left-over run directories."""
+"""Terminal tables and warnings for a curator: findings, what a run will spend, left-over run directories."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from rich.text import Text
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
+from privacy.noise.laws import UNITS
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.manifest import DELTA
 from tasks.lifecycle.run_directory import RunDirectory
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """Findings without their values: file, rule, column, how many rows, where the first is."""
+    """Return findings without their values: file, rule, column, number of rows, line of the first."""
     table = Table("", title="Findings", title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("file", "column", "rows", "first line"):
         table.add_column(name, no_wrap=True, overflow="fold")
@@ -38,17 +39,17 @@ def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def load_findings(run: RunDirectory) -> list[Finding]:
-    """Return the curator's report of a run, empty where it has none."""
+    """Return the findings in the curator's report of a run; none without a report."""
     path = run / "findings.json"
     return read_findings(path) if path.exists() else []
 
 
 def spend_table(spends: dict[str, Spend]) -> Table:
-    """Return what each run will spend, by the folder of its release, for both neighbour relations."""
+    """Return what each run will spend, for both neighbour relations."""
     table = Table("release", "neighbours", "spends", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
     table.title_justify = "left"
     for jurisdiction, spend in spends.items():
-        unit = "rho" if spend.definition == "zcdp" else "epsilon"
+        unit = UNITS[spend.definition]
         for neighbours, amount in (("add or remove one", spend.unbounded), ("replace one", spend.bounded)):
             as_epsilon = epsilon(amount, DELTA) if unit == "rho" else float(amount)
             table.add_row(jurisdiction.upper(), neighbours, f"{unit} {float(amount):g}", f"{as_epsilon:.3f}")
@@ -56,11 +57,9 @@ def spend_table(spends: dict[str, Spend]) -> Table:
 
 
 def other_data(ledger: Path, run_id: str) -> list[str]:
-    """Return the earlier runs of the run's account on the same states, but on other data.
+    """Return the earlier runs in the run's account on the same states and other data; none if nothing was charged.
 
-    None where nothing was charged.
-
-    Whether data has changed is confidential: it is told on the terminal and by `das ledger show`, nowhere else.
+    Whether data has changed is confidential: only the terminal and `das ledger show` may print it.
     """
     try:
         return Ledger(ledger).runs_on_other_data(run_id)
@@ -69,29 +68,25 @@ def other_data(ledger: Path, run_id: str) -> list[str]:
 
 
 def other_data_warning(run_id: str, others: Sequence[str]) -> str:
-    """Return what a curator must hear of changed data under the same account."""
+    """Return the warning that data has changed under the same account."""
     return (
         f"warning: the data of run {run_id} is not that of {', '.join(others)}, charged to the same account and states"
     )
 
 
 def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
-    """Return what all accounts that were charged for a run's persons have spent on them.
-
-    None where there is one account.
-    """
+    """Return the joint spending of all accounts charged for a run's persons; None where there is one account."""
     try:
         together = Ledger(ledger).together(run_id)
     except LedgerError:
         return None
     if together is None:
         return None
-    unit = "rho" if together.definition == "zcdp" else "epsilon"
-    return {"accounts": together.accounts, "unit": unit, "amount": together.amount}
+    return {"accounts": together.accounts, "unit": UNITS[together.definition], "amount": together.amount}
 
 
 def together_warning(spent: dict[str, Any]) -> str:
-    """Return what a curator must hear of persons that several accounts were charged for."""
+    """Return the warning that several accounts were charged for the same persons."""
     return (
         f"warning: the same persons were charged to {', '.join(spent['accounts'])}: together they have spent "
         f"{spent['unit']} {format_amount(spent['amount'])} in the state charged most, and that sum bounds the loss"

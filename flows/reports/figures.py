@@ -18,13 +18,7 @@ Limits = tuple[Fraction, Fraction]
 
 
 def fraction(text: str, name: str, limits: Limits = BUDGETS, *, below: Fraction | None = None) -> Fraction:
-    """Return the exact value of a positive number as typed, within limits and less than `below` where there is one.
-
-    Raises
-    ------
-    Refused
-        where it is not such a number.
-    """
+    """Return the exact value of a typed positive number, within limits and less than `below`. Raises Refused."""
     wanted = "a positive number" if below is None else f"a number strictly between 0 and {below}"
     try:
         value = exact_number(text)
@@ -38,17 +32,17 @@ def fraction(text: str, name: str, limits: Limits = BUDGETS, *, below: Fraction 
 
 
 def share(text: str, name: str) -> Fraction:
-    """Return a share of a budget as typed. Raises Refused."""
+    """Return a typed share of a budget. Raises Refused."""
     return fraction(text, name, SHARES, below=Fraction(1))
 
 
 def delta_of(text: str) -> Fraction:
-    """Return the delta of (epsilon, delta)-DP as typed. Raises Refused."""
+    """Return a typed delta of (epsilon, delta)-DP. Raises Refused."""
     return fraction(text, "delta", DELTAS, below=Fraction(1))
 
 
 def pair(text: str, name: str) -> tuple[str, str]:
-    """Return the two sides of KEY=VALUE. Raises Refused where there is no `=`."""
+    """Return the two sides of KEY=VALUE. Raises Refused without a `=`."""
     key, equals, value = text.rpartition("=")
     if not equals:
         raise Refused(f"{name} is LEVEL=NUMBER, not {text!r}")
@@ -56,17 +50,17 @@ def pair(text: str, name: str) -> tuple[str, str]:
 
 
 def up(x: float | Fraction, places: int = 3) -> str:
-    """Return a guarantee at so many decimal places, rounded up; a float is taken as its shortest decimal."""
+    """Return a guarantee rounded up to `places` decimals; a float is taken as its shortest decimal."""
     exact = x if isinstance(x, Fraction) else Fraction(repr(x))
     return f"{ceil(exact * 10**places) / 10**places:.{places}f}"
 
 
 def digits(x: Fraction, count: int = 6) -> str:
-    """Return a budget at so many significant digits, rounded up."""
+    """Return a budget rounded up to `count` significant digits."""
     places = count - 1 - floor(log10(x))
     return up(x, max(places, 0))
 
 
 def near(x: float | Fraction, count: int = 5) -> str:
-    """Return a figure that guarantees nothing, at so many significant digits."""
+    """Return a figure that is not a guarantee, at `count` significant digits."""
     return f"{float(x):.{count}g}"

@@ -1,4 +1,4 @@
-"""Tables of text in the forms that an analysis is wanted in: terminal, Markdown, CSV, or one JSON document."""
+"""Print tables of text: on the terminal, as Markdown or CSV, or as one JSON document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print a t
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table as the text of a CSV file; None is empty."""
+    """Return a table as the text of a CSV file; None is empty."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     return text.getvalue()
@@ -55,7 +55,7 @@ def _terminal(table: TextTable) -> None:
         needed += widest + 2
     for row in table.rows:
         grid.add_row(*row)
-    # A pipe has no width of its own: there a table takes what it needs. No terminal is too narrow for a whole number.
+    # A pipe has no width: there a table takes what it needs. On a narrow terminal numbers still stay whole.
     console = Console(width=max(needed, out.width if out.is_terminal else 1000), highlight=False, markup=False)
     console.print(grid)
     for note in table.notes:

@@ -1,4 +1,4 @@
-"""How an attribute loss is shown: as rho or epsilon, or as the epsilon of (epsilon, delta)-DP."""
+"""Attribute losses as text: as rho or epsilon, or as the epsilon of (epsilon, delta)-DP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.lifecycle.errors import Refused
 
 @dataclass(frozen=True)
 class Scale:
-    """The unit of the losses of one report, with the places that its tables print (rounded once, half up)."""
+    """The unit of the losses in one report, and the decimal places in its tables (rounded once, half up)."""
 
     definition: str
     delta: Fraction | None
@@ -34,7 +34,7 @@ class Scale:
         return Fraction(epsilon(loss, self.delta))
 
     def text(self, loss: Fraction) -> str:
-        """Return the loss as a table prints it."""
+        """Return the loss for a table."""
         tenths = 10**self.places
         return f"{int(self.number(loss) * tenths + Fraction(1, 2)) / tenths:.{self.places}f}"
 
@@ -45,13 +45,7 @@ class Scale:
 
 
 def scale(definition: str, delta: str | None, places: int) -> Scale:
-    """Return the unit for losses of a privacy definition; `delta` as typed.
-
-    Raises
-    ------
-    Refused
-        where delta is not a number strictly between 0 and 1, or the losses are pure epsilons.
-    """
+    """Return the scale of losses under a privacy definition; `delta` as typed. Raises Refused for an invalid delta."""
     if delta is None:
         return Scale(definition, None, places)
     if definition == "puredp":

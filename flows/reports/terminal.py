@@ -1,4 +1,4 @@
-"""What every `das` command does with its terminal: the two consoles, `--json`, refusals, interruption."""
+"""The terminal of every `das` command: its two consoles, `--json`, refusals, interruption."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rich.text import Text
 
 from tasks.lifecycle.errors import Refused
 
-WIDE = 200  # columns where the output is not a terminal, so that a finding is one line of a file or a pipe
-# Names and paths are the user's: nothing that is printed is read as markup.
+WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
+# Names and paths are the user's: nothing printed is read as markup.
 out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, highlight=False, markup=False, width=None if sys.stderr.isatty() else WIDE)
 
@@ -29,7 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 
 def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> None:
-    """Print `data` as one JSON document, or what `render` makes of it for a person."""
+    """Print `data` as one JSON document, or what `render` returns for a person to read."""
     if as_json:
         typer.echo(json.dumps(data, indent=2, default=_plain))
     else:
@@ -37,7 +37,7 @@ def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> N
 
 
 def labelled(label: str, message: str, style: str = "bold red") -> Text:
-    """Return a line whose first words stand out."""
+    """Return a line with a highlighted label."""
     return Text.assemble((label, style), " ", message)
 
 
@@ -60,21 +60,21 @@ def refusing() -> Iterator[None]:
 
 @contextmanager
 def counting(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal, unless `quiet`; give the function that moves it to so many done, of so many."""
+    """Show a progress bar on a terminal, unless `quiet`; yield the function that sets (done, total)."""
     columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-_leave: list[Callable[[int, Any], None]] = []  # of the commands that are interruptible now, the innermost last
+_leave: list[Callable[[int, Any], None]] = []  # handlers of the interruptible commands, the innermost last
 
 
 @contextmanager
 def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Iterator[None]:
-    """Leave at once with exit code 3 at Ctrl-C or a plain kill; `message` says how to go on, `tidy` removes files.
+    """Exit at once with code 3 at Ctrl-C or SIGTERM, after `message` (how to resume) and `tidy` (removes files).
 
-    A run may be killed at any moment, while tidying up would talk to workers and servers that the same Ctrl-C ended.
+    A run may be killed at any moment; an orderly end would wait for workers and servers that the same Ctrl-C ended.
     """
 
     def leave(_number: int, _frame: object) -> None:
@@ -106,5 +106,5 @@ def stay_interruptible() -> None:
     With Prefect's, the process would wait for every running stage, and a run that is being committed would end as
     released and be reported as interrupted.
     """
-    if _leave and threading.current_thread() is threading.main_thread():  # only the main thread hears of signals
+    if _leave and threading.current_thread() is threading.main_thread():  # only the main thread handles signals
         signal.signal(signal.SIGTERM, _leave[-1])

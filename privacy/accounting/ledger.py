@@ -20,7 +20,7 @@ from typing import Literal
 
 from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.states import check_states
-from privacy.noise.laws import Definition
+from privacy.noise.laws import UNITS, Definition
 
 CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic data is wrong"
 RAN_AS_SYNTHETIC = (
@@ -437,7 +437,7 @@ class _Entries:
         fullest = max(request.states, key=lambda state: spent.get(state, Fraction(0)))
         left = account.total - spent.get(fullest, Fraction(0))
         if amount > left:
-            unit = "rho" if account.definition == "zcdp" else "epsilon"
+            unit = UNITS[account.definition]
             raise LedgerError(
                 f"account {account.name} has too little budget left: the run needs {unit} {format_amount(amount)}; "
                 f"state {fullest} has {format_amount(left)} of {format_amount(account.total)}"

@@ -17,6 +17,7 @@ from flint import acb, arb, ctx
 from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
 
 Definition: TypeAlias = Literal["puredp", "zcdp"]
+UNITS: dict[str, str] = {"puredp": "epsilon", "zcdp": "rho"}  # of budgets and of privacy loss
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 4096  # tails computed at once
 WIDEST = 1 << 21  # counts: the largest standard deviation for which quantiles are searched term by term

@@ -1,4 +1,4 @@
-"""Invariants of the redistricting product, from what is declared: never from the confidential records.
+"""Invariants of the redistricting product, from declared numbers, never from the confidential records.
 
 Declared are each state's total population and each block's number of housing units and of group-quarters facilities by
 type. A geounit without quarters of a type has no person of it; every facility has at least one person.

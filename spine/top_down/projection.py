@@ -30,7 +30,7 @@ HALVINGS = 30
 
 
 class Polytope(NamedTuple):
-    """What is projected onto, and in which metric.
+    """The constraints to project onto, and the metric.
 
     a: (cells, children) 1 / metric, 0 where the child has no quarters of the cell's type. counts: (cells,) of the
     parent; empty at a root, which has none. types: (types + 1,) first cell of each. active, lo, hi, mu: the groups.
@@ -62,7 +62,7 @@ class Point(NamedTuple):
 
 @compiled
 def start(cells: int, children: int, kinds: int) -> Point:
-    """A point of zeros."""
+    """Return a point of zeros."""
     return Point(
         np.zeros((cells, children)),
         np.zeros((kinds + 1, children)),
@@ -76,7 +76,7 @@ def start(cells: int, children: int, kinds: int) -> Point:
 
 @compiled
 def folded(values: FloatArray) -> float:
-    """The sum of the values (which it uses up): halves are added to halves, so that the additions vectorize."""
+    """Return the sum of the values, overwriting them: halves are added to halves, so that the additions vectorize."""
     left = len(values)
     while left > 8:
         half = (left + 1) // 2
@@ -99,7 +99,7 @@ def balance(
     x: FloatArray,
     scratch: FloatArray,
 ) -> float:
-    """One cell: x = max(0, v + (multiplier - potential) a) with sum(x) = count; returns the multiplier.
+    """Solve one cell: x = max(0, v + (multiplier - potential) a) with sum(x) = count; return the multiplier.
 
     Newton on an increasing convex piecewise linear function: after at most one step too far, monotone and finite.
     """
@@ -117,7 +117,7 @@ def balance(
         slope = folded(slopes)
         if slope > 0.0:
             following = multiplier + missing / slope
-        else:  # nobody is awake: jump to where the first child that wakes holds everything
+        else:  # all x are 0: jump to where the first child that becomes positive has the whole count
             following = np.inf
             for c in range(children):
                 if a[c] > 0.0:
@@ -130,7 +130,7 @@ def balance(
 
 @compiled
 def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) -> float:
-    """Put the x and S that belong to the point's tau into it; returns max |sum - S|."""
+    """Write the x and S of the point's tau into it; return max |sum - S|."""
     kinds, children = len(onto.types) - 1, v.shape[1]
     potential, scratch = np.zeros(children), np.empty((2, children))
     sums, tau = point.sums, point.tau
@@ -167,7 +167,7 @@ def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) ->
 
 @compiled
 def dual(onto: Polytope, anchor: FloatArray, point: Point) -> float:
-    """The dual's value, up to a constant, after `evaluate`."""
+    """Return the dual's value, up to a constant, after `evaluate`."""
     value = 0.0
     for i in range(point.x.shape[0]):
         for c in range(point.x.shape[1]):
@@ -185,7 +185,7 @@ def dual(onto: Polytope, anchor: FloatArray, point: Point) -> float:
 
 @compiled
 def free_metric(onto: Polytope, point: Point, mean: FloatArray, diagonal: FloatArray) -> None:
-    """point.free = a where x > 0, mean = 1 / its sums over the children, and the diagonal of the Hessian."""
+    """Write point.free = a where x > 0, mean = 1 / its sums over the children, and the diagonal of the Hessian."""
     kinds, children = len(onto.types) - 1, point.x.shape[1]
     scratch = np.empty(children)
     for t in range(kinds):
@@ -205,7 +205,7 @@ def free_metric(onto: Polytope, point: Point, mean: FloatArray, diagonal: FloatA
 def hessian_times(
     onto: Polytope, free: FloatArray, mean: FloatArray, ridge: FloatArray, direction: FloatArray, image: FloatArray
 ) -> None:
-    """The negative Hessian of the reduced dual times a direction of tau; `ridge` is its own diagonal part."""
+    """Write the negative Hessian of the reduced dual times a direction of tau; ridge: its own diagonal part."""
     kinds, children = len(onto.types) - 1, free.shape[1]
     fours = children - children % 4
     shift = np.zeros(children)
@@ -240,7 +240,7 @@ def hessian_times(
 
 @compiled
 def inner(one: FloatArray, other: FloatArray) -> float:
-    """The inner product of two group arrays."""
+    """Return the inner product of two group arrays."""
     total = 0.0
     for g in range(one.shape[0]):
         for c in range(one.shape[1]):
@@ -250,7 +250,7 @@ def inner(one: FloatArray, other: FloatArray) -> float:
 
 @compiled
 def towards(origin: FloatArray, step: float, direction: FloatArray, out: FloatArray) -> None:
-    """out = origin + step x direction, of group arrays."""
+    """Write out = origin + step x direction, of group arrays."""
     for g in range(out.shape[0]):
         for c in range(out.shape[1]):
             out[g, c] = origin[g, c] + step * direction[g, c]
@@ -304,7 +304,7 @@ def newton_direction(onto: Polytope, largest: float, point: Point, direction: Fl
 
 @compiled
 def ascend(onto: Polytope, v: FloatArray, anchor: FloatArray, largest: float, point: Point) -> float:
-    """One Newton step on tau; returns max |sum - S| after it: infinity if there is no way up.
+    """Take one Newton step on tau; return max |sum - S| after it, infinity if no step raises the dual.
 
     The full step is taken if it halves the residual, else the dual must rise (Armijo).
     """
@@ -334,7 +334,7 @@ def ascend(onto: Polytope, v: FloatArray, anchor: FloatArray, largest: float, po
 
 @compiled
 def project(onto: Polytope, v: FloatArray, anchor: FloatArray, tolerance: float, point: Point) -> float:
-    """Project v, and `anchor` of the groups' variables, into `point`; returns max |sum - S| over the groups."""
+    """Project v, and `anchor` of the groups' variables, into `point`; return max |sum - S| over the groups."""
     largest = evaluate(onto, v, anchor, point)
     for _ in range(NEWTON_STEPS):
         if largest <= tolerance:

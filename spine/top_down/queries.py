@@ -1,4 +1,4 @@
-"""Query groups as index maps: each cell of the histogram lies in one coordinate of the group (a 0/1 partition).
+"""Query groups as index maps: each cell of the histogram is in one coordinate of the group (a 0/1 partition).
 
 A query group that does not ask an axis sums over it, and its sums are sums of any finer group's. `query_hierarchy`
 finds for each group the coarsest of the finer ones: votingage*hispanic*cenrace (252 sums of the 2,016 cells) gives the

@@ -94,7 +94,7 @@ def convex_arcs(
 
 
 class Remainder(NamedTuple):
-    """What is left to be given out above the integers below x.
+    """The units to distribute above the integers below x.
 
     whole, fraction: (cells, children), see `floors`. left: (cells,) of each cell. amount: of all cells. live: (cells,)
     number of each cell among those with something left, -1 for the others. live_cells: how many these are.

@@ -1,6 +1,6 @@
-"""report.html: a release on a page that a review board can read, with its pictures; one file, offline.
+"""report.html: a release on one page for a review board, with pictures; one file, offline.
 
-It holds what the manifest holds and, as examples, a few of the published tables: nothing that is not in the release.
+It shows the content of the manifest and, as examples, a few published tables: nothing that is not in the release.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """From which size on a group's total has a margin of a tenth of it, by its table."""
+    """Draw the size from which a group's total has a margin of at most a tenth of it, by its table."""
     place = RELATIVE.index(DRAWN)
     series = {f"as {SHAPE_WORDS[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
     return _dots(rows, series, "persons in the group (a step to the right is ten times as many)")

@@ -74,7 +74,7 @@ class _Number(str):
 class Configuration(BaseModel):
     """A valid config.json.
 
-    Budgets are exact fractions of rho or epsilon (`privacy_defn` says which); an infinite one means no noise, and only
+    Budgets are exact fractions of rho or epsilon (by `privacy_defn`); an infinite one means no noise, and only
     `das truth` takes it. Thresholds are integers: a noisy total, being one, reaches t iff it reaches ceil(t).
     """
 

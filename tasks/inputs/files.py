@@ -36,7 +36,7 @@ KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 WINDOW = 1 << 16  # bytes that are read to find the end of a line
-LONGEST_LINE = 1 << 20  # bytes; what is longer is no line of a table, and would take a worker's memory
+LONGEST_LINE = 1 << 20  # bytes; a longer one is no line of a table, and would take a worker's memory
 register()
 
 
@@ -136,7 +136,7 @@ def identity(path: str) -> dict[str, Any] | None:
     filesystem.invalidate_cache()
     try:
         info: dict[str, Any] = filesystem.info(name)
-    except OSError:  # the reader of the file says so
+    except OSError:  # the file's reader reports it
         return None
     return {key: value for key, value in info.items() if key != "url"}  # a signed address is new each time
 

@@ -83,7 +83,7 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
-    """Write findings with their values; `path` lies in the confidential directory."""
+    """Write findings with their values; `path` is in the confidential directory."""
     path.write_text(json.dumps([asdict(finding) for finding in findings]))
 
 

@@ -32,7 +32,7 @@ from tasks.lifecycle.files import load_object, open_array, save_arrays, save_obj
 COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
 WIDTHS = (*BLOCK_WIDTHS, 5, 4)
 NO_PLACE, NO_AREA = 99999, 9999
-NOWHERE = -1  # the region number of a block that lies in no region of a type
+NOWHERE = -1  # the region number of a block that is in no region of a type
 
 
 @dataclass(frozen=True)

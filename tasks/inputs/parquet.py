@@ -31,7 +31,7 @@ def read_row_group(
     try:
         table = file.read_row_group(number, columns=list(columns), use_threads=False)
     except (pa.ArrowException, OSError, MemoryError) as error:
-        if getattr(error, "errno", None):  # the file system's, which says nothing of the file
+        if getattr(error, "errno", None):  # the file system's, not the file's content
             raise
         return None, [Finding(name, f"row group {number + 1} is damaged and cannot be read", rows=rows)]
     try:

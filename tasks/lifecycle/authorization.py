@@ -1,4 +1,4 @@
-"""What allows a run to draw noise: its secret, made in one act with the ledger's row. Without it no stage can."""
+"""A run's permission to draw noise: its secret, made in one act with the ledger's row. Without it no stage can."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTHORIZATION = "authorization"
 
 @dataclass(frozen=True)
 class Authorization:
-    """What the reservation fixes for a run: everything besides the secret on which its noise depends."""
+    """Everything besides the secret that a run's noise depends on, fixed by the reservation."""
 
     input_digest: str
     configuration_digest: str
@@ -94,7 +94,7 @@ def is_truth(run: RunDirectory) -> bool:
 
 
 def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:
-    """Return what a run's noise follows from; None for a truth, which has none.
+    """Return what a run's noise is drawn from; None for a truth, which draws none.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
     outside = [name for name in named if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts]
     missing = sorted(named.keys() - there - set(outside))
     changed = sorted(name for name in named.keys() & there if file_digest(release / name) != named[name])
-    faults = [f"{name} lies outside of the release" for name in outside]
+    faults = [f"{name} is outside of the release" for name in outside]
     faults += [f"{name} is missing" for name in missing] + [f"{name} was changed" for name in changed]
     faults += [f"{name} is not of this release" for name in sorted(there - named.keys())]
     return Check("digests of all files", f"{len(named)} files", tuple(faults))

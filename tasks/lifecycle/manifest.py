@@ -16,7 +16,7 @@ from typing import Any
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
-from privacy.noise.laws import Law
+from privacy.noise.laws import UNITS, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.process import versions
@@ -41,7 +41,7 @@ def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
 
 def spent(spend: Spend) -> dict[str, Any]:
     """Return what a run spends, for both neighbour relations, also as epsilon at DELTA."""
-    unit = "rho" if spend.definition == "zcdp" else "epsilon"
+    unit = UNITS[spend.definition]
     spent: dict[str, Any] = {"definition": spend.definition, "unit": unit, "delta": DELTA}
     for neighbours, amount in (("unbounded", spend.unbounded), ("bounded", spend.bounded)):
         spent[neighbours] = {unit: str(amount), "decimal": float(amount)}

@@ -80,7 +80,7 @@ def precheck(
 
 
 def check_open(charging: Charging) -> None:
-    """Refuse a run whose account is not named or not open, as long as it is not known what it will ask for.
+    """Refuse a run whose account is not named or not open, before its spend is known.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
 def _synthetic_secret(run: RunDirectory, request: Request) -> str:
     """Return the secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
 
-    Nobody's privacy hangs on it, yet a run id stays bound to its inputs as everywhere.
+    It protects nobody, yet a run id stays bound to its inputs as everywhere.
     """
     earlier = read_authorization(run)
     if earlier is not None:

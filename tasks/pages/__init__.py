@@ -1,6 +1,6 @@
-"""What every page that das makes has in common: its style, its pictures (SVG) and how numbers are written.
+"""What all pages of das share: the style, the pictures (SVG) and the format of numbers.
 
-A page that is one file extends `one_file.html`, which holds the style; `pictures.html` has the pictures as macros.
+A page in one file extends `one_file.html`, which contains the style; `pictures.html` has the pictures as macros.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
 
-@cache  # templates that it holds are compiled once
+@cache  # compile each template once
 def environment(package: str, folder: str) -> Environment:
-    """Return the templates of a package's folder, beside those of all pages."""
+    """Return the templates of a package's folder and those shared by all pages."""
     own, shared = PackageLoader(package, folder), PackageLoader("tasks.pages", ".")
     made = Environment(
         loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True
@@ -38,7 +38,7 @@ def style() -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with commas, with decimals where it has them, and with a minus that is as wide as a plus."""
+    """Return a number with commas, its decimals if any, and a minus sign as wide as a plus."""
     text = f"{round(value):,}" if value == round(value) else f"{value:,.12g}"
     return text.replace("-", "−")
 
@@ -55,7 +55,7 @@ def percent(value: float) -> str:
 
 
 def end_of_axis(most: int) -> int:
-    """Return the least of 1, 2, 4, 6, 8, 10, 20, … that is no less: where an axis of counts ends."""
+    """Return the end of an axis of counts: the least of 1, 2, 4, 6, 8, 10, 20, … that is at least `most`."""
     step = 1
     while True:
         for times in (1, 2, 4, 6, 8):

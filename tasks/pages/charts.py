@@ -1,4 +1,4 @@
-"""Charts as SVG that can be read on a light and on a dark page: one ink for all that is not data."""
+"""Charts as SVG for light and dark pages: one ink for everything except data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ADAPTS = f"<style>svg{{color:{LIGHT[0]}}}@media(prefers-color-scheme:dark){{svg
 
 
 def picture(chart: Callable[P, Figure]) -> Callable[P, str]:
-    """Return a function that draws a chart as SVG of a page, in the page's text colour: a decorator."""
+    """Decorator: draw a chart as SVG for a page, in the page's text colour."""
 
     @wraps(chart)
     def drawn(*arguments: P.args, **options: P.kwargs) -> str:
@@ -59,9 +59,9 @@ def picture(chart: Callable[P, Figure]) -> Callable[P, str]:
 
 
 def save(chart: Callable[[], Figure], path: Path, *, dark: bool = False) -> None:
-    """Draw a chart into a file: .svg takes the colours of its reader, .png and .pdf are light or dark.
+    """Draw a chart into a file: .svg follows the viewer's light or dark mode, .png and .pdf are light or `dark`.
 
-    Raises Refused for another ending, or where the file cannot be written.
+    Raises Refused for another suffix, or where the file cannot be written.
     """
     if path.suffix not in FORMATS:
         raise Refused(f"a chart is written as {', '.join(FORMATS)}, not as {path.name}")

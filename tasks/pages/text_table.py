@@ -1,4 +1,4 @@
-"""A table of text: a page shows it by the macro of `text_table.html`, `das` in the terminal, as Markdown or as CSV."""
+"""A table of text, for pages (macro in `text_table.html`), the terminal, Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class TextTable:
     def filled(
         cls, title: str, columns: Mapping[str, str], rows: Iterable[Mapping[Any, Any]], *, words: int = 1
     ) -> TextTable:
-        """Return the table whose columns are format strings by heading, each filled in by the values of every row."""
+        """Return a table from format strings by heading, filled in with the values of each row."""
         return cls(
             title, [*columns], [[text.format_map(row) for text in columns.values()] for row in rows], words=words
         )
 
     def without_empty(self, names: Collection[str]) -> TextTable:
-        """Return the table without those of the named columns that hold nothing."""
+        """Return the table without those of the named columns that are empty."""
         columns = enumerate(self.columns)
         kept = [at for at, name in columns if name not in names or any(row[at] for row in self.rows)]
         rows = [[row[at] for at in kept] for row in self.rows]

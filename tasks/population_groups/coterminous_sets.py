@@ -96,7 +96,7 @@ def _equal_pairs(
 
 
 def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
-    """Cut the land blocks into runs that lie in the same region of every type: these regions, and how many `blocks`."""
+    """Cut the land blocks into runs in the same region of every type: these regions, and how many `blocks`."""
     land = np.flatnonzero(~is_water(geography.blocks))
     region_of = {name: geography.region_of[name][land] for name in region_types}
     begins = np.arange(len(land)) == 0

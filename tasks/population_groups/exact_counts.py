@@ -39,7 +39,7 @@ class Entries:
 
     @property
     def worth_a_kernel(self) -> bool:
-        """Whether there are enough entries for a kernel."""
+        """Return whether there are enough entries for a kernel."""
         return len(self.count) >= FEWEST_ENTRIES
 
     def of_level(self, position: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
@@ -64,7 +64,7 @@ class ExactCounts:
     cells_each : int
         The number of cells of a group.
     position : int64 array, one per iteration of the granularity
-        The position of the level's iterations, -1 for those of the other level, which lie in the same matrix.
+        The position of the level's iterations, -1 for those of the other level, which are in the same matrix.
     parts : list of Entries
         Those of each partition; a region may be in several.
     """

@@ -49,7 +49,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Regions:
-    """The regions of one type that a partition touches: how many, and which each block lies in, or NOWHERE. Public."""
+    """The regions of one type that a partition touches: how many, and that of each block, or NOWHERE. Public."""
 
     number: int
     of_block: NDArray[np.int32]
@@ -82,7 +82,7 @@ def count_compiled(
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the counts of `count_groups` by kernels, the entries of a row perhaps in another order.
 
-    Records are counted once, by units: the blocks that lie in the same region of every type. Regions of any type are
+    Records are counted once, by units: the blocks in the same region of every type. Regions of any type are
     made of units, whose entries are far fewer than records.
     """
     from tasks.population_groups.compiled_counts import add_units, count_units
@@ -114,7 +114,7 @@ def _units(regions: Mapping[str, Regions]) -> NDArray[np.int64]:
 
 
 def _filled(count: Callable[..., int], rows: int, most: int) -> Counts:
-    """Return the matrix of so many rows that a kernel makes, which has at most so many entries."""
+    """Return the matrix that a kernel makes, of `rows` rows and at most `most` entries."""
     indptr = np.zeros(rows + 1, np.int64)
     indices, data = np.empty(most, np.uint16), np.empty(most, np.int32)
     entries = count(indptr[1:], indices, data)

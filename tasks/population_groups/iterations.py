@@ -45,7 +45,7 @@ class Granularity:
     total_only : bool array, one per iteration
         DETAILED_ONLY=True: only a total is tabulated.
     maps : {(kind, iteration level): int32 array, one per race/ethnicity code number}
-        The iteration of that kind and level that a code maps to, -1 for none. Entry 0 stands for Null.
+        The iteration of that kind and level that a code maps to, -1 for none. Entry 0 is Null.
     """
 
     codes: tuple[str, ...]

@@ -26,7 +26,7 @@ ITERATIONS = {1: "Regional", 2: "Detailed"}
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured in one jurisdiction, and with what budgets."""
+    """The measured levels of one jurisdiction, with budgets and stabilities."""
 
     source: str
     jurisdiction: Jurisdiction

@@ -25,7 +25,7 @@ from tasks.population_groups.parameters import Parameters
 class SafeTabRun(RunDirectory):
     """A handle on a run that counts population groups: only a path, so that it may be shown and stored.
 
-    CELLS is the number of cells of which a record is counted in one, in each of its groups.
+    CELLS: how many cells a group's table has; a record is in one of them.
     """
 
     CELLS: ClassVar[int]
@@ -65,9 +65,9 @@ class SafeTabRun(RunDirectory):
         return self / "prepared/partitions"
 
     def counts_folder(self, region_type: str, number: int) -> Path:
-        """The folder of the exact counts of a partition."""
+        """Return the folder of the exact counts of a partition."""
         return self / f"counts/{region_type}/{number:05d}"
 
     def noisy_folder(self, level: Level, stage: str, first: int) -> Path:
-        """The folder of what a stage makes of the piece of a level that begins with region `first`."""
+        """Return the folder of a stage's output for the piece of a level that begins with region `first`."""
         return self / f"noisy/{level.slug}/{stage}/{first:06d}"

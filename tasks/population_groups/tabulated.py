@@ -1,4 +1,4 @@
-"""What a run tabulates, in the release, so that a reader can tell why a group has no row: its regions and iterations.
+"""The regions and iterations that a run tabulates, so that a reader of the release knows why a group has no row.
 
 Both come from public files alone. A group of a tabulated region and iteration that has no row was suppressed.
 """

@@ -26,7 +26,7 @@ class Family:
 
     codes, outside, blocks, population: (entities,), as in `spine.entities`, with how many blocks and persons they hold.
     costs: by spine. variance: by spine and marginal the (entities,) variance of a cell, which is right where the entity
-    lies in this state alone. shared: (entities,) whether it is in other states too; sums: by spine, marginal and part
+    is in this state alone. shared: (entities,) whether it is in other states too; sums: by spine, marginal and part
     what the root needs to know of those.
     """
 

@@ -1,7 +1,7 @@
 """One state's spines: the work that can be done state by state, in any order. This is the first of two passes.
 
 A run of several states builds each state as a forest of its top geounits and puts a root above them all; a run of one
-state has its root at once. The first pass returns what the root needs to know; the second (`tasks.spine.second_pass`)
+state has its root at once. The first pass returns what the root needs; the second (`tasks.spine.second_pass`)
 measures and writes, with the root known.
 """
 
@@ -56,13 +56,13 @@ class Plan:
         return {marginal: marginal_parts(marginal, workload, allocation) for marginal in self.marginals}
 
     def parts_of(self, spine: Spine) -> dict[str, list[Part]]:
-        """Return the parts for one state's spine, which stands under a root of its own or under the run's."""
+        """Return the parts for one state's spine, under a root of its own or under the run's."""
         return self.parts(spine.levels if self.rooted else (self.settings.levels[0], *spine.levels))
 
 
 @dataclass(frozen=True)
 class StateSummary:
-    """What a state reports to the root; all of it is small.
+    """The facts about a state that the root needs; all of it is small.
 
     codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
     number of geounits with 0, 1, 2... children. tops: by spine, marginal and part the (d, d) information on the only
@@ -104,7 +104,7 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
 
 
 def summarize_state(path: Path, plan: Plan) -> StateSummary:
-    """Make the first pass over the state whose blocks lie at `path`; return what the root must know."""
+    """Make the first pass over the state whose blocks are at `path`; return its summary."""
     geography: Geography = read_object(path)
     spines = build(geography, plan)
     tops: dict[str, dict[str, list[Any]]] = {}

@@ -59,7 +59,7 @@ def entity_table(
 ) -> pd.DataFrame:
     """Return one row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
 
-    measured: the families of each state. tops: by spine, how many geounits stand below the root.
+    measured: the families of each state. tops: by spine, how many geounits are below the root.
     """
     tables = []
     parts = {which: plan.parts(levels[which]) for which in SPINES}
@@ -94,7 +94,7 @@ def _variance(
 ) -> Any:
     """Return the variance of every entity.
 
-    It comes from the state where the entity lies in one state, and from the root where it lies in several.
+    It comes from the entity's state, and from the root where the entity is in several.
     """
     variance, shared = np.zeros(number), np.zeros(number, bool)
     for family, row in zip(families, rows, strict=True):

@@ -151,7 +151,7 @@ def _draw(axis: Axes, drawn: Hierarchy) -> None:
         axis.bar(starts, 0.86, ends - starts, bottom=-row, align="edge", color=colours, **edges)
         if shares is not None:
             for a, b, share in zip(starts, ends, shares, strict=True):
-                if share == 0:  # an only child: its share stands with its parent
+                if share == 0:  # an only child: its parent has its share
                     axis.plot((a + b) / 2, 0.43 - row, "o", ms=2.4, color=INK)
     names = [f"{_level(name)} ({blocks if shares is None else len(starts):,})" for name, starts, shares in bars]
     axis.set_yticks([0.43 - row for row in range(len(bars))], names)

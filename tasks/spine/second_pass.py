@@ -31,7 +31,7 @@ from tasks.spine.first_pass import Plan, build, reported_families
 
 @dataclass(frozen=True)
 class Written:
-    """What a state's second pass found.
+    """The results of a state's second pass.
 
     families: every entity's distances and variances. errors: standard errors by spine and level as (sum of squares,
     count, largest). shares: the distinct ones by level. cost: the most that a replaced record costs below the root.
@@ -52,7 +52,7 @@ def write_state(
     counters: tuple[int, ...],
     out: Path,
 ) -> Written:
-    """Measure the state whose blocks lie at `path`, and write its two Parquet files under `out`.
+    """Measure the state whose blocks are at `path`, and write its two Parquet files under `out`.
 
     shared: by family, the codes of entities that other states have a part of as well. first_ids: for each level of the
     optimized forest the id of the state's first geounit. counters: the run's largest geocode counters.

@@ -49,7 +49,7 @@ LEVEL_ORDER = (
 
 @dataclass(frozen=True)
 class SpineSummary:
-    """What a spine directory holds, as spine.json says it.
+    """The content of a spine directory, as in spine.json.
 
     geounits: by spine and level. classes: rows of classes.csv. cost: the most that a replaced record costs (rho or
     epsilon), which is the budget when every share is spent. notes: what was left out or is not known.

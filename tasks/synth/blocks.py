@@ -102,7 +102,7 @@ def read_blocks(source: Path) -> Blocks:
         block = codes[order[repeated[0]]].decode().replace("|", "")
         raise Refused(f"{source}: block {block} appears twice")
     if not blocks.persons:
-        raise Refused(f"{source}: nobody lives in its {len(blocks):,} blocks")
+        raise Refused(f"{source}: its {len(blocks):,} blocks have no population")
     return blocks.take(order)
 
 

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Part:
-    """A state's blocks, the law of its persons' origins, and where the state stands in its country.
+    """A state's blocks, the law of its persons' origins, and the state's place in its country.
 
     before: persons of the country in the states before. country: persons of the whole country.
     """
@@ -170,7 +170,7 @@ def _chunk(part: Part, place: Place, start: int, count: int, seed: int, lay_out:
 
 
 class _Digested(io.RawIOBase):
-    """A new file that computes the digest of what is written to it."""
+    """A new file that computes the digest of its content."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb")

@@ -1,6 +1,6 @@
 """A made-up geography with a state's real tallies, its sizes as skewed as real ones.
 
-Blocks lie on a line in the order of their codes, cut into counties, tracts and block groups; places and AIANNH areas
+Blocks are on a line in the order of their codes, cut into counties, tracts and block groups; places and AIANNH areas
 are stretches of the line that follow no other boundary, so that places cross tracts and counties; county subdivisions
 and school districts are stretches of a county.
 """

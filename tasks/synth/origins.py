@@ -19,7 +19,7 @@ from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.synth.proportions import edges, shares
 
-US_POPULATION = 331_449_281  # 2020; what is not Hispanic is the rest of it
+US_POPULATION = 331_449_281  # 2020
 HISPANIC_SHARE = 0.187  # used where no published counts are
 PR_HISPANIC_SHARE = 0.989  # 2020
 PR_PUERTO_RICAN_SHARE = 0.955  # of them
@@ -52,7 +52,7 @@ class Origins:
 def published_counts(path: Path) -> dict[str, float]:
     """Return persons by iteration name from a table with the columns ITERATION_NAME and US_POP. Raises Refused.
 
-    A count that is not a number was suppressed ("X") and stands for one person.
+    A count that is not a number was suppressed ("X") and counts as one person.
     """
     try:
         with open_file(path, compression="infer") as file:

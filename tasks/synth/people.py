@@ -3,7 +3,7 @@
 Groups cluster in space. Every person has a point u on a circle on which related origins are neighbours. For most
 persons u depends on where they live, so members of rare groups live near one another. Each way of drawing u sweeps
 the circle a whole number of times over the place, so that its marginal law is uniform: the shares of all groups in the
-whole place are what `Origins` says, whatever the clustering.
+whole place are those of `Origins`, whatever the clustering.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PERSONS_PER_SETTLEMENT = 2_500_000
 FEWEST_SETTLEMENTS = 3
 # Chances of 1, 2, ... 8 race codes: 10% have more than one.
 CODE_COUNTS = np.array([0.90, 0.082, 0.0145, 0.0025, 0.0006, 0.0002, 0.0001, 0.0001])
-SPREADS = 16  # how many ways two codes of one person can lie apart; bounds the number of distinct combinations
+SPREADS = 16  # how many distances two codes of one person can have; bounds the number of distinct combinations
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _circle(position: np.ndarray, country: int, random: np.random.Generator) -> 
 
 
 def _origin(origins: Origins, circle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the QSPAN of each person, and where in [0, 1) of that group the person's point lies."""
+    """Return the QSPAN of each person, and the person's point in [0, 1) of that group."""
     span = outcomes(origins.span_edges, circle)
     lower = np.concatenate([[0.0], origins.span_edges[:-1]])
     width = np.maximum(origins.span_edges - lower, np.finfo(float).tiny)
@@ -101,7 +101,7 @@ def _more_codes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return rows with two or more codes, and their further codes, (m, 7) with Null = len(origins.race).
 
-    Code j of k lies about j/k of the circle away from the first, so that each has the law of the first.
+    Code j of k is about j/k of the circle away from the first, so that each has the law of the first.
     """
     chances = CODE_COUNTS[: origins.most_codes] / CODE_COUNTS[: origins.most_codes].sum()
     number = outcomes(chances.cumsum()[:-1], random.random(len(at)))  # of further codes

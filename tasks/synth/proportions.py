@@ -19,7 +19,7 @@ def shares(weights: FloatArray) -> FloatArray:
 def edges(*laws: np.ndarray) -> np.ndarray:
     """Return the cumulative chances of laws over the same outcomes, law i on [i, i + 1): one search serves them all.
 
-    The last outcome that has a chance ends at exactly i + 1, whatever rounding says.
+    The last outcome that has a chance ends at exactly i + 1, whatever the rounding.
     """
     ends = []
     for place, chances in enumerate(laws):

@@ -35,7 +35,7 @@ NATION = {
     "districts": 10_900,
 }
 _AREAS = 704
-# Areas that lie in several states, and about how many lie in one state only.
+# Areas in several states, and about how many are in one state only.
 _CROSSING_AREAS = [
     ("04", "35", "49"), ("04", "06"), ("04", "06"), ("38", "46"), ("38", "46"), ("31", "46"), ("19", "31"),
     ("20", "31"), ("16", "32"), ("32", "49"), ("32", "49"), ("06", "32"), ("08", "35"), ("01", "13"),

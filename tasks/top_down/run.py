@@ -1,9 +1,9 @@
-"""The confidential directory of a TopDown run: where each stage writes, and what later stages read of it.
+"""The confidential directory of a TopDown run: where each stage writes, and later stages read.
 
 ```
 prepared/   design, tables, validated
 prepared/codes      all blocks of the geography                                                 public
-prepared/blocks/SS  the state's blocks of the universe and what is declared of them             public
+prepared/blocks/SS  the state's blocks of the universe with their declared invariants           public
 prepared/spine/PRODUCT/SS    the spine of a state, with its shares                              public
 persons/PRODUCT/NUMBER       records of a chunk, counted by block and cell                      confidential
 counts/PRODUCT/SS/blocks     exact histograms of a state's blocks, by geocode                   confidential

@@ -32,7 +32,7 @@ US = "US"  # the level above the states
 
 @dataclass(frozen=True)
 class Design:
-    """What is measured, on which spine, for how much, and what is released.
+    """The choices of a run: measured products, spine, budgets, and the form of the release.
 
     states: FIPS codes, () for all of the geography. nation: whether the US level is measured; None: if all 50 states
     and DC are there. settings, allocations: by product. estimator: the program's, or generalized least squares over the

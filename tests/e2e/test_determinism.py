@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dhca_inputs import Here, read_release, settings_here
+from dhca_inputs import HERE, read_release, settings_here
 from distributed import Client
 from e2e_runs import (
     ACCOUNT,
+    KEY,
     digest,
     directory,
     go,
@@ -23,6 +24,7 @@ from e2e_runs import (
     reconfigure,
     settings_for,
     small_pieces,
+    with_secret,
 )
 
 from flows import detailed_dhca as flow
@@ -38,8 +40,6 @@ from tasks.lifecycle.workers import Workers
 from tasks.population_groups import domain
 
 pytestmark = pytest.mark.e2e
-HERE: Workers = Here()  # type: ignore[assignment]
-KEY = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
@@ -51,30 +51,22 @@ def country(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def settings_in(folder: Path, country: Path, **changes: Any) -> DetailedDhcaSettings:
+    places = {"out": folder / "out", "state": folder / "state", "account": None}
+    return settings_for(country, "run-us", **places, **changes)
+
+
 @pytest.fixture
 def prepare(country: Path, tmp_path: Path) -> Callable[..., DetailedDhcaSettings]:
-    """Prepares a run of its own on the synthetic example: always the same id, and the same secret unless told."""
+    """Prepares a run of its own on the synthetic example: always the same id and the same secret."""
 
-    def prepared(name: str, key: bytes | None = KEY, **changes: Any) -> DetailedDhcaSettings:
-        places = {"out": tmp_path / name / "out", "state": tmp_path / name / "state", "account": None}
-        settings = settings_for(country, "run-us", **places, **changes)
-        run = directory(settings)
-        run.create()
-        if key:
-            (run / SECRET).write_bytes(key)
-        return settings
-
-    return prepared
+    return lambda name, **changes: with_secret(settings_in(tmp_path / name, country, **changes))
 
 
 @pytest.fixture(scope="module")
 def expected(country: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The digest of the release that the secret gives, made in one process and the plainest way."""
-    folder = tmp_path_factory.mktemp("expected")
-    settings = settings_for(country, "run-us", out=folder / "out", state=folder / "state", account=None)
-    directory(settings).create()
-    (directory(settings) / SECRET).write_bytes(KEY)
-    return digest(released(settings, HERE))
+    return digest(released(with_secret(settings_in(tmp_path_factory.mktemp("expected"), country)), HERE))
 
 
 def released(settings: DetailedDhcaSettings, workers: Workers) -> Path:
@@ -100,8 +92,6 @@ def test_estimates_by_two_workers(
 
 IN_PROCESS = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
 CLUSTERS = {
-    "one thread": ClusterSettings(workers=1),
-    "threads": ClusterSettings(workers=1, threads_per_worker=4),
     "processes with threads": ClusterSettings(workers=2, threads_per_worker=2),
     "threads of the flow's own process": ClusterSettings(
         cluster_class="distributed:LocalCluster", cluster_options=IN_PROCESS
@@ -109,14 +99,11 @@ CLUSTERS = {
 }
 
 
-SLOW = ("one thread", "threads")  # what they hold, the other two do as well
-
-
-@pytest.mark.parametrize("cluster", [pytest.param(c, marks=[pytest.mark.slow] * (c in SLOW)) for c in CLUSTERS])
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 def test_threads_and_processes(
-    prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path, cluster: str
+    prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path, cluster: ClusterSettings
 ) -> None:
-    with small_pieces(), open_cluster(CLUSTERS[cluster], tmp_path / "dask") as client:
+    with small_pieces(), open_cluster(cluster, tmp_path / "dask") as client:
         assert digest(released(prepare("threads", blocks_each=7), Workers(client))) == expected
 
 
@@ -174,8 +161,8 @@ def test_a_task_that_fails_and_is_tried_again(
     assert digest(Path(place)) == expected
 
 
-def test_a_fresh_secret_gives_other_noise(prepare: Callable[..., DetailedDhcaSettings]) -> None:
-    first, second = (released(prepare(name, key=None), HERE) for name in ("first", "second"))
+def test_a_fresh_secret_gives_other_noise(country: Path, tmp_path: Path) -> None:
+    first, second = (released(settings_in(tmp_path / name, country), HERE) for name in ("first", "second"))
     assert (first / "manifest.json").read_text() != (second / "manifest.json").read_text()
     one, other = (
         {row[:3]: int(row[3]) for row in read_release(place, "t1") if row[1] in ("USA", "STATE")}
@@ -189,9 +176,7 @@ def test_a_fresh_secret_gives_other_noise(prepare: Callable[..., DetailedDhcaSet
 def test_a_prepared_secret_is_never_used_on_real_data(example: Path, tmp_path: Path) -> None:
     real_data(example, tmp_path)
     ledger, settings = open_account(tmp_path), settings_for(tmp_path)
-    directory(settings).create()
-    (directory(settings) / SECRET).write_bytes(KEY)
-    go(settings, HERE, before="totals")
+    go(with_secret(settings), HERE, before="totals")
     assert (directory(settings) / SECRET).read_bytes() != KEY
     assert len(ledger.rows(ACCOUNT)) == 1
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dhca_inputs import BUDGETS, Inputs, configuration
-from e2e_runs import ACCOUNT, das
+from e2e_runs import ACCOUNT, das, open_account
 
 from flows import detailed_dhca
 from flows.execution import run as execution
 from flows.execution import runner
-from privacy.accounting.ledger import Account, Ledger
+from privacy.accounting.ledger import Ledger
 
 pytestmark = pytest.mark.e2e
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -62,14 +62,10 @@ class Disks:
 
 
 @pytest.fixture
-def disks(tmp_path: Path, client: Any, prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disks]:
+def disks(
+    tmp_path: Path, shared_cluster: None, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Disks]:
     """An account on its disk; the run uses the session's cluster and gives a stage one try."""
-
-    @contextmanager
-    def opened(*_: object) -> Iterator[Any]:
-        yield client
-
-    monkeypatch.setattr(execution, "open_cluster", opened)
     monkeypatch.setattr(execution, "stage", execution.stage.with_options(retries=0))
     made = Disks(tmp_path)
     mounted: list[Path] = []
@@ -82,7 +78,7 @@ def disks(tmp_path: Path, client: Any, prefect_server: None, monkeypatch: pytest
                     mounted.append(folder)
         if len(mounted) < len(made.folders):
             pytest.skip("no file system can be mounted here")
-        made.ledger.open_account(Account(ACCOUNT, "zcdp", 1000))  # type: ignore[arg-type]
+        open_account(made.folders["ledger"])
         yield made
     finally:
         for folder in mounted:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
-import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import Here
+from dhca_inputs import HERE
 from distributed import Client
 from e2e_runs import (
     ACCOUNT,
+    arm,
     digest,
     directory,
     go,
@@ -37,7 +34,6 @@ from tasks.lifecycle.workers import Workers
 from tasks.spine.optimize import build_spine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-HERE: Workers = Here()  # type: ignore[assignment]
 WRITES = {  # every stage that maps its work onto the workers, and where in the run or the release its pieces write
     "validate": "/persons",
     "population groups": "/counts",
@@ -77,27 +73,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-def arm(module: str, name: str, moment: str, died: Path) -> None:
-    """Make this process die once, before or after its next call of a function.
-
-    Of all processes that are armed with one file, the first to come there leaves its id and the last argument of the
-    call and is killed; the others go on, and so does whatever takes its place.
-    """
-    place = importlib.import_module(module)
-    function = getattr(place, name)
-
-    def deadly(*arguments: Any) -> Any:
-        setattr(place, name, function)
-        result = function(*arguments) if moment == "after" else None
-        with suppress(FileExistsError), open(died, "x") as told:
-            told.write(f"{os.getpid()} {arguments[-1]}")
-            told.flush()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result if moment == "after" else function(*arguments)
-
-    setattr(place, name, deadly)
-
-
 @pytest.mark.parametrize(("stage", "moment"), MOMENTS)
 def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, moment: str) -> None:
     two.wait_for_workers(2, timeout=60)
@@ -109,7 +84,7 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
         """Arm the workers when the stage begins with several pieces, or with the one digest of a resume."""
         several = (run / SECRET).exists() if stage == "digest" else total > 1
         if done == 0 and named.startswith(stage) and several:
-            two.run(arm, "os", "replace", moment, died)
+            two.run(arm, died, moment, WRITES[stage])
 
     go(settings, Workers(two, watch), before="totals")
     secret = (run / SECRET).read_bytes()
@@ -117,10 +92,9 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
     shutil.copy(ledger.path, tmp_path / "before")
     place = go(settings, Workers(two, watch))  # a resume: it takes up what is there
     assert place is not None
-    process, _, target = died.read_text().partition(" ")
-    assert int(process) in alive
-    assert not psutil.pid_exists(int(process))
-    assert WRITES[stage] in target
+    process = int(died.read_text())
+    assert process in alive
+    assert not psutil.pid_exists(process)
     (charge,) = ledger.rows(ACCOUNT)
     assert charge.status == "released"
     assert ledger.spent(ACCOUNT) == {"72": reserved.amount}
@@ -134,7 +108,7 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
     assert digest(place) == released
 
 
-@pytest.mark.parametrize("at", ["tasks.spine.first_pass build", "tasks.spine.second_pass _write"])
+@pytest.mark.parametrize("at", ["tasks.spine.first_pass.build", "tasks.spine.second_pass._write"])
 def test_the_spine_completes(example: Path, tmp_path: Path, two: Client, at: str) -> None:
     """The spine's pieces leave their results on the workers: those of a killed one are made again."""
     two.wait_for_workers(2, timeout=60)
@@ -144,7 +118,7 @@ def test_the_spine_completes(example: Path, tmp_path: Path, two: Client, at: str
         assert line.endswith(SEE_SPINE)
         return digest(tmp_path / name)
 
-    two.run(arm, *at.split(), "after", tmp_path / "died")
+    two.run(arm, tmp_path / "died", "after", of=at)
     killed = built("killed")
     assert (tmp_path / "died").exists()
     assert built("undisturbed") == killed

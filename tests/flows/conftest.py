@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import e2e_runs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import lacking
 from dhca_inputs import stage_here
-from show_release import inputs, serving, with_margins
+from show_release import inputs, serving
+from typer.testing import CliRunner
 
-from flows.cli import main
+from flows.cli import app
 from tasks.lifecycle.digests import file_digest
 
 Das = Callable[..., tuple[int, str, str]]
+Refuse = Callable[..., str]
 BROWSER = ("chromium", "chromedriver")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -30,29 +32,39 @@ FLAGS = (
 
 
 @pytest.fixture
-def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
+def das(capfd: pytest.CaptureFixture[str]) -> Das:
     """Call `das` in this process; returns exit code, standard output, standard error."""
 
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["das", *map(str, arguments)])
+    def call(*words: object) -> tuple[int, str, str]:
         capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.out + captured.err
-        return int(ended.value.code or 0), captured.out, captured.err
+        code = e2e_runs.das(*words)
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err
+        return code, out, err
 
     return call
 
 
-@pytest.fixture
-def refused(das: Das) -> Callable[..., None]:
-    """Call `das` with what it must refuse: exit 1, nothing on standard output, and a message that says this."""
+def printed(*words: object) -> str:
+    """Call `das` in this process; return its standard output, and raise whatever ends it but a usage error."""
+    return CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False).stdout
 
-    def call(says: str, *arguments: object) -> None:
-        code, out, err = das(*arguments)
-        assert (code, out) == (1, "")
-        assert says in " ".join(err.split())
+
+@pytest.fixture
+def refused(das: Das) -> Refuse:
+    """Call `das` with what it must refuse: exit 1 and one line that says why; only findings are on standard output.
+
+    Returns both outputs.
+    """
+
+    def call(message: str, *words: object, findings: bool = False) -> str:
+        code, out, err = das(*words)
+        line = err.splitlines()[-1]
+        assert code == 1
+        assert line.startswith("refused: ")
+        assert message in line
+        assert findings or out == ""
+        return out + err
 
     return call
 
@@ -77,16 +89,19 @@ def processor_seconds(limit: float, what: object) -> Iterator[None]:
             signal.signal(alarm, handler)
 
 
-@pytest.fixture
-def shared_cluster(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands that start a cluster of their own use the session's: two real worker processes."""
+@pytest.fixture(scope="session")
+def all_inputs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with good inputs of every command. Copy before you change it."""
+    from top_down_inputs import country
 
-    @contextmanager
-    def opened(*_: object) -> Iterator[Any]:
-        yield client
+    from tasks.bottom_up.example import make_example
 
-    for module in ("execution.cluster", "execution.run"):
-        monkeypatch.setattr(f"flows.{module}.open_cluster", opened)
+    folder = tmp_path_factory.mktemp("inputs") / "all"
+    shutil.copytree(example, folder)
+    country(folder / "country", ("46",)).rename(folder / "tda")
+    make_example(folder, 200, states=2, counties=1)
+    (folder / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +116,7 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from top_down_inputs import begin, country, design, finish
 
     folder = tmp_path_factory.mktemp("top-down")
-    return with_margins(finish(begin(folder, country(folder), design(nation=True)), folder))
+    return finish(begin(folder, country(folder), design(nation=True)), folder)
 
 
 @pytest.fixture

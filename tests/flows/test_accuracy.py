@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,17 @@ import pandas as pd
 import pytest
 from e2e_runs import reconfigure
 from scipy.stats import binomtest
-from typer.testing import CliRunner
 
-from flows.cli import app
 from flows.reports.accuracy_charts import wilson
 from tasks.detailed_dhca.accuracy.report import STATEMENT
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
+from tests.flows.conftest import printed
 
 pytestmark = pytest.mark.usefixtures("shared_cluster")
 
 
-def das(*words: object) -> str:
-    """Run `das accuracy`; what it raises comes out."""
-    return CliRunner().invoke(app, ["accuracy", *map(str, words)], catch_exceptions=False).stdout
+das = partial(printed, "accuracy")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import lacking
+from dhca_faults import good_inputs
 from distributed import LocalCluster
 from distributed.security import Security
 from distributed.utils import get_ip
@@ -17,6 +18,7 @@ from distributed.utils import get_ip
 from flows.execution.certificate import own_security
 from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster
 from tasks.lifecycle.errors import Refused
+from tests.flows.conftest import Refuse
 
 GIB = 2**30
 
@@ -40,6 +42,15 @@ def test_workers_with_threads_hold_a_piece_each() -> None:
 def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path, limit: str, said: str) -> None:
     with pytest.raises(Refused, match=said), open_cluster(ClusterSettings(memory_limit=limit), tmp_path):
         pass
+
+
+def test_a_limit_that_could_not_be_kept_is_refused_before_a_run_is_made(
+    tmp_path: Path, refused: Refuse, state_home: Path
+) -> None:
+    for command in ("run", "truth"):
+        words = (*good_inputs().write(tmp_path), tmp_path / "out", "--memory-limit", "6")
+        refused("needs 3.00 GiB", command, *words)
+    assert not state_home.exists()
 
 
 @pytest.mark.parametrize(

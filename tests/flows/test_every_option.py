@@ -1,15 +1,13 @@
-"""Every option and argument of every command, as the command tree has them, with values that nobody means.
+"""Every option and argument of every command, as the command tree has them, with bad values.
 
-A command ends with 0, 1 or 2, within seconds, without a traceback and without an error that nobody foresaw. What is
-asked for in numbers of runs, rows or persons is work, however much of it, and is not fuzzed upwards.
+A command ends with 0, 1 or 2, within seconds, without a traceback and without an unforeseen error. Numbers of runs,
+rows or persons are work, and are not fuzzed upwards.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,10 +16,11 @@ from typing import Any
 
 import pytest
 import typer
+from e2e_runs import das
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flows.cli import app, main
+from flows.cli import app
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import processor_seconds
@@ -54,7 +53,7 @@ def parameters(command: str) -> list[Any]:
 
 
 # Good words for each command, so that a bad one is met where it is used; EX is a folder with inputs, OUT a new one.
-# A run stops at its flow, a spine before it is built: their names are not what takes time here.
+# A run stops at its flow, a spine before it is built.
 GOOD = {
     "demo": "OUT",
     "validate": "EX/params EX/data --workers 1",
@@ -95,59 +94,32 @@ def test_every_command_has_good_words() -> None:
 
 
 @pytest.fixture(scope="module")
-def inputs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from top_down_inputs import country
-
-    from tasks.bottom_up.example import make_example
-
-    folder = tmp_path_factory.mktemp("inputs")
-    for name in ("params", "data"):
-        shutil.copytree(example / name, folder / name)
-    country(folder / "country", ("46",)).rename(folder / "tda")
-    make_example(folder, 200, states=2, counties=1)
-    (folder / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def call(inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
-    """Call a command with the session's cluster in place of its own, and without a flow; holds it to the rules."""
-
-    @contextlib.contextmanager
-    def opened(*_: object) -> Iterator[Any]:
-        yield client
+def call(all_inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
+    """Call a command with the session's cluster in place of its own, and without a flow; it must end as they all do."""
 
     def no_flow(_settings: object) -> None:
         raise Refused("no flow is run here")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.execution.cluster.open_cluster", opened)
+        patch.setattr("flows.execution.cluster.open_cluster", lambda *_: contextlib.nullcontext(client))
         for system in SYSTEMS.values():
             patch.setattr(system.flow.replace(":", "."), no_flow)
-        yield lambda command, *words: hold(inputs, [*command.split(), *words])
+        yield lambda command, *words: end_well(all_inputs, [*command.split(), *words])
 
 
-def hold(inputs: Path, words: Words) -> None:
-    before = os.getcwd()
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+def end_well(inputs: Path, words: Words) -> None:
+    """Call `das` in a folder of its own: it ends in time with 0, 1 or 2, and says why it was not 0."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
         words = [word.replace("EX/", f"{inputs}/") if word.startswith("EX/") else word for word in words]
         words = [f"{folder}/out" if word == "OUT" else word for word in words]
         patch.setenv("XDG_STATE_HOME", f"{folder}/state")
-        patch.setattr(sys, "argv", ["das", *words])
         patch.setattr(sys, "stdin", io.StringIO())
-        patch.chdir(folder)
         out, err = io.StringIO(), io.StringIO()
-        try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), processor_seconds(SECONDS, words):
-                main()
-                code: Any = 0
-        except SystemExit as left:
-            code = left.code or 0
-        finally:
-            os.chdir(before)
-        said = out.getvalue() + err.getvalue()
-        assert code in (0, 1, 2), (words, said, unforeseen(Path(folder)))
-        assert "Traceback" not in said, words
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), processor_seconds(SECONDS, words):
+            code = das(*words)
+        text = out.getvalue() + err.getvalue()
+        assert code in (0, 1, 2), (words, text, unforeseen(Path(folder)))
+        assert "Traceback" not in text, words
         if code:
             assert err.getvalue().strip(), words
 
@@ -172,9 +144,7 @@ def with_value(command: str, parameter: Any, value: str) -> Words:
 def cases(command: str) -> st.SearchStrategy[Words]:
     """Words of a command with bad values of one parameter or two."""
     text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
-    value = st.sampled_from(TEXTS) | text.map(
-        lambda text: text.lstrip("/")
-    )  # nothing is made at the file system's root
+    value = st.sampled_from(TEXTS) | text.map(lambda text: text.lstrip("/"))  # nothing at the file system's root
     known = [one for one in parameters(command) if not WORK.intersection(one.opts)]
 
     def both(parts: tuple[Any, str, Any, str]) -> Words:
@@ -207,13 +177,13 @@ def test_every_parameter_takes_a_bad_value(call: Callable[..., None]) -> None:
 FAST = sorted(COMMANDS.keys() - SLOW)
 
 
-def so_many(examples: int) -> settings:
+def examples(count: int) -> settings:
     return settings(
-        max_examples=examples, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+        max_examples=count, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
     )
 
 
-@so_many(50)
+@examples(50)
 @given(words=st.sampled_from(FAST).flatmap(lambda command: st.tuples(st.just(command), cases(command))))
 def test_options_of_every_command(call: Callable[..., None], words: tuple[str, Words]) -> None:
     call(words[0], *words[1])
@@ -222,7 +192,7 @@ def test_options_of_every_command(call: Callable[..., None], words: tuple[str, W
 @pytest.mark.long
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_many_options_of_every_command(call: Callable[..., None], command: str) -> None:
-    @so_many(30 if command in SLOW else 100)
+    @examples(30 if command in SLOW else 100)
     @given(words=cases(command))
     def options(words: Words) -> None:
         call(command, *words)

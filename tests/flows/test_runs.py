@@ -1,4 +1,4 @@
-"""`das runs`: how runs stand, at work, stopped, refused or over; and what of it only the curator is shown."""
+"""`das runs`: runs at work, stopped, refused or over, what only the curator is shown of them, and their settings."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ from pathlib import Path
 import pytest
 from e2e_runs import ACCOUNT, directory, hold, open_account, settings_for
 
-from flows.execution.settings import keep_settings
+from flows.execution.bottom_up_settings import BottomUpSettings
+from flows.execution.cluster import ClusterSettings
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.settings import keep_settings, load_settings
+from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.ledger import Ledger, Request
 from tasks.inputs.findings import Finding, write_findings
-from tasks.lifecycle.run_directory import locked
-from tests.flows.conftest import Das
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, locked
+from tests.flows.conftest import Das, Refuse
 
 
 def request(run: str) -> Request:
-    return Request(
-        run,
-        ACCOUNT,
-        ("72",),
-        "zcdp",
-        Fraction(2),
-        "input",
-        "configuration",
-        1,
-        f"records of {run}",
-        second_account=True,
-    )
+    digests = ("input", "configuration", 1, f"records of {run}")
+    return Request(run, ACCOUNT, ("72",), "zcdp", Fraction(2), *digests, second_account=True)
 
 
 @pytest.fixture
@@ -51,14 +46,12 @@ def state(tmp_path: Path) -> Path:
 def test_runs_are_listed_with_their_state_and_charge(das: Das, state: Path) -> None:
     code, out, _ = das("runs", "list", "--state", state, "--all", "--json")
     assert code == 0
-    told = {row["run"]: (row["state"], row["charge"]) for row in json.loads(out)}
     charge = f"rho 2 of {ACCOUNT}"
-    expected = {
+    assert {row["run"]: (row["state"], row["charge"]) for row in json.loads(out)} == {
         "refused-pr": ("refused", "nothing"),
         "stopped-pr": ("stopped", charge),
         "over-pr": ("released", charge),
     }
-    assert told == expected
     code, out, _ = das("runs", "list", "--state", state, "--json")
     assert {row["run"] for row in json.loads(out)} == {"refused-pr", "stopped-pr"}
 
@@ -91,7 +84,53 @@ def test_refused_runs_are_discarded_together_and_no_other(das: Das, state: Path)
     assert das("runs", "discard", "--state", state)[0] == 2
 
 
-def test_a_run_that_nobody_knows_is_refused(das: Das, state: Path) -> None:
-    code, _, err = das("runs", "show", "nobody", "--state", state)
-    assert code == 1
-    assert "no row in the ledger" in err
+def test_a_run_that_nobody_knows_is_refused(refused: Refuse, state: Path) -> None:
+    refused("no row in the ledger", "runs", "show", "nobody", "--state", state)
+
+
+# The settings of a run
+
+
+def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs/r1")
+    run.create()
+    first = BottomUpSettings(table="table", domain="domain", out=str(tmp_path / "out"), epsilon="1", run_id="r1")
+    keep_settings(run, first)
+    (run / "counts").mkdir()
+    half = first.model_copy(update={"epsilon": "1/2"})
+    keep_settings(run, half)  # nothing was drawn: it begins anew
+    assert load_settings(run) == half
+    assert not (run / "counts").exists()
+    (run / "secret").touch()
+    with pytest.raises(Refused, match="began with another epsilon"):
+        keep_settings(run, first)
+    assert load_settings(run) == half
+    moved = half.model_copy(update={"cluster": ClusterSettings(workers=7)})
+    keep_settings(run, moved)
+    assert load_settings(run) == moved
+
+
+def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
+    """Two systems would take each other's stages for their own."""
+    common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "run"}
+    detailed = DetailedDhcaSettings(params="params", data="data", jurisdiction="us", **common)
+    others = [
+        TopDownSettings(data="data", **common),
+        BottomUpSettings(table="table", domain="domain", epsilon="1", **common),
+    ]
+    run = RunDirectory(tmp_path / "runs/run")
+    run.create()
+    keep_settings(run, detailed)
+    for other in others:
+        with pytest.raises(Refused, match="run is a run of another system"):
+            keep_settings(run, other)
+    keep_settings(run, detailed)
+    assert load_settings(run) == detailed
+
+
+def test_the_command_that_goes_on_names_a_ledger_that_lies_elsewhere(tmp_path: Path) -> None:
+    """A run that is stopped once it is released has no directory any more: only its ledger tells that it is done."""
+    common = {"data": "data", "out": "out", "state": str(tmp_path), "run_id": "run"}
+    usual, other = tmp_path / "ledger.sqlite", tmp_path / "other.sqlite"
+    assert TopDownSettings(ledger=str(usual), **common).resume == f"das tda run --resume run --state {tmp_path}"
+    assert TopDownSettings(ledger=str(other), **common).resume.endswith(f" --ledger {other}")

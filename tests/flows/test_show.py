@@ -12,6 +12,7 @@ import zipfile
 from collections import Counter
 from contextlib import closing
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -39,6 +40,7 @@ from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.inputs.blocks.columns import PL94
 from tasks.inputs.configuration import Level
 from tasks.lifecycle.errors import Refused
+from tests.flows.conftest import printed
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")
 ITERATIONS = {row[0]: row for row in RACE if row[1] != "0"} | {
@@ -57,9 +59,7 @@ def counts(released: Path) -> dict[tuple[str, str, str], int]:
     return {(kind, region, code): int(count) for region, kind, code, count in read_release(released, "t1")}
 
 
-def das(*words: object) -> str:
-    """Run `das show`; what it raises comes out."""
-    return CliRunner().invoke(app, ["show", *map(str, words)], catch_exceptions=False).stdout
+das = partial(printed, "show")
 
 
 def tabulated(region: Region, code: str) -> bool:

@@ -6,16 +6,15 @@ import json
 import shutil
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
 import pandas as pd
 import pytest
-from show_release import copied_to, differences, problems, serving, too_wide
+from show_release import copied_to, differences, problems, serving, too_wide, with_margins
 from top_down_inputs import read
-from typer.testing import CliRunner
 
-from flows.cli import app
 from flows.reports.show.geography import Region
 from flows.reports.show.names import write_names
 from flows.reports.show.release_pages import NotThere, read_manifest
@@ -27,14 +26,15 @@ from flows.reports.show.top_down.tables import RACES
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
+from tests.flows.conftest import printed
 
 COUNTY = Geounit("tabulation", "County", "46", "46003")
 NAMES = {Region("COUNTY", "46003"): "Aurora County", Region("AIANNH", "2430"): "A Reservation"}
 
 
 @pytest.fixture(scope="module")
-def place(top_down_released: Path) -> Path:
-    return top_down_released
+def place(top_down_released: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_margins(Path(shutil.copytree(top_down_released, tmp_path_factory.mktemp("margins") / "release")))
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,7 @@ def microdata(place: Path, product: str) -> pd.DataFrame:
     return rows.assign(block=rows.TABBLKST + rows.TABBLKCOU + rows.TABTRACTCE + rows.TABBLK)
 
 
-def das(*words: object) -> str:
-    return CliRunner().invoke(app, ["show", *map(str, words)], catch_exceptions=False).stdout
+das = partial(printed, "show")
 
 
 def every(release: TopDownRelease, states: tuple[str, ...] = ("46",)) -> list[Geounit]:

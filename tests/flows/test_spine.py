@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from e2e_runs import open_account, settings_for
 from spine_cases import blocks_table, write_grfc
-from typer.testing import CliRunner
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
+from tests.flows.conftest import Das, Refuse, printed
 
 
 @pytest.fixture(scope="module")
@@ -20,33 +20,21 @@ def grfc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_grfc(tmp_path_factory.mktemp("geography") / "GRF-C.txt", blocks_table(7, (1, 55), 200))
 
 
-def das(*arguments: object) -> tuple[int, str, BaseException | None]:
-    from flows.cli import app
-
-    result = CliRunner().invoke(app, ["spine", *map(str, arguments)])
-    return result.exit_code, result.stdout, result.exception
-
-
 def test_the_command_prints_tables_or_json(grfc: Path, tmp_path: Path) -> None:
-    code, text, _ = das(grfc, tmp_path / "one", "--settings", "pl94-units", "--only-state", 55)
-    assert code == 0
+    text = printed("spine", grfc, tmp_path / "one", "--settings", "pl94-units", "--only-state", 55)
     assert "Off-spine entity distance" in text
     assert "which blocks are occupied is not known" in text
-    code, text, _ = das(grfc, tmp_path / "two", "--settings", "dhc-units", "--set", "fanout_cutoff=3", "--json")
-    assert code == 0
-    said = json.loads(text)
-    assert said["blocks"] == 400
-    assert said["cost"] == "15401/2000"
+    options = ("--settings", "dhc-units", "--set", "fanout_cutoff=3", "--json")
+    answer = json.loads(printed("spine", grfc, tmp_path / "two", *options))
+    assert answer["blocks"] == 400
+    assert answer["cost"] == "15401/2000"
     manifest = json.loads((tmp_path / "two" / "spine.json").read_text())
     assert manifest["settings"]["fanout_cutoff"]["value"] == 3
 
 
-def test_the_command_refuses_bad_words(grfc: Path, tmp_path: Path) -> None:
-    assert das(grfc, tmp_path / "x", "--set", "fanout_cutoff")[0] == 2
-    code, _, error = das(grfc, tmp_path / "x", "--definition", "puredp")
-    assert code == 1
-    assert isinstance(error, Refused)
-    assert "pure DP needs a budget" in str(error)
+def test_the_command_refuses_bad_words(grfc: Path, tmp_path: Path, das: Das, refused: Refuse) -> None:
+    assert das("spine", grfc, tmp_path / "x", "--set", "fanout_cutoff")[0] == 2
+    refused("pure DP needs a budget", "spine", grfc, tmp_path / "x", "--definition", "puredp")
     assert not (tmp_path / "x").exists()
 
 

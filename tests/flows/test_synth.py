@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from e2e_runs import das as das_here
 from typer.testing import CliRunner
 
-from flows.cli import app, main
+from flows.cli import app
 from tasks.inputs.synthetic_mark import read_mark
 from tasks.lifecycle.errors import Refused
 
@@ -56,57 +55,51 @@ def test_the_nation_needs_no_files(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "params" / "config.json").is_file()
 
 
-def test_marking_ones_own_data(tmp_path: Path) -> None:
-    (tmp_path / "person-records.txt").write_text("mine\n")
-    (tmp_path / "GRF-C.txt").write_text("mine\n")
-    code, text = das("--mark", tmp_path, "--yes")
-    mark = read_mark(tmp_path)
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder of data without a mark."""
+    for name in ("person-records.txt", "GRF-C.txt"):
+        (tmp_path / name).write_text("mine\n")
+    return tmp_path
+
+
+def test_marking_ones_own_data(mine: Path) -> None:
+    code, text = das("--mark", mine, "--yes")
+    mark = read_mark(mine)
     assert code == 0
     assert "declares person-records.txt, GRF-C.txt synthetic" in text
     assert mark is not None
     assert (mark.generator, mark.seed) == ("declared by its owner", None)
 
 
-@pytest.mark.parametrize(
-    ("answer", "marks"),
-    [
-        ("y\n", True),
-        pytest.param("n\n", False, marks=pytest.mark.slow),
-        pytest.param("\n", False, marks=pytest.mark.slow),
-        ("", False),
-    ],
-)
-def test_a_mark_is_asked_for(tmp_path: Path, answer: str, marks: bool) -> None:
-    """On a terminal of its own; a terminal that is closed answers nothing."""
-    for name in ("person-records.txt", "GRF-C.txt"):
-        (tmp_path / name).write_text("mine\n")
+@pytest.mark.parametrize(("answer", "marks"), [(b"y\n", True), (b"n\n", False), (b"\n", False), (b"\x04", False)])
+def test_a_mark_is_asked_for_on_a_terminal(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], answer: bytes, marks: bool
+) -> None:
+    """A terminal that is closed answers nothing."""
     terminal, end = os.openpty()
-    words = [sys.executable, "-c", "from flows.cli import main; main()", "synth", "--mark", str(tmp_path)]
-    asked = subprocess.Popen(words, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    os.close(end)
-    os.write(terminal, answer.encode() or b"\x04")
-    text, _ = asked.communicate(timeout=60)
+    os.write(terminal, answer)
+    with os.fdopen(end) as keyboard:
+        monkeypatch.setattr("sys.stdin", keyboard)
+        assert das_here("synth", "--mark", mine) == (0 if marks else 1)
     os.close(terminal)
-    assert "charge nothing" in text
-    assert asked.returncode == (0 if marks else 1), text
-    assert (read_mark(tmp_path) is not None) == marks
+    assert "charge nothing" in "".join(capfd.readouterr())
+    assert (read_mark(mine) is not None) == marks
 
 
-def test_a_mark_without_anybody_to_ask_is_refused(tmp_path: Path) -> None:
-    for name in ("person-records.txt", "GRF-C.txt"):
-        (tmp_path / name).write_text("mine\n")
+def test_a_mark_without_anybody_to_ask_is_refused(mine: Path) -> None:
     with pytest.raises(Refused, match="add --yes"):
-        das("--mark", tmp_path)
-    assert read_mark(tmp_path) is None
+        das("--mark", mine)
+    assert read_mark(mine) is None
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--sead", "1"], "No such option: --sead"),
         ([], "das synth nation OUT"),
         (["a", "b"], "das synth nation OUT"),
         (["nation"], "das synth nation OUT"),
-        (["a", "b", "c", "d"], "das synth nation OUT"),
         (["out", "--persons", "5"], "--persons cannot be used with das synth OUT"),
         (["a", "b", "c", "--states", "44"], "--states cannot be used with das synth BLOCKS PARAMS OUT"),
         (["--mark", "data", "out"], "das synth nation OUT"),
@@ -140,33 +133,3 @@ def test_bad_input_is_refused_in_one_line(words: list[str], message: str, exampl
         das(*(word.format(**places) for word in words))
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "line"),
-    [
-        (
-            ["synth", "none.csv", "{params}", "{out}"],
-            1,
-            "refused: none.csv cannot be read: No such file or directory\n",
-        ),
-        (["synth", "--sead", "1"], 2, None),
-        (["synth", "{out}", "--json"], 0, ""),
-    ],
-)
-def test_exit_codes_and_the_one_line(
-    words: list[str],
-    code: int,
-    line: str | None,
-    example: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    places = {"params": example / "params", "out": tmp_path / "out"}
-    monkeypatch.setattr("sys.argv", ["das", *(word.format(**places) for word in words)])
-    with pytest.raises(SystemExit) as done:
-        main()
-    assert (done.value.code or 0) == code
-    if line is not None:
-        assert capsys.readouterr().err == line

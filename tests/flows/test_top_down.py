@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from distributed import Client
-from e2e_runs import das, digest
+from e2e_runs import ACCOUNT, arm, digest, open_account
 from top_down_inputs import HERE, begin, country, design, finish
 
 from flows.execution.top_down_settings import TopDownSettings
-from privacy.accounting.ledger import Account, Ledger
+from privacy.accounting.ledger import Ledger
 from privacy.noise.randomness import RunSecret
 from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.errors import Refused
@@ -25,8 +24,8 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import PRODUCTS, Estimator
+from tests.flows.conftest import Das, Refuse
 
-ACCOUNT = "census"
 # every stage that draws, counts or writes on workers, and where its pieces write
 WRITES = {
     "validate": "persons/",
@@ -47,13 +46,6 @@ def data(tmp_path: Path) -> Path:
     return country(tmp_path)
 
 
-@pytest.fixture
-def here(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """Flows of this test run on the session's cluster."""
-    monkeypatch.setattr("flows.execution.run.open_cluster", lambda settings, scratch: nullcontext(client))
-    return client
-
-
 def settings_for(folder: Path, data: Path, **changes: Any) -> TopDownSettings:
     known = {
         "data": str(data),
@@ -68,14 +60,12 @@ def settings_for(folder: Path, data: Path, **changes: Any) -> TopDownSettings:
 def real(folder: Path, data: Path, total: int = 10) -> tuple[TopDownSettings, Ledger]:
     """Settings of a run on data that nothing tells from real persons', with an account."""
     (data / MARK_FILE).unlink()
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.open_account(Account(ACCOUNT, "zcdp", total))  # type: ignore[arg-type]
-    return settings_for(folder, data, account=ACCOUNT), ledger
+    return settings_for(folder, data, account=ACCOUNT), open_account(folder, total)
 
 
 @pytest.mark.slow
 @pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server", "here")
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,7 +107,7 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
 
 
 @pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server", "here")
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_an_account_that_would_be_passed_is_refused_before_a_record_is_read(tmp_path: Path, data: Path) -> None:
     from flows.prefect_flows import top_down
 
@@ -127,21 +117,6 @@ def test_an_account_that_would_be_passed_is_refused_before_a_record_is_read(tmp_
     assert not list(settings.directory.path.glob("persons/*"))
     assert not (settings.directory / "secret").exists()
     assert ledger.rows(ACCOUNT) == []
-
-
-def arm(moment: str, where: str, died: Path) -> None:
-    """Make this process die once, before or after it puts a file of a stage in its place."""
-    replace = getattr(os.replace, "plain", os.replace)
-
-    def deadly(*arguments: Any) -> Any:
-        result = replace(*arguments) if moment == "after" else None
-        if where in str(arguments[-1]):
-            with suppress(FileExistsError), open(died, "x"):
-                os.kill(os.getpid(), signal.SIGKILL)
-        return result if moment == "after" else replace(*arguments)
-
-    deadly.plain = replace  # type: ignore[attr-defined]
-    os.replace = deadly
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +144,7 @@ def undisturbed(confidential: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def charged_once(folder: Path, data: Path, estimator: Estimator, workers: Workers = HERE) -> Path:
     """A staged release of a run that is charged, and only once; all of them have one secret, to be compared."""
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.open_account(Account(ACCOUNT, "zcdp", 10))  # type: ignore[arg-type]
+    ledger = open_account(folder, total=10)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunSecret, "generate", lambda: RunSecret(bytes(range(32))))
         run = begin(folder, data, design(estimator=estimator), workers=workers, account=ACCOUNT)
@@ -197,7 +171,7 @@ def test_a_worker_killed_in_any_stage_changes_no_byte(
 
     def watch(named: str, done: int, total: int) -> None:
         if done == 0 and named == stage:
-            two_workers.run(arm, moment, (WRITES | GLS)[stage], tmp_path / "died")
+            two_workers.run(arm, tmp_path / "died", moment, (WRITES | GLS)[stage])
 
     killed = charged_once(tmp_path, confidential, estimator, Workers(two_workers, watch))
     assert (tmp_path / "died").exists()
@@ -208,7 +182,7 @@ def test_a_worker_killed_in_any_stage_changes_no_byte(
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.slow
 def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: Path, refused: Refuse
 ) -> None:
     """Estimator gls under Prefect on two worker processes; then from its measurements in this process, and by das."""
     from flows.execution.cluster import ClusterSettings
@@ -223,51 +197,39 @@ def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
         files = sorted(path.relative_to(place) for path in (place / folder).rglob("*.parquet"))
         assert files
         assert all((place / name).read_bytes() == (again / name).read_bytes() for name in files)
-    capsys.readouterr()
-    assert das("tda", "estimate", data, tmp_path / "none", "--state", tmp_path / "state", "--workers", 1) == 1
-    assert "give the folder measurements/ of a TopDown release" in " ".join(capsys.readouterr().err.split())
-    assert das("tda", "estimate", place, again, "--state", tmp_path / "state", "--workers", 1) == 1
-    assert "is not empty" in capsys.readouterr().err
+    options = ("--state", tmp_path / "state", "--workers", 1)
+    message = "give the folder measurements/ of a TopDown release"
+    refused(message, "tda", "estimate", data, tmp_path / "none", *options, findings=True)
+    refused("is not empty", "tda", "estimate", place, again, *options)
     assert not list((tmp_path / "state/runs").glob("tda-estimate*"))
 
 
 def test_das_tda_from_synthetic_records_to_truth(
-    tmp_path: Path, data: Path, shared_cluster: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: Path, das: Das, refused: Refuse, shared_cluster: None
 ) -> None:
-    made = tmp_path / "made"
-    assert das("tda", "synth", tmp_path / "blocks.txt", made, "--seed", 4, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["states"] == ["23", "46"]
-    assert das("tda", "validate", made, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"valid": True, "findings": [], "reports": []}
+    def answer(*words: object, expected: int = 0) -> Any:
+        code, out, _ = das(*words, "--json")
+        assert code == expected
+        return json.loads(out)
+
+    made, out = tmp_path / "made", tmp_path / "truth"
+    assert answer("tda", "synth", tmp_path / "blocks.txt", made, "--seed", 4)["states"] == ["23", "46"]
+    assert answer("tda", "validate", made) == {"valid": True, "findings": [], "reports": []}
     (made / MARK_FILE).unlink()
-    assert das("synth", "--mark", made, "--yes", "--json") == 0
-    assert set(json.loads(capsys.readouterr().out)["digests"]) == {path.name for path in made.iterdir()} - {MARK_FILE}
+    names = {path.name for path in made.iterdir()}
+    assert set(answer("synth", "--mark", made, "--yes")["digests"]) == names
     (made / MARK_FILE).unlink()
-    assert das("tda", "truth", made, tmp_path / "truth") == 1
-    assert "curator" in capsys.readouterr().err
-    assert not list((tmp_path / "truth").glob("*"))
-    assert das("tda", "truth", made, tmp_path / "truth", "--i-am-the-curator", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["NOT_PRIVATE"]
-    assert (tmp_path / "truth/us/mdf/23_persons.parquet").exists()
+    refused("curator", "tda", "truth", made, out)
+    assert not list(out.glob("*"))
+    assert answer("tda", "truth", made, out, "--i-am-the-curator")["NOT_PRIVATE"]
+    assert (out / "us/mdf/23_persons.parquet").exists()
     states = made / "states.csv"
     states.write_text(states.read_text().replace("23,", "25,"))
-    assert das("tda", "validate", made, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert not told["valid"]
-    assert [finding["file"] for finding in told["findings"]] == ["states.csv"]
-
-
-@pytest.fixture
-def shared_cluster(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands of this test that open a cluster get the session's."""
-    opened: Callable[..., Any] = lambda settings, scratch: nullcontext(client)  # noqa: E731
-    monkeypatch.setattr("flows.execution.cluster.open_cluster", opened)
+    invalid = answer("tda", "validate", made, expected=1)
+    assert not invalid["valid"]
+    assert [finding["file"] for finding in invalid["findings"]] == ["states.csv"]
 
 
 def test_other_commands_do_not_import_numba() -> None:
-    import subprocess
-    import sys
-
     program = "import sys, flows.cli, flows.execution.systems, flows.top_down; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from top_down_inputs import country, damage
+from top_down_inputs import damage
 
-from tasks.bottom_up.example import make_example
-from tests.flows.conftest import Das
+from tests.flows.conftest import Das, Refuse
+
+pytestmark = pytest.mark.usefixtures("shared_cluster")
 
 # The words of a command, with EX for a folder of good inputs, and which of them is no file.
 INPUTS = {
@@ -56,35 +57,27 @@ SLOW = {"TopDown geography", "quarters", "state totals", "TopDown allocation", "
 
 
 @pytest.fixture
-def inputs(example: Path, tmp_path: Path) -> Path:
-    for name in ("params", "data"):
-        shutil.copytree(example / name, tmp_path / name)
-    make_example(tmp_path, 200, states=2, counties=1)
-    country(tmp_path / "country", ("46",)).rename(tmp_path / "tda")
-    (tmp_path / "released").mkdir()
-    (tmp_path / "released/manifest.json").write_text("{}")
-    (tmp_path / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
-    return tmp_path
+def inputs(all_inputs: Path, tmp_path: Path) -> Path:
+    """Inputs of every command."""
+    folder = Path(shutil.copytree(all_inputs, tmp_path / "inputs"))
+    (folder / "released").mkdir()
+    (folder / "released/manifest.json").write_text("{}")
+    return folder
 
 
-@pytest.mark.usefixtures("shared_cluster")
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in INPUTS]
 )
-def test_an_input_that_is_no_file(inputs: Path, das: Das, name: str, kind: str) -> None:
+def test_an_input_that_is_no_file(inputs: Path, refused: Refuse, name: str, kind: str) -> None:
     words, hostile = INPUTS[name]
     path = inputs / hostile
     path.unlink(missing_ok=True)
     {"pipe": os.mkfifo, "device": lambda at: at.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
-    code, out, err = das(
-        *(word.replace("EX", str(inputs), 1) if word.startswith("EX/") else word for word in words.split())
-    )
-    assert code == 1, err
-    assert "refused: " in err
+    text = refused("", *words.replace("EX/", f"{inputs}/").split(), findings=True)
     assert not (inputs / "out").exists()
     if name in ("config.json", "codes", "persons", "GRF-C"):
-        assert {"pipe": "a named pipe", "device": "a device", "folder": "a folder"}[kind] in out
+        assert {"pipe": "a named pipe", "device": "a device", "folder": "a folder"}[kind] in text
 
 
 def test_a_mark_is_never_written_through_a_pipe(inputs: Path, das: Das) -> None:
@@ -95,26 +88,23 @@ def test_a_mark_is_never_written_through_a_pipe(inputs: Path, das: Das) -> None:
     assert mark.is_file()
 
 
-def test_a_damaged_page_is_a_finding(inputs: Path, das: Das) -> None:
+def test_a_damaged_page_is_a_finding(inputs: Path, refused: Refuse) -> None:
     damage(inputs / "table.parquet")
-    code, out, _ = das("bottom-up", "curve", inputs / "table.parquet", inputs / "domain.json", "--i-am-the-curator")
-    assert (code, "is damaged and cannot be read" in out) == (1, True)
+    words = ("bottom-up", "curve", inputs / "table.parquet", inputs / "domain.json", "--i-am-the-curator")
+    assert "is damaged and cannot be read" in refused("", *words, findings=True)
 
 
-def test_parquet_persons_without_row_groups_or_with_damaged_pages(inputs: Path, das: Das) -> None:
+def test_parquet_persons_without_row_groups_or_with_damaged_pages(inputs: Path, refused: Refuse) -> None:
     text = inputs / "data/person-records.txt"
-    header, *lines = text.read_text().splitlines()
-    rows = [line.split("|") for line in lines]
-    table = pa.table(
-        {name: pa.array(column) for name, column in zip(header.split("|"), zip(*rows, strict=True), strict=True)}
-    )
+    header, *rows = (line.split("|") for line in text.read_text().splitlines())
+    table = pa.table({name: pa.array(column) for name, *column in zip(header, *rows, strict=True)})
     text.unlink()
     parquet = inputs / "data/person-records.parquet"
-    with pq.ParquetWriter(parquet, table.schema):
-        pass
-    code, out, _ = das("validate", inputs / "params", inputs / "data")
-    assert (code, "person-records.parquet is empty" in out) == (1, True)
+    pq.ParquetWriter(parquet, table.schema).close()
+    assert "person-records.parquet is empty" in refused(
+        "", "validate", inputs / "params", inputs / "data", findings=True
+    )
     pq.write_table(table, parquet)
     damage(parquet)
-    code, out, _ = das("validate", inputs / "params", inputs / "data")
-    assert (code, "row group 1 is damaged and cannot be read" in out) == (1, True)
+    message = "row group 1 is damaged and cannot be read"
+    assert message in refused("", "validate", inputs / "params", inputs / "data", findings=True)

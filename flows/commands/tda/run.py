@@ -98,9 +98,10 @@ def run(
 def spend_table(design: Design) -> Table:
     """Return what a run will spend, with the US level and without it."""
     from privacy.accounting.conversions import epsilon
+    from privacy.noise.laws import UNITS
     from tasks.lifecycle.manifest import DELTA
 
-    unit = "rho" if design.definition == "zcdp" else "epsilon"
+    unit = UNITS[design.definition]
     table = Table("product", "one record replaced", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
     table.title_justify = "left"
     with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.jurisdiction]

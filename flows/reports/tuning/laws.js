@@ -1,6 +1,6 @@
 "use strict";
-// The noise laws of SafeTab-P in floating point: privacy/noise/laws.py, error.py, suppression.py, conversions.py and
-// tuning.py once more. tests/flows/test_tune_page.py holds the two against each other.
+// The noise laws of SafeTab-P in floating point, as in privacy/noise/laws.py, margins.py, privacy/analyses/ and
+// privacy/accounting/conversions.py. tests/flows/test_tune_page.py compares the two.
 //
 // A law has tail(k) = P(X > k) for k >= 0, which is negligible from `last` on; its variance; characteristic(t), the mean
 // of cos(2 pi t X); and meanBeyond(k) = E[X | X > k].
@@ -18,7 +18,7 @@ function gaussian(sigmaSquared) {
   let second = 0;
   for (let k = last; k > 0; k--) second += 2 * k * k * weight(k);
   for (let k = 0; k <= last; k++) tails[k] /= theta;
-  // E cos(2 pi t X), by Poisson summation where few terms of that do, else by its own sum
+  // E cos(2 pi t X): by Poisson summation where few terms suffice, else directly
   const dual = (t) => {
     let sum = 0;
     for (let n = -3; n <= 3; n++) sum += Math.exp(-2 * Math.PI ** 2 * sigmaSquared * (t + n) ** 2);
@@ -108,7 +108,7 @@ function publishedBias(noise, threshold, size) {
   return over >= 0 ? mean : (mean * beyond(noise, from)) / beyond(noise, over);
 }
 
-// Eq. (13), the continuous law's: by the ratio of density and tail, as a continued fraction where the tail is thin
+// Eq. (13), for the continuous law: the ratio of density and tail, as a continued fraction where the tail is thin
 function continuousBias(sigma, threshold, size) {
   return sigma * millsInverse((threshold - size) / sigma);
 }
@@ -139,7 +139,7 @@ function epsilonOf(rho, delta) {
   return Math.max(0, alpha * rho + Math.log1p(-1 / alpha) - (Math.log(alpha) + Math.log(delta)) / low);
 }
 
-// All answers for one level; `relative` tells what the target is
+// All answers for one level; `relative`: whether the target is a share of the count
 function levelAnswers(plan, level) {
   const stability = level.stability ?? stabilityOf(plan.raceCodes);
   const of = (share) => law(plan.definition, level.budget * share, stability);

@@ -1,5 +1,5 @@
 "use strict";
-// The page: what the sliders say goes into `state`, what follows from it into the table and the charts.
+// The page: the sliders change `state`, from which the table and the charts are drawn.
 
 const $ = (id) => document.getElementById(id);
 const state = structuredClone(START);
@@ -50,7 +50,7 @@ function change(what, typedIn) {
   draw(typedIn);
 }
 
-// The value of a typed number, if it lies strictly between the bounds
+// Calls `set` with a typed number that is strictly between the bounds
 function typed(input, low, high, set) {
   input.addEventListener("input", () => {
     const valid = +input.value > low && +input.value < high;
@@ -63,7 +63,7 @@ function listen() {
   const slide = (id, set) => $(id).addEventListener("input", () => change(() => set(+$(id).value)));
   slide("race-codes", (x) => {
     state.raceCodes = x;
-    for (const level of state.levels) level.stability = null; // from here on by the multiplicity
+    for (const level of state.levels) level.stability = null; // from now on by the multiplicity
   });
   slide("gamma", (x) => { state.gamma = x; });
   slide("total", (x) => setTotal(10 ** x));

@@ -52,7 +52,7 @@ def _start(plan: Plan) -> dict[str, Any]:
 
 
 def _budgets(plan: Plan, level: Level) -> dict[Definition, float]:
-    """Return the level's budget, and the least with the same margin under the other definition, to four digits."""
+    """Return the level's budget, and the least one with its margin under the other definition, to four digits."""
     other: Definition = "zcdp" if plan.definition == "puredp" else "puredp"
     budget = plan.level_budget(level)
     cell = margins(level_laws(plan.definition, budget, plan.gamma)).cell

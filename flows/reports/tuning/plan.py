@@ -1,4 +1,4 @@
-"""The parameters that SafeTEx varies: from a file, from options, or those of production."""
+"""The parameters that SafeTEx varies, from a file, from options, or from production."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Plan:
     Attributes
     ----------
     race_codes : int
-        The race multiplicity, 1 to 8. Levels without a stability of their own have that of this multiplicity.
+        The race multiplicity, 1 to 8. It determines the stability of levels without their own.
     target, relative : Fraction, bool
         A margin in counts or, if relative, a margin as a share of the average count of a statistic.
     chance : Fraction
-        That a group of size 0 is suppressed, from 1/2 on.
+        The probability that a group of size 0 is suppressed, at least 1/2.
     levels, off : dict, frozenset
-        Budgets, by level; those in `off` are not measured.
+        Budgets by level; levels in `off` are not measured.
     stabilities : dict
-        The stability of levels where it is not that of the multiplicity.
+        The stability of levels that do not follow the multiplicity.
     """
 
     source: str
@@ -62,7 +62,7 @@ class Plan:
         return LevelBudget(self.levels[level], self.stability(level))
 
     def of_multiplicity(self, race_codes: int) -> Plan:
-        """Return the plan with this race multiplicity, which then gives all stabilities."""
+        """Return the plan with this race multiplicity, which then determines all stabilities."""
         with refusing():
             multiplicity_stability(race_codes)
         return replace(self, race_codes=race_codes, stabilities=None)
@@ -77,7 +77,7 @@ class Plan:
         return replace(self, off=off)
 
     def scaled(self, total: Fraction) -> Plan:
-        """Return the plan with the budgets of the levels that are on brought to this sum, in their proportions."""
+        """Return the plan with the budgets of the levels that are on scaled to this sum."""
         share = total / sum(budget for level, budget in self.levels.items() if level not in self.off)
         return replace(self, levels={level: budget * share for level, budget in self.levels.items()})
 
@@ -85,12 +85,12 @@ class Plan:
 def first_plan(
     source: Path | None, levels: Sequence[str] | None, definition: str | None, jurisdiction: str | None
 ) -> Plan:
-    """Return the plan of a file, of `LEVEL=BUDGET` each, or of production.
+    """Return the plan of a file, of `LEVEL=BUDGET` options, or of production.
 
     Raises
     ------
     Refused
-        where two of these are given, or one is not as it should be.
+        where two of these are given, or one is invalid.
     """
     if definition not in (None, "zcdp", "puredp"):
         raise Refused(f"unknown definition {definition!r}: zcdp or puredp")
@@ -116,7 +116,7 @@ def targeted(plan: Plan, margin: int | None, relative_error: str | None) -> Plan
 
 
 def chance_of_zeros(text: str) -> Fraction:
-    """Return the chance that a group of size 0 is suppressed, as typed: at least 1/2."""
+    """Return the typed chance that a group of size 0 is suppressed, at least 1/2. Raises Refused."""
     chance = fraction(text, "chance", below=Fraction(1))
     if chance < Fraction(1, 2):
         raise Refused(f"chance is a number from 0.5 to 1, not {text}")
@@ -127,30 +127,23 @@ def _of_file(path: Path, jurisdiction: str | None) -> Plan:
     settings = {setting.jurisdiction: setting for setting in read_settings(path)}
     if jurisdiction not in (None, *settings):
         raise Refused(f"{path} has the jurisdictions {', '.join(settings)}, not {jurisdiction!r}")
-    setting: Setting = next(
-        chosen_setting for chosen_setting in settings.values() if jurisdiction in (None, chosen_setting.jurisdiction)
-    )
+    setting: Setting = next(one for one in settings.values() if jurisdiction in (None, one.jurisdiction))
     with refusing():
         usual = multiplicity_stability(setting.race_codes)
-    own = {
-        level: level_setting.stability
-        for level, level_setting in setting.levels.items()
-        if level_setting.stability != usual
-    }
     return Plan(
         source=setting.source,
         jurisdiction=setting.jurisdiction,
         definition=setting.definition,
-        levels={level: level_setting.budget for level, level_setting in setting.levels.items()},
+        levels={level: budget.budget for level, budget in setting.levels.items()},
         gamma=setting.gamma,
         race_codes=setting.race_codes,
         chance=setting.chance if setting.chance and setting.chance >= Fraction(1, 2) else CHANCE,
-        stabilities=own,
+        stabilities={level: budget.stability for level, budget in setting.levels.items() if budget.stability != usual},
     )
 
 
 def _of_levels(texts: Sequence[str], definition: Definition) -> Plan:
-    """Return the plan of `LEVEL=BUDGET` each."""
+    """Return the plan of `LEVEL=BUDGET` options."""
     levels = {}
     for text in texts:
         name, budget = pair(text, "a level")
@@ -159,10 +152,7 @@ def _of_levels(texts: Sequence[str], definition: Definition) -> Plan:
 
 
 def _of_production(definition: Definition) -> Plan:
-    """Return the plan of production.
-
-    Under pure DP the least budgets of three digits with the margins of its targets.
-    """
+    """Return the plan of production; under pure DP the least budgets that meet its margins, to four digits."""
     if definition == "zcdp":
         page = PRODUCTION.budgets["zcdp"]
         budgets = {target: Fraction(page[target].total) for target in page}

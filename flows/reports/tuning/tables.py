@@ -37,8 +37,8 @@ def _margins(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) 
         budget = near(Fraction(level["budget"]))
         rows.append([level["level"], budget, str(level["stability"]), *figures, str(level["margin_by_recipe"])])
     notes = [
-        "Counts, exact. A count of step 2: a total published alone, or a sex-by-age cell. T1: the sum of the cells.",
-        "recipe: floor(1.96 sigma), or eq. (35) of the comparison paper; it can be one short.",
+        "Exact, in counts. A count of step 2 is a total published alone or a sex-by-age cell, T1 a sum of cells.",
+        "recipe: floor(1.96 sigma), or eq. (35) of the comparison paper; it can be too small by one.",
     ]
     return TextTable(f"Margins of error at 95%: {answers['source']}", columns, rows, notes)
 
@@ -51,10 +51,10 @@ def _estimates(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]
         counts = [level["margins"]["count"], *(level["margins"][f"total_at_{name}"] for name in list(SIZES)[1:])]
         pairs = zip(counts, level["margins_of_estimates"].values(), strict=True)
         rows.append([level["level"], *(str(margin) for pair in pairs for margin in pair)])
-    notes = ["An estimate (das run --estimates) is made of both noisy answers. Near a threshold its margin is wider."]
+    notes = ["An estimate (das run --estimates) combines both noisy answers. Near a threshold its margin is wider."]
     if answers["unit"] == "epsilon" and Fraction(answers["gamma"]) > Fraction(1, 10):
         notes.append(
-            "Under pure DP with a gamma above 0.1 a run may pool less, so that margins hold: see its manifest."
+            "Under pure DP with a gamma above 0.1 a run may combine less, so that margins hold: see its manifest."
         )
     return TextTable("Margins of error of totals at 95%, as counts and as estimates", ["level", *columns], rows, notes)
 
@@ -70,11 +70,12 @@ def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
         rows.append([level["level"], *("never" if size is None else f"{size:,}" for size in sizes), *need])
     if relative:
         title = f"Population from which the margin of error is at most {float(target):.4g} of the count"
-        notes = ["Persons. A sex-by-age statistic is taken at its average cell: of 8, 18 or 46 cells."]
+        notes = ["In persons. A sex-by-age statistic counts as met when its average cell is (8, 18 or 46 cells)."]
     else:
         title = f"Population from which the margin of error is at most {target} counts"
         notes = [
-            "All counts of a level have the same noise: any size, or never. The last column would meet the target."
+            "All counts of a level have the same noise, so they meet the target at any size (0) or never. "
+            "The last column is the least budget that meets it."
         ]
     return TextTable(title, columns, rows, notes)
 
@@ -93,8 +94,8 @@ def _suppression(measured: Iterable[Mapping[str, Any]]) -> list[TextTable]:
         return []
     columns = [f"n = {at}" for at in AT]
     printed = [f"eq. (13), {column}" for column in columns] if len(biases[0]) > 2 + len(AT) else []
-    note = "Sub-state groups that are published as a total alone; n is the true size, T the threshold of eq. (12)."
-    lean = "In counts: E[X | n + X > T], exact; beside it, for the Gaussian, the paper's continuous formula."
+    note = "Groups below the state with a total alone; n is the true size, T the threshold of eq. (12)."
+    lean = "In counts: E[X | n + X > T], exact; for the Gaussian also by the paper's continuous formula."
     return [
         TextTable("Probability of suppression (Figure 1)", ["level", "T", *columns], chances, [note]),
         TextTable("Bias of a published total (Figure 2)", ["level", "T", *columns, *printed], biases, [lean]),
@@ -119,7 +120,7 @@ def _loss(answers: Mapping[str, Any]) -> TextTable:
         + (f", epsilon {up(answers[side]['epsilon'])} at delta {answers['delta']:g}." if zcdp else ".")
         for side in ("unbounded", "bounded")
     ]
-    return TextTable("Privacy loss of the release as levels are switched (unbounded)", columns, rows, notes)
+    return TextTable("Privacy loss of the release with and without each level (unbounded)", columns, rows, notes)
 
 
 def _curve(answers: Mapping[str, Any], stability: int) -> TextTable:

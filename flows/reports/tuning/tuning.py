@@ -1,4 +1,4 @@
-"""The answers of `das tune`, which its tables show; the page and the workbook compute theirs again."""
+"""The answers of `das tune` for its tables; the page and the workbook compute their own."""
 
 from __future__ import annotations
 
@@ -21,22 +21,18 @@ from privacy.analyses.tuning import (
     switches,
     trade_off,
 )
-from privacy.noise.laws import Definition, DiscreteGaussian
+from privacy.noise.laws import UNITS, DiscreteGaussian
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Level
 from tasks.population_groups.level_budgets import paper_name
 
-UNITS: dict[Definition, str] = {"zcdp": "rho", "puredp": "epsilon"}
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
 
 
 def answers(plan: Plan) -> dict[str, Any]:
-    """Return all answers of the tool as plain data.
-
-    Budgets and sums as exact text, a size that does not exist as None.
-    """
+    """Return all answers as plain data: budgets and sums as exact text, None for a size that does not exist."""
     with refusing():
         budgets = plan.levels
         on = [level for level in budgets if level not in plan.off]
@@ -82,7 +78,7 @@ def answers(plan: Plan) -> dict[str, Any]:
 def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     laws = level_laws(plan.definition, budget, plan.gamma)
     for drawn in (laws.total_only, laws.stage_1, laws.stage_2):
-        check_law(drawn)  # what no run could draw is refused, as there; sums over it would take minutes
+        check_law(drawn)  # refuse what a run would refuse; sums over such a law would take minutes
     level_margins = margins(laws)
     answer = {
         "stability": budget.stability,
@@ -115,7 +111,7 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
 
 
 def _margins(level_margins: Margins) -> dict[str, int]:
-    """Return the margins of a level; a T1 total that is not measured alone is a sum of cells."""
+    """Return the margins of a level; a T1 total with a table is a sum of cells."""
     sums = {f"total_at_{name}": margin for name, margin in level_margins.totals.items() if name != "total"}
     return {
         "total_only": level_margins.total_only,

@@ -1,4 +1,4 @@
-"""The workbook of `das tune`: SafeTEx as the spreadsheet that it was, every figure a live formula."""
+"""The workbook of `das tune`: SafeTEx as a spreadsheet of live formulas."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ COLUMNS = {
 _AT = {name: number for number, name in enumerate(COLUMNS)}
 NOTES = (
     "Change the yellow cells. Margins in counts, at 95%; sizes in persons; epsilons at delta, unbounded neighbours.",
-    "Noise laws are the exact discrete ones (sheets Noise and Sums). A count of step 2 is a total published alone or a "
+    "Noise laws are exact and discrete (sheets Noise and Sums). A count of step 2 is a total published alone or a "
     "sex-by-age cell; T1 is the sum of 8, 18 or 46 cells.",
-    "Estimates (das run --estimates): a normal approximation, for zCDP. das tune has exact ones, of pure DP too.",
-    "target as a share: margin / average count of a statistic (a cell holds 1/8, 1/18 or 1/46 of the group). "
-    "As counts: met at any size (0) or never. Nation and state are never suppressed.",
+    "Estimates (das run --estimates): a normal approximation, for zCDP only. das tune prints exact margins for both.",
+    "A target as a share is margin / average count of a statistic (a cell has 1/8, 1/18 or 1/46 of the group). "
+    "A target in counts is met at any size (0) or never. Nation and state are never suppressed.",
 )
 
 
@@ -56,7 +56,7 @@ def workbook(plan: Plan) -> bytes:
 
     content = io.BytesIO()
     book = xlsxwriter.Workbook(content, {"in_memory": True})
-    with refusing(), np.errstate(all="ignore"):  # both branches of every IF are computed
+    with refusing(), np.errstate(all="ignore"):  # both branches of every IF are evaluated
         _Workbook(book, plan).write()
     book.close()
     return content.getvalue()
@@ -150,7 +150,7 @@ class _Workbook:
         return cell
 
     def _estimate(self, step_1: Noise, step_2: Noise, cells: int) -> Formula:
-        """Return the margin of a total of so many cells that is pooled by inverse variance."""
+        """Return the margin of a total of `cells` cells, pooled by inverse variance."""
         variance = 1 / (1 / step_1.variance + 1 / (cells * step_2.variance)) + Formula("1/12", 1 / 12)
         return IF(self.inputs.zcdp, ROUND_UP(1.96 * SQRT(variance) - 0.5), "das tune")
 

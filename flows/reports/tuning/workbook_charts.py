@@ -20,12 +20,12 @@ _NAMES += ["bias (counts)", "bias / T", "eq. (13) (counts)", "eq. (13) / T"]
 def suppression_sheet(
     book: Any, sheet: Sheet, inputs: Inputs, sums: NoiseSheet, levels: Sequence[tuple[str, Noise]], shown: int
 ) -> None:
-    """Write Figures 1 and 2 for the level that is chosen in the sheet: the exact law, and eq. (13) beside it."""
+    """Write Figures 1 and 2 for the level chosen in the sheet: by the exact law and by eq. (13)."""
     put, names, noise = sheet.put, [name for name, _ in levels], levels[shown][1]
-    put(0, 0, "Suppression of totals: SafeTab-P, Figures 1 and 2, of the exact law", form=sheet.title)
+    put(0, 0, "Suppression of totals: SafeTab-P, Figures 1 and 2, by the exact law", form=sheet.title)
     put(1, 0, "level")
     level = put(1, 1, names[shown], form=book.add_format({"bg_color": "#fff2cc", "color": "#1a1a1a", "border": 1}))
-    put(2, 0, "its place")
+    put(2, 0, "its number")
     listed = sheet.cells((_FIRST, len(_NAMES) + 1), (_FIRST + len(names) - 1, len(_NAMES) + 1))
     sheet.sheet.write_column(_FIRST, len(_NAMES) + 1, names)
     sheet.sheet.data_validation(1, 1, 1, 1, {"validate": "list", "source": f"={listed}"})

@@ -28,7 +28,7 @@ from flows.reports.tuning.workbook_sheet import (
 
 COUNTS = np.arange(1.0, 4097)
 WIDEST = 230_000  # sigma^2: 4096 is 8.5 sigma
-NARROWEST = 0.1  # sigma^2 or scale: below it all counts are exact but one in twenty
+NARROWEST = 0.1  # sigma^2 or scale: below it at most one count in twenty has any noise
 CANDIDATES = range(5)
 COLUMNS = {"parameter": 3, "normalizer": 4, "threshold": 19}
 _NAMES = ["query", "budget", "stability", "sigma^2 or scale", "normalizer", "variance", "from"]
@@ -37,7 +37,7 @@ _NAMES += [*(f"P(|X|>from+{i})" for i in CANDIDATES), "margin", "from", *(f"P(X>
 
 @dataclass(frozen=True)
 class Inputs:
-    """The cells that a person changes."""
+    """The input cells."""
 
     definition: Formula
     gamma: Formula
@@ -49,13 +49,13 @@ class Inputs:
 
     @property
     def zcdp(self) -> Formula:
-        """The condition that the noise is Gaussian."""
+        """The condition for Gaussian noise."""
         return self.definition.equals("zcdp")
 
 
 @dataclass(frozen=True)
 class Law:
-    """A law of noise by its cells: sigma^2 or scale, and the sum of its weights; `counts` are those of the sheet."""
+    """A law of noise by its cells: sigma^2 or scale, and the sum of its weights; `counts` is the sheet Counts."""
 
     zcdp: Formula
     counts: Formula
@@ -74,7 +74,7 @@ class Law:
         return IF(self.zcdp, gaussian, beyond * (k + 1 + x / (1 - x)))
 
     def start(self, tail: Formula) -> Formula:
-        """Return about two counts less than the k at which P(X > k) falls to `tail`."""
+        """Return about two less than the smallest k with P(X > k) <= `tail`."""
         at = self.parameter
         normal = INT(NORMAL_QUANTILE(1 - tail) * SQRT(at)) - 2
         return MAX(0, IF(self.zcdp, normal, ROUND_UP(-at * LN(tail * (1 + EXP(-1 / at)))) - 3))
@@ -110,7 +110,7 @@ class NoiseSheet:
         self.rows = 0
 
     def query(self, label: str, budget: Formula, share: Formula | float, stability: Formula) -> Noise:
-        """Write the row of a query that has a share of a level's budget."""
+        """Write the row of a query with a share of a level's budget."""
         self.rows += 1
         row, put, zcdp, counts = self.rows, self.sheet.put, self.inputs.zcdp, self.counts
         put(row, 0, label)
@@ -130,7 +130,7 @@ class NoiseSheet:
         return Noise(at, whole, variance, margin, threshold)
 
     def _first(self, row: int, column: int, law: Law, tail: Formula, sides: int) -> Formula:
-        """Return the smallest count that the noise exceeds, on one side, with a probability of at most `tail`."""
+        """Return the smallest count that the noise exceeds, on one side, with probability at most `tail`."""
         put = self.sheet.put
         start = put(row, column, law.start(tail))
         found = [put(row, column + 1 + i, sides * law.beyond(start + i)).value for i in CANDIDATES]

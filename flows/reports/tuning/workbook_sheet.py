@@ -1,6 +1,6 @@
-"""A worksheet whose formulas are written as Python expressions, each of which knows its text and its value.
+"""A worksheet with formulas written as Python expressions, each with its text and its value.
 
-So a program that does not recalculate shows the values, too.
+A program that does not recalculate shows the stored values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _operator(symbol: str, compute: Callable[[Any, Any], Any]) -> tuple[Operator
 
 
 class Formula:
-    """A spreadsheet's expression: a cell, a range of them or what is computed of these. Its value may be an array."""
+    """A spreadsheet's expression: a cell, a range or a computation on these. Its value may be an array."""
 
     __slots__ = ("compound", "text", "value")
 
@@ -50,7 +50,7 @@ class Formula:
 
     @property
     def operand(self) -> str:
-        """The text beside an operator."""
+        """The text as an operand."""
         return f"({self.text})" if self.compound else self.text
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Formula:
         return Formula(f"-{self.operand}", -self.value, compound=True)
 
     def equals(self, word: str) -> Formula:
-        """Return the condition that a cell holds a word."""
+        """Return the condition that a cell equals a word."""
         return Formula(f'{self}="{word}"', self.value == word, compound=True)
 
     __add__, __radd__ = _operator("+", add)
@@ -73,7 +73,7 @@ class Formula:
 
 
 def _function(name: str, compute: Callable[..., Any], *more: str) -> Callable[..., Formula]:
-    """Return a spreadsheet's function of formulas; `more` are arguments that it always has."""
+    """Return a spreadsheet's function; `more` are constant last arguments."""
 
     def applied(*operands: Any) -> Formula:
         formulas = [_formula(operand) for operand in operands]
@@ -87,7 +87,7 @@ EXP, LN, SQRT, SIN = (
     _function(name, f) for name, f in {"EXP": np.exp, "LN": np.log, "SQRT": np.sqrt, "SIN": np.sin}.items()
 )
 MAX, MIN = _function("MAX", np.maximum), _function("MIN", np.minimum)
-INT, ROUND_UP = _function("INT", np.floor), _function("ROUNDUP", np.ceil, "0")  # of what is not negative
+INT, ROUND_UP = _function("INT", np.floor), _function("ROUNDUP", np.ceil, "0")  # for numbers >= 0
 ROUND = _function("ROUND", lambda x: np.floor(x + 0.5), "0")
 NORMAL_QUANTILE, NORMAL = _function("NORMSINV", ndtri), _function("NORMSDIST", ndtr)
 SUM_PRODUCT = _function("SUMPRODUCT", lambda first, second=1.0: (first * second).sum())
@@ -119,7 +119,7 @@ class Sheet:
         return Formula(f"'{self.name}'!{_place(row, column)}", _formula(content).value)
 
     def cells(self, first: tuple[int, int], last: tuple[int, int], values: Any = None) -> Formula:
-        """Return a range of cells, from and to (row, column), with their values where a formula needs them."""
+        """Return a range of cells by its first and last (row, column), with values if a formula needs them."""
         return Formula(f"'{self.name}'!{_place(*first)}:{_place(*last)}", values)
 
     def headings(self, row: int, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Margins of sums of sex-by-age cells in the workbook: Fourier inversion as privacy/noise/margins.py, live."""
+"""Margins of sums of sex-by-age cells in the workbook: Fourier inversion as in privacy/noise/margins.py."""
 
 from __future__ import annotations
 

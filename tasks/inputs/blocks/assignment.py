@@ -1,6 +1,6 @@
 """Block assignment files: one table a layer of areas, `BlockAssign_ST44_RI_INCPLACE_CDP.txt` and its siblings, joined.
 
-A layer lists blocks by BLOCKID, their 15 digits; a blank, or no row, means that a block lies in no area of the layer.
+A layer lists blocks by BLOCKID, their 15 digits; a blank, or no row, means that a block is in no area of the layer.
 The layer of places lists every block.
 """
 

@@ -145,7 +145,7 @@ def _check_blocks(
     for what, (released, expected) in compared.items():
         if wrong := differing(database, released, expected):
             faults.append(f"{what}: {wrong:,} counts are not those of the blocks")
-    return Check(f"what is made of the blocks of {product}, state {state}", ", ".join(compared), tuple(faults))
+    return Check(f"sums and microdata of the blocks of {product}, state {state}", ", ".join(compared), tuple(faults))
 
 
 def _microdata(table: str, product: str, count: str) -> str:

@@ -48,7 +48,7 @@ class GlsDescent(Descent):
         return above_counties(self.run, self.product, self.state, self.plan, self.measure)
 
     def _children_information(self, parents: Estimates) -> tuple[Information, ...]:
-        """Return what is known of the children: below the tracts nothing is saved, and it is passed up again."""
+        """Return the children's information; below the tracts none is saved, and it is passed up again."""
         spine = self.plan.spine
         if parents.level == 0:
             return self._top

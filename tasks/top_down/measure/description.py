@@ -49,7 +49,7 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
 
 @dataclass(frozen=True)
 class Description:
-    """What design.json says. totals: declared population by state code. validated: without digests of records."""
+    """The content of design.json. totals: declared population by state code. validated: without digests of records."""
 
     run: str
     design: Design

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privacy.accounting.conversions import epsilon
+from privacy.noise.laws import UNITS
 from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
@@ -82,7 +83,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
 def spent(run: TopDownRun) -> dict[str, Any]:
     """Return the run's spend for replaced records: by product and together, also as epsilon at DELTA."""
     design, nation = run.design, run.validated.nation
-    unit = "rho" if design.definition == "zcdp" else "epsilon"
+    unit = UNITS[design.definition]
 
     def described(amount: Fraction) -> dict[str, Any]:
         at_delta = epsilon(amount, DELTA) if unit == "rho" else float(amount)

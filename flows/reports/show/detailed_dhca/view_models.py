@@ -164,17 +164,10 @@ class Overview(View):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegionView(View):
-    """A region with its published groups."""
+class GroupsView(View):
+    """A view with a long table of groups."""
 
-    region: RegionItem
-    above: Sequence[RegionItem]
-    coterminous: Sequence[RegionItem]
-    inside: Sequence[tuple[str, int, Sequence[RegionItem]]]
     page: Page[GroupItem]
-    asked: dict[str, str]
-    counts: Sequence[tuple[str, int, int]]
-    view: str = "region"
 
     def table(self) -> Table:
         """Return the groups."""
@@ -182,7 +175,20 @@ class RegionView(View):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IterationView(View):
+class RegionView(GroupsView):
+    """A region with its published groups."""
+
+    region: RegionItem
+    above: Sequence[RegionItem]
+    coterminous: Sequence[RegionItem]
+    inside: Sequence[tuple[str, int, Sequence[RegionItem]]]
+    asked: dict[str, str]
+    counts: Sequence[tuple[str, int, int]]
+    view: str = "region"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterationView(GroupsView):
     """An iteration with the regions that it is published for."""
 
     iteration: IterationItem
@@ -190,12 +196,7 @@ class IterationView(View):
     chosen: str
     kinds: str
     by_type: Sequence[tuple[str, str, int, int | None, str]]
-    page: Page[GroupItem]
     view: str = "iteration"
-
-    def table(self) -> Table:
-        """Return the groups."""
-        return [*GROUP_KEYS, *GROUP_COUNTS], [row.row() for row in self.page.rows]
 
 
 @dataclass(frozen=True, kw_only=True)
