@@ -33,7 +33,7 @@ def lacking(what: str) -> NoReturn:
 SHARED = {
     "end to end": r"tests/e2e/",
     "a server": r"flows/test_(accuracy|bottom_up|every|refusals|spine|start|top_down|what)|test_workers|tasks/spine/",
-    "kernels": r"top_down|flows/test_check",
+    "kernels": r"top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page)",
 }
 
