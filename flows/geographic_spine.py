@@ -21,7 +21,6 @@ from flows.execution.cluster import ClusterSettings, open_cluster_if
 from flows.execution.settings import Location
 from spine.settings import Jurisdiction
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
-from tasks.lifecycle.run_directory import state_home
 from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
 from tasks.spine.prepare import Prepared, prepare
@@ -91,7 +90,7 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     """
     prepared = read.submit(run).result()
     paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
-    with prepared.discarding(), open_cluster_if(cluster, state_home() / "dask", paths) as workers:
+    with prepared.discarding(), open_cluster_if(cluster, paths) as workers:
         map_states = over(workers)
         states = build.submit(prepared, map_states).result()
         summary = join.submit(prepared, states, map_states).result()
