@@ -13,13 +13,14 @@ import sys
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from dhca_inputs import Here
 from e2e_runs import (
@@ -84,7 +85,8 @@ class Office:
 def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     """`prefect server start`, `work-pool create`, `deploy --all`, `worker start`, on real data with an open account.
 
-    Beside their own schedule, once a year, both deployments get one that starts a run in some seconds.
+    Beside their own schedule, once a year, both deployments get one that starts a run in some seconds, as deployed: it
+    waits for approval.
     """
     folder = tmp_path_factory.mktemp("office")
     real_data(example, folder)
@@ -168,19 +170,28 @@ def wait_for(happens: Callable[[], Any], what: str) -> None:
 
 @pytest.fixture(scope="module")
 def scheduled(office: Office) -> dict[str, dict[str, Any]]:
-    """The flow runs of both deployments that a schedule started, brought to their end by the worker."""
+    """The flow runs of both deployments that a schedule started, approved and brought to their end by the worker."""
     runs: dict[str, dict[str, Any]] = {}
 
     def done() -> bool:
         for name, deployment in office.deployments().items():
-            over = {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}
-            filters = {"deployment_id": {"any_": [deployment]}, "state": {"type": over}}
+            came = {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED", "PAUSED"]}
+            filters = {"deployment_id": {"any_": [deployment]}, "state": {"type": came}}
             for run in office.post("flow_runs/filter", {"flow_runs": filters}):
-                runs[name] = run
+                if run["state_type"] == "PAUSED":
+                    assert office.ledger.row(f"{run['id']}-{name}") is None, "it is not charged before"
+                    assert answered(office, run["id"], approve=True) == "ACCEPT"
+                else:
+                    runs[name] = run
         return len(runs) == 2
 
     wait_for(done, "two scheduled runs")
     return runs
+
+
+def answered(office: Office, run: str, **answer: Any) -> str:
+    """Resume a run that waits for approval with an answer; returns what the server says of it."""
+    return str(office.post(f"flow_runs/{run}/resume", {"run_input": answer})["status"])
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +294,8 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert row is not None
         assert row.status == "released"
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[jurisdiction]
+        names = [state["name"] for state in told_of(office, run["id"])]
+        assert names[-6:] == ["Suspended", "Resuming", "Pending", "Submitting", "Running", "Completed"]
 
 
 @pytest.mark.scheduled
@@ -331,7 +344,7 @@ def test_the_server_says_how_a_run_ended(
     assert "charged" in stopped["tags"]
     for jurisdiction, run in scheduled.items():
         (ended,) = flow_runs_of(office, f"{run['id']}-{jurisdiction}")
-        assert "charged" in ended["tags"]
+        assert {"charged", "resumed"} <= set(ended["tags"])
         assert re.fullmatch(rf"{jurisdiction.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
 
 
@@ -374,25 +387,63 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
     assert [row.status for row in office.ledger.rows(ACCOUNT) if row.run == "killed-pr"] == ["released"]
 
 
+def state_of(office: Office, run: str) -> str:
+    return str(httpx.get(f"{office.api}/flow_runs/{run}").raise_for_status().json()["state_name"])
+
+
+def started(office: Office, deployment: str, **changes: Any) -> str:
+    """Start a run of a deployment, with some settings changed; returns the id of its flow run."""
+    own = office.deployments()[deployment]
+    settings = httpx.get(f"{office.api}/deployments/{own}").raise_for_status().json()["parameters"]["settings"]
+    changed = {"parameters": {"settings": settings | changes}, "state": {"type": "SCHEDULED"}}
+    return str(office.post(f"deployments/{own}/create_flow_run", changed)["id"])
+
+
+def process_of(run: str) -> psutil.Process | None:
+    """The process that Prefect's worker has started for a flow run, or for its hook."""
+
+    def is_of_run(process: psutil.Process | None) -> bool:
+        return process is not None and process.environ().get("PREFECT__FLOW_RUN_ID") == run
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if is_of_run(process) and not is_of_run(process.parent()):
+                return process
+    return None
+
+
+def told_of(office: Office, run: str) -> list[dict[str, Any]]:
+    """The states of a flow run, the first first."""
+    asked = httpx.get(f"{office.api}/flow_run_states/", params={"flow_run_id": run}).raise_for_status()
+    return sorted(asked.json(), key=lambda state: str(state["timestamp"]))
+
+
 @pytest.mark.slow
-def test_a_suspended_run_goes_on_once_it_is_approved(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
-    deployment = office.deployments()["pr"]
-    settings = httpx.get(f"{office.api}/deployments/{deployment}").raise_for_status().json()["parameters"]["settings"]
-    changed = {"parameters": {"settings": settings | {"approval": True}}, "state": {"type": "SCHEDULED"}}
-    run = office.post(f"deployments/{deployment}/create_flow_run", changed)["id"]
-
-    def state() -> str:
-        return str(httpx.get(f"{office.api}/flow_runs/{run}").raise_for_status().json()["state_name"])
-
-    wait_for(lambda: state() == "Suspended", "the question")
-    assert office.ledger.row(f"{run}-pr") is None
-    office.post(f"flow_runs/{run}/resume", {"run_input": {"approve": True}})
-    wait_for(lambda: state() == "Completed", "the approved run")
-    (ended,) = flow_runs_of(office, f"{run}-pr")
-    assert {"charged", "resumed"} <= set(ended["tags"])
+def test_no_crash_is_told_of_a_retry_that_goes_on(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
+    """A Retry as soon as the crash is seen, while Prefect's worker still starts the hook; another run is cancelled."""
+    run = started(office, "pr", approval=False)
+    wait_for(lambda: state_of(office, run) == "Running", "the first try")
+    process = process_of(run)
+    assert process is not None
+    other = started(office, "pr", approval=False)
+    wait_for(lambda: state_of(office, other) == "Cancelled", "another run of the deployment")
+    process.kill()
+    retries = 0
+    while (state := state_of(office, run)) != "Completed":
+        if state == "Crashed" and (retries == 0 or process_of(run) is None):
+            retries += 1
+            retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
+            office.post(f"flow_runs/{run}/set_state", retry)
+        assert state != "Failed"
+        assert retries <= 2, "Prefect's worker tells of a crash a second time, once the hook is done"
+        time.sleep(0.05)
+    names = [each["name"] for each in told_of(office, run)]
+    final = [names[at + 1] for at, each in enumerate(told_of(office, run)) if "Retry continues" in str(each["message"])]
+    assert set(final) <= {"AwaitingRetry"}, names
     row = office.ledger.row(f"{run}-pr")
     assert row is not None
     assert row.status == "released"
+    flow_runs_of(office, f"{run}-pr")
 
 
 # On a scheduler with TLS. What the workers preload makes them fail or hang once a file says so.
