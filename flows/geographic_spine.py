@@ -20,7 +20,6 @@ from flows.execution.cluster import ClusterSettings, open_cluster_if
 from flows.execution.settings import Location
 from spine.settings import Jurisdiction
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
-from tasks.lifecycle.run_directory import state_home
 from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
 from tasks.spine.prepare import Prepared, prepare
@@ -89,7 +88,7 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
     prepared = read.submit(run).result()
-    with prepared.discarding(), open_cluster_if(cluster, state_home() / "dask") as client:
+    with prepared.discarding(), open_cluster_if(cluster) as client:
         map_states = over(client)
         states = build.submit(prepared, map_states).result()
         summary = join.submit(prepared, states, map_states).result()

@@ -86,6 +86,14 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state" / "das-flows"
 
 
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Files and folders of this process are open to everybody unless it makes them otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def client() -> Iterator[object]:
     """A client of a real Dask cluster of two worker processes, shared by the session."""

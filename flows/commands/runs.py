@@ -125,6 +125,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     from tasks.lifecycle.authorization import SECRET, is_truth
     from tasks.lifecycle.commit import end_run, is_released
     from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.staging import clear_staging
     from tasks.lifecycle.truth import end_truth
@@ -135,7 +136,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
         settings = load_settings(run)
         if settings and is_released(run, Path(settings.out), settings.folder):
             raise Refused(f"run {run.id} is released already; resuming it ends it")
-        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))
+        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"), code_names())
         try:
             charged = book.row(run.id) is not None
             book.abandon(run.id)

@@ -23,6 +23,7 @@ from flows.execution.certificate import own_security
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import code_digest
+from tasks.lifecycle.run_directory import make_state_folder, state_home
 
 # What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
 # a worker with its largest piece, 64 MiB of text on its way to integers.
@@ -184,12 +185,16 @@ def _close(client: Client) -> None:
 
 
 @contextmanager
-def open_cluster_if(settings: ClusterSettings | None, scratch: Path) -> Iterator[Client | None]:
-    """Give a client of the cluster that the settings name, None without settings: the work is done in this process."""
+def open_cluster_if(settings: ClusterSettings | None) -> Iterator[Client | None]:
+    """Give a client of the cluster that the settings name, None without settings: the work is done in this process.
+
+    For work on public data, which has no run directory: the cluster's scratch is in the state folder.
+    """
     if settings is None:
         yield None
     else:
-        with open_cluster(settings, scratch) as client:
+        make_state_folder(state_home())
+        with open_cluster(settings, state_home() / "dask") as client:
             yield client
 
 

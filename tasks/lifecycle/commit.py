@@ -71,7 +71,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged must not be released without noise")
     place, staged = out / folder, staging(run, out, folder)
-    ledger = Ledger(charging.ledger)
+    ledger = charging.book
     row = ledger.row(run.id) if charged else None
     if charged and row is None:
         raise _row_lost(run, ledger)
@@ -146,7 +146,7 @@ def finish_released(
     Failed
         where the ledger cannot be read now.
     """
-    ledger = Ledger(charging.ledger)
+    ledger = charging.book
     try:
         row = ledger.row(run.id)
     except LedgerUnusable as error:

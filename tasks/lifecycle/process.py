@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import resource
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -51,6 +52,38 @@ def _digest(files: Iterable[Path]) -> str:
     named = sorted((path.relative_to(HOME), path) for path in files)
     listed = "".join(f"{sha256(path.read_bytes()).hexdigest()}  {name.as_posix()}\n" for name, path in named)
     return sha256(listed.encode()).hexdigest()
+
+
+@cache
+def code_names() -> dict[str, str]:
+    """Return what names this code: its version, `code_digest`, and the git commit of a checkout, `-dirty` if changed.
+
+    Raises Failed as `code_digest` does.
+    """
+    names = {"version": version("das-flows"), "digest": code_digest()}
+    return names | ({"commit": commit} if (commit := _commit()) else {})
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that this code is; empty for an installed package, or where git cannot say."""
+    if not (HOME / ".git").exists():
+        return ""
+    git = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(HOME),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 @cache

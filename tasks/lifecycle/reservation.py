@@ -24,6 +24,7 @@ from tasks.lifecycle.authorization import (
     save_authorization,
 )
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory
 
 NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
@@ -39,6 +40,11 @@ class Charging:
     account: str | None
     ledger: Path
     second_account: bool = False
+
+    @property
+    def book(self) -> Ledger:
+        """The ledger; its journal will name this code."""
+        return Ledger(self.ledger, code_names())
 
 
 class Input(Protocol):
@@ -69,7 +75,7 @@ def precheck(
     """
     request = _request(run.id, charging, states, definition, amount)
     check_named(request)
-    ledger = Ledger(charging.ledger)
+    ledger = charging.book
     try:
         if ledger.row(run.id) is None:
             ledger.precheck(request)
@@ -90,7 +96,7 @@ def check_open(charging: Charging) -> None:
     if not charging.account:
         raise Refused(NO_ACCOUNT)
     try:
-        if charging.account not in [account.name for account in Ledger(charging.ledger).accounts()]:
+        if charging.account not in [account.name for account in charging.book.accounts()]:
             name = charging.account
             raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
     except LedgerUnusable as error:
@@ -129,7 +135,7 @@ def authorize(
     if register_if_synthetic(request.run, charging.ledger, request.digests, marked=given.synthetic):
         secret_digest = _synthetic_secret(run, request)
     else:
-        secret_digest = _reserve(run, Ledger(charging.ledger), request)
+        secret_digest = _reserve(run, charging.book, request)
     save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
 
 
@@ -174,11 +180,11 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
     Failed
         where the ledger cannot be read or written now.
     """
-    book = Ledger(ledger)
+    book = Ledger(ledger, code_names())
     try:
         if marked:
             book.enter_synthetic(run_id, digests)
-        elif ledger.exists():
+        elif book.exists():
             book.check_confidential(digests)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None
