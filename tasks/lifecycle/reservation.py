@@ -65,8 +65,10 @@ class Input(Protocol):
 
 def precheck(
     run: RunDirectory, charging: Charging, states: tuple[str, ...], definition: Definition, amount: Fraction
-) -> None:
+) -> Fraction:
     """Refuse, before the data is read, what `authorize` would refuse a run that has no row yet. Charges nothing.
+
+    Returns what is, or would be, charged to each state, in the account's currency.
 
     Raises
     ------
@@ -77,8 +79,8 @@ def precheck(
     check_named(request)
     ledger = charging.book
     try:
-        if ledger.row(run.id) is None:
-            ledger.precheck(request)
+        row = ledger.row(run.id)
+        return row.amount if row else ledger.precheck(request)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:

@@ -46,6 +46,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240  # seconds until a test gives up; nothing depends on it
 PERSONS = {"us": 23_457, "pr": 12_391}  # exact counts that nobody may learn
 BAD_AGE, BAD_CODE = "9Q7Z", "7Z1X"
+ANSWER = {"approve": True, "name": "A. Person", "reason": "the yearly release"}
 ALARM = "a value of person 4711 in an exception"
 
 
@@ -180,7 +181,8 @@ def scheduled(office: Office) -> dict[str, dict[str, Any]]:
             for run in office.post("flow_runs/filter", {"flow_runs": filters}):
                 if run["state_type"] == "PAUSED":
                     assert office.ledger.row(f"{run['id']}-{name}") is None, "it is not charged before"
-                    assert answered(office, run["id"], approve=True) == "ACCEPT"
+                    assert answered(office, run["id"], approve=True) == "REJECT", "by nobody, for no reason"
+                    assert answered(office, run["id"], **ANSWER) == "ACCEPT"
                 else:
                     runs[name] = run
         return len(runs) == 2
