@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -127,7 +128,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     from tasks.lifecycle.errors import Failed
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import locked
-    from tasks.lifecycle.staging import clear_staging
+    from tasks.lifecycle.staging import own_folders, staging
     from tasks.lifecycle.truth import end_truth
 
     if not run.path.is_dir():
@@ -147,7 +148,8 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
                 raise Failed(f"{error}; run {run.id} is left as it is") from None
             charged = False
         if settings:
-            clear_staging(run, Path(settings.out), settings.folder)
+            for folder in own_folders(staging(run, Path(settings.out), settings.folder)):
+                shutil.rmtree(folder, ignore_errors=True)
         if is_truth(run):
             end_truth(run)
         end_run(run)

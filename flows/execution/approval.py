@@ -19,7 +19,7 @@ from privacy.accounting.ledger import LONGEST_REASON, LedgerError, LedgerUnusabl
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import spent
-from tasks.lifecycle.reservation import precheck
+from tasks.lifecycle.reservation import Input, precheck
 
 APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
 ONE_LINE = r"^[^\r\n]*\S[^\r\n]*$"
@@ -35,7 +35,7 @@ class Approval(RunInput):
     )
 
 
-def await_approval(settings: RunSettings, spend: Spend, states: Sequence[str]) -> None:
+def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> None:
     """Suspend the flow run until a person approves its charge, and enter the approval in the ledger's journal.
 
     Its process ends meanwhile; when resumed, the flow comes here again and continues. A Retry asks anew.
@@ -47,7 +47,7 @@ def await_approval(settings: RunSettings, spend: Spend, states: Sequence[str]) -
     Failed
         where the ledger cannot be read or written now.
     """
-    form = Approval.with_initial_data(description=question(settings, spend, states), approve=False)
+    form = Approval.with_initial_data(description=question(settings, given, spend, states), approve=False)
     try:
         answer = suspend_flow_run(
             wait_for_input=form, timeout=APPROVAL_SECONDS, key=f"approval-{runtime.flow_run.run_count}"
@@ -64,12 +64,13 @@ def await_approval(settings: RunSettings, spend: Spend, states: Sequence[str]) -
         raise Refused(str(error)) from None
 
 
-def question(settings: RunSettings, spend: Spend, states: Sequence[str]) -> str:
+def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:
     """Return what a person is asked, in Markdown: the charge, the data, the account and what it has left.
 
     Raises Refused, Failed as `precheck` does.
     """
-    amount = precheck(settings.directory, settings.charging, tuple(states), spend.definition, spend.unbounded)
+    asked = tuple(states), spend.definition, spend.unbounded, given
+    amount = precheck(settings.directory, settings.charging, *asked)
     book, known = settings.charging.book, spent(spend)
     account = next(account for account in book.accounts() if account.name == settings.account)
     charged = book.spent(account.name)
