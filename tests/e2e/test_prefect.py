@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,8 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, cast
 
 import httpx
 import psutil
@@ -77,6 +81,10 @@ class Office:
             time.sleep(0.2)
         return answer.raise_for_status().json()
 
+    def get(self, path: str) -> Any:
+        """What the server's API has at a path."""
+        return httpx.get(f"{self.api}/{path}", timeout=PATIENCE).raise_for_status().json()
+
     def deployments(self) -> dict[str, str]:
         """Ids of the deployments of the Detailed DHC-A by name."""
         return {found["name"]: found["id"] for found in self.post("deployments/filter", {}) if found["name"] in PERSONS}
@@ -129,8 +137,12 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
         start("server", "start", "--host", "127.0.0.1", "--port", str(port))
         wait_for(lambda: is_healthy(office.api), "the server")
-        subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process"], check=True, **told)
+        template = ("--base-job-template", "deploy/work-pool.json")
+        subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process", *template], check=True, **told)
         subprocess.run([*prefect, "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"], check=True, **told)
+        policy = folder / "policy.json"
+        policy.write_text(json.dumps({"account": ACCOUNT, "state": str(folder), "cluster": {"cluster_class": None}}))
+        told["env"] = loud | {"DAS_POLICY": str(policy)}
         start("worker", "start", "--pool", "das")
         soon = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
         for deployment in office.deployments().values():
@@ -296,6 +308,8 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert row is not None
         assert row.status == "released"
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[jurisdiction]
+        (approved,) = [act for act in office.ledger.acts() if act["act"] == "approved" and act["run"] == own]
+        assert (approved["by"], approved["why"]) == (ANSWER["name"], ANSWER["reason"])
         names = [state["name"] for state in told_of(office, run["id"])]
         assert names[-6:] == ["Suspended", "Resuming", "Pending", "Submitting", "Running", "Completed"]
 
@@ -391,13 +405,13 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
 
 
 def state_of(office: Office, run: str) -> str:
-    return str(httpx.get(f"{office.api}/flow_runs/{run}").raise_for_status().json()["state_name"])
+    return str(office.get(f"flow_runs/{run}")["state_name"])
 
 
 def started(office: Office, deployment: str, **changes: Any) -> str:
     """Start a run of a deployment, with some settings changed; returns the id of its flow run."""
     own = office.deployments()[deployment]
-    settings = httpx.get(f"{office.api}/deployments/{own}").raise_for_status().json()["parameters"]["settings"]
+    settings = office.get(f"deployments/{own}")["parameters"]["settings"]
     changed = {"parameters": {"settings": settings | changes}, "state": {"type": "SCHEDULED"}}
     return str(office.post(f"deployments/{own}/create_flow_run", changed)["id"])
 
@@ -447,6 +461,97 @@ def test_no_crash_is_told_of_a_retry_that_goes_on(office: Office, scheduled: dic
     assert row is not None
     assert row.status == "released"
     flow_runs_of(office, f"{run}-pr")
+
+
+class Messages(BaseHTTPRequestHandler):
+    """Where the automations' messages go."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        cast("Any", self.server).messages.append(body["text"])
+        self.send_response(200)
+        self.end_headers()
+
+
+@pytest.fixture(scope="module")
+def messages(office: Office, scheduled: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+    """What the automations of deploy/ tell from now on; the schedules that they would stop have had their run."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Messages) as server:
+        told: list[str] = []
+        cast("Any", server).messages = told
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = office.environment | {"DAS_NOTIFY_URL": f"http://127.0.0.1:{server.server_port}"}
+        subprocess.run([sys.executable, "deploy/automations.py"], check=True, cwd=ROOT, env=environment)
+        yield told
+        server.shutdown()
+
+
+def soon(office: Office, deployment: str, **changes: Any) -> None:
+    """Give a deployment a schedule that starts a run in some seconds, with some settings changed."""
+    own = office.deployments()[deployment]
+    settings = office.get(f"deployments/{own}")["parameters"]["settings"]
+    when = {"interval": 86_400, "anchor_date": (datetime.now(UTC) + timedelta(seconds=4)).isoformat()}
+    schedule = {"active": True, "schedule": when, "parameters": {"settings": settings | changes}}
+    office.post(f"deployments/{own}/schedules", [schedule])
+    office.post(f"deployments/{own}/schedule", {})
+
+
+@pytest.mark.slow
+def test_a_schedule_that_is_refused_stops_and_the_policy_of_the_worker_refuses(
+    office: Office, messages: list[str]
+) -> None:
+    soon(office, "us", account="mine")
+    own = office.deployments()["us"]
+    wait_for(lambda: office.get(f"deployments/{own}")["paused"], "the schedule to be paused")
+    refused = f"account is 'mine', and the policy of this worker fixes it at '{ACCOUNT}': leave it out"
+    wait_for(lambda: any("Refused" in text and refused in text for text in messages), "the message")
+    waiting = {"deployment_id": {"any_": [own]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
+    assert office.post("flow_runs/filter", {"flow_runs": waiting}) == []
+
+
+@pytest.mark.slow
+def test_a_scheduled_run_that_is_late_is_cancelled(office: Office, messages: list[str]) -> None:
+    """While its work pool is paused, as in an outage; nothing begins when it is over."""
+    pool = f"{office.api}/work_pools/das"
+    httpx.patch(pool, json={"is_paused": True}).raise_for_status()
+    soon(office, "pr")
+    late = {"deployment_id": {"any_": [office.deployments()["pr"]]}, "state": {"type": {"any_": ["CANCELLED"]}}}
+    late["tags"] = {"all_": ["auto-scheduled"]}
+    wait_for(lambda: office.post("flow_runs/filter", {"flow_runs": late}), "the late run")
+    httpx.patch(pool, json={"is_paused": False}).raise_for_status()
+    (run,) = office.post("flow_runs/filter", {"flow_runs": late})
+    assert [state["name"] for state in told_of(office, run["id"])][:2] == ["Scheduled", "Late"]
+    assert office.ledger.row(f"{run['id']}-pr") is None
+    wait_for(lambda: any("Late" in text for text in messages), "the message")
+
+
+@pytest.mark.slow
+def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Office, messages: list[str]) -> None:
+    run = started(office, "pr")
+    wait_for(lambda: state_of(office, run) == "Suspended", "the question")
+    wait_for(lambda: any("waits for a person" in text and f"/runs/flow-run/{run}" in text for text in messages), "it")
+    asked = office.get(f"flow_runs/{run}/input/suspended-approval-1-description")
+    spent = sum((row.amount for row in office.ledger.rows(ACCOUNT) if "72" in row.states), Fraction(0))
+    for words in (
+        "charge to each state: rho 2, not refunded",
+        "a person added or removed: rho 2, epsilon 14.87 at delta 1e-10",
+        f"data: {office.folder}/data, pr",
+        "states: 72",
+        f"account {ACCOUNT}: of rho 1000 state 72, charged most, has {1000 - spent} left, and {998 - spent} after",
+    ):
+        assert words in asked
+    assert found(counts(), asked) == []
+    assert answered(office, run, **ANSWER | {"approve": False, "reason": "another day"}) == "ACCEPT"
+    wait_for(lambda: state_of(office, run) == "Refused", "the answer")
+    last = office.get(f"flow_runs/{run}")["state"]["message"]
+    assert last == "refused: the charge was not approved by A. Person: another day"
+    again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
+    office.post(f"flow_runs/{run}/set_state", again)  # a Retry asks again, and the answer before is no answer
+    wait_for(lambda: state_of(office, run) == "Suspended", "the second question")
+    office.post(f"flow_runs/{run}/set_state", {"state": {"type": "SCHEDULED", "name": "Resuming"}, "force": True})
+    wait_for(lambda: state_of(office, run) == "Refused", "no answer")
+    assert "was resumed without an answer" in office.get(f"flow_runs/{run}")["state"]["message"]
+    assert office.ledger.row(f"{run}-pr") is None
 
 
 # On a scheduler with TLS. What the workers preload makes them fail or hang once a file says so.
