@@ -16,11 +16,10 @@ import os
 import shutil
 import signal
 import socket
-import sqlite3
 import sys
 import traceback
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -111,10 +110,9 @@ def _prepare_database(database: Path, folders: Iterable[Path]) -> None:
     from tasks.lifecycle.files import atomic_path
 
     asyncio.run(provide_database_interface().create_db())
-    copy = database.with_suffix(".copy")
-    with closing(sqlite3.connect(database)) as connection:  # what is still in its write-ahead log as well
-        connection.execute("VACUUM INTO ?", [str(copy)])
-    content = copy.read_bytes()
+    if database.with_name(f"{DATABASE}-wal").exists():  # a write-ahead log: the file is not all
+        return
+    content = database.read_bytes()
     for folder in folders:
         with suppress(OSError):
             with atomic_path(folder / _name(content)) as template:
