@@ -45,7 +45,7 @@ def lacking(what: str) -> NoReturn:
 SHARED = {
     "end to end": r"tests/e2e/",
     "a server": r"flows/test_(accuracy|bottom_up|every|refusals|spine|start|top_down|what)|test_workers|tasks/spine/",
-    "kernels": r"top_down|flows/test_check",
+    "kernels": r"top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page)",
 }
 
@@ -96,6 +96,14 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state folder of the test's own, so that no test sees another's runs or ledger."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "das-flows"
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Files and folders of this process are open to everybody unless it makes them otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

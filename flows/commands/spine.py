@@ -65,14 +65,13 @@ def spine(
     """
     from flows.execution.cluster import ClusterSettings, open_cluster_if
     from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
-    from tasks.lifecycle.run_directory import state_home
     from tasks.spine.optimize import optimize_spine, over
     from tasks.spine.prepare import prepare
 
     changes = {"definition": definition} | dict(_pair(text) for text in change or [])
     chosen = read_settings(settings, jurisdiction, variant, changes)
     cluster = ClusterSettings(workers=workers) if workers else None
-    with open_cluster_if(cluster, state_home() / "dask") as client:
+    with open_cluster_if(cluster) as on:
         prepared = prepare(
             geography,
             out,
@@ -84,7 +83,7 @@ def spine(
             county=county,
             extra=extra,
         )
-        summary = optimize_spine(prepared, over(client))
+        summary = optimize_spine(prepared, over(on))
     show(summary.as_json(), lambda: _rendered(summary), as_json=as_json)
 
 

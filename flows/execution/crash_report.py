@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import mkstemp
 
-from tasks.lifecycle.errors import Failed, not_imported
-from tasks.lifecycle.run_directory import state_home
+from tasks.lifecycle.errors import Failed, Refused, not_imported
+from tasks.lifecycle.run_directory import make_state_folder, state_home
 
 _state: Path | None = None
 
@@ -32,10 +32,11 @@ def report_crash(error: Exception) -> Failed:
         return Failed(not_imported(error))
     folder = (_state or state_home()) / "errors"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
         handle, path = mkstemp(".txt", f"{datetime.now():%Y%m%d-%H%M%S}-", folder)  # its owner's alone
         with open(handle, "w") as copy:
             copy.write("".join(traceback.format_exception(error)))
-    except OSError:
+    except (OSError, Refused):
         return Failed(f"an unexpected {type(error).__name__}, of which no copy could be kept in {folder}")
     return Failed(f"an unexpected {type(error).__name__}; the curator's copy is {path}")

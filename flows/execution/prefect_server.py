@@ -25,7 +25,6 @@ from typing import IO
 from flows.execution.fork_server import variables
 from flows.execution.server_process import LISTENING, PASSWORD, serve
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.process import installation_folder
 
 PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work
 LAST_LINES = 5  # of what a server said, shown where it fails
@@ -59,8 +58,7 @@ class TemporaryServer:
             self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
             self.home = Path(mkdtemp(prefix="das-prefect-"))  # its owner's alone
             self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
-            folders = [folder / "prefect" for folder in (installation_folder(), state.absolute()) if folder]
-            arguments = [str(os.getpid()), str(self.home), *map(str, folders)]
+            arguments = [str(os.getpid()), str(self.home), str(state.absolute())]
             start = _fork if fork else _start
             self.pid = start(listening.fileno(), self._said.fileno(), self.password, arguments)
         atexit.register(self.stop)

@@ -18,16 +18,18 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
+from tasks.lifecycle.errors import Refused
+
 LISTENING = 3  # the number of the file that the process answers on
 PASSWORD = "PREFECT_SERVER_API_AUTH_STRING"  # a variable, since arguments are shown to every user of the machine
 DATABASE = "prefect.db"  # where Prefect has it in its home
+TEMPLATES = "prefect"  # the folder with the installation, or below the state folder
 # No automations, no stream of events to watchers, no blocks, no record of tasks: nobody but the flow talks to this
 # server, and that asks for nothing but the states of the flow run.
 SETTINGS = {
@@ -44,7 +46,7 @@ SETTINGS = {
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def serve(parent: str, home: str, *folders: str) -> NoReturn:
+def serve(parent: str, home: str, state: str) -> NoReturn:
     """Be the server until told to end or until the parent has ended, then remove its home and exit.
 
     Parameters
@@ -53,15 +55,15 @@ def serve(parent: str, home: str, *folders: str) -> NoReturn:
         the process that started this one.
     home
         an empty folder of the server's own, open to its owner only.
-    folders
-        where a template of the database is looked for; the first that can be written keeps a new one.
+    state
+        the state folder, where the database's template is kept unless it is with the installation.
     """
     try:
         signal.signal(signal.SIGTERM, _end)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() == int(parent):
             _take_own_settings(home)
-            _prepare_database(Path(home, DATABASE), [Path(folder) for folder in folders])
+            _prepare_database(Path(home, DATABASE), Path(state))
             _answer()
     except SystemExit:
         pass
@@ -101,21 +103,26 @@ def _answer() -> None:
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=LISTENING)])
 
 
-def _prepare_database(database: Path, folders: Iterable[Path]) -> None:
+def _prepare_database(database: Path, state: Path) -> None:
     """Make an empty, migrated database from a template; where there is none, migrate, and keep one if possible."""
-    if any(_copied(folder, database) for folder in folders):
+    from tasks.lifecycle.files import atomic_path
+    from tasks.lifecycle.process import installation_folder
+    from tasks.lifecycle.run_directory import make_state_folder
+
+    folders = [folder for folder in (installation_folder(), state) if folder]
+    if any(_copied(folder / TEMPLATES, database) for folder in folders):
         return
     from prefect.server.database import provide_database_interface
-
-    from tasks.lifecycle.files import atomic_path
 
     asyncio.run(provide_database_interface().create_db())
     if database.with_name(f"{DATABASE}-wal").exists():  # a write-ahead log: the file is not all
         return
     content = database.read_bytes()
     for folder in folders:
-        with suppress(OSError):
-            with atomic_path(folder / _name(content)) as template:
+        with suppress(OSError, Refused):
+            if folder == state:
+                make_state_folder(state)
+            with atomic_path(folder / TEMPLATES / _name(content)) as template:
                 template.write_bytes(content)
             return
 

@@ -10,14 +10,14 @@ import platform
 import re
 import resource
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import tasks
 from tasks.lifecycle.errors import Failed
@@ -56,18 +56,41 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 @cache
+def code_names() -> dict[str, str]:
+    """Return what names this code: its version, `code_digest`, and the git commit of a checkout, `-dirty` if changed.
+
+    Raises Failed as `code_digest` does.
+    """
+    names = {"version": version("das-flows"), "digest": code_digest()}
+    return names | ({"commit": commit} if (commit := _commit()) else {})
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that this code is; empty for an installed package, or where git cannot say."""
+    if not (HOME / ".git").exists():
+        return ""
+    git = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(HOME),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of LIBRARIES that this process found first."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
-
-
-def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on a worker whose code has this digest. Raises Failed on any other."""
-    if code_digest() != code:
-        raise Failed(
-            "a worker runs different code from this process: install the same das-flows everywhere, then resume"
-        )
-    return function(*arguments)
 
 
 def no_core_dumps() -> None:
@@ -99,7 +122,7 @@ def keep_kernels(state: Path) -> Path:
     folder, installed = state / name, installation_folder()
     if installed and os.access(sys.prefix, os.W_OK):
         folder = installed / name
-    elif installed and (installed / name).is_dir() and not folder.exists():
+    elif installed and not folder.exists():
         from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
 
         with suppress(OSError), atomic_path(folder) as copy:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from flows.execution.server_process import DATABASE
+from flows.execution.server_process import DATABASE, TEMPLATES
 
 
 def test_only_who_started_the_server_is_answered() -> None:
@@ -121,20 +121,19 @@ def test_a_template_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
         "from flows.execution import server_process\n"
         "os.environ[server_process.PASSWORD] = 'das:x'\n"
         "server_process._take_own_settings(sys.argv[1])\n"
-        "folders = [Path(folder) for folder in sys.argv[2:]]\n"
-        "server_process._prepare_database(Path(sys.argv[1], server_process.DATABASE), folders)\n"
+        "sys.prefix = '/proc'\n"  # an installation that cannot be written
+        "server_process._prepare_database(Path(sys.argv[1], server_process.DATABASE), Path(sys.argv[2]))\n"
     )
-    kept = tmp_path / "kept"
-    kept.mkdir()
+    kept = tmp_path / "state" / TEMPLATES
+    kept.mkdir(parents=True)
     foreign = kept / "3.0.0-0.db"
     damaged = kept / f"{version('prefect')}-{'0' * 32}.db"
+    for template in (foreign, damaged):
+        template.write_text("no database")
     for number in range(2):
         home = tmp_path / str(number)
         home.mkdir()
-        for template in (foreign, damaged):
-            template.write_text("no database")
-        words = [str(home), "/proc/nowhere", str(kept)]  # the first cannot be written
-        subprocess.run([sys.executable, "-c", program, *words], check=True)
+        subprocess.run([sys.executable, "-c", program, str(home), str(kept.parent)], check=True)
         assert foreign.exists()
         assert not damaged.exists()
         (template,) = set(kept.iterdir()) - {foreign}

@@ -159,10 +159,11 @@ def test_das_truth_refuses_bad_input(
 
 
 def test_das_truth_is_for_synthetic_data_or_the_curator(
-    das: Das, refused: Refuse, inputs: tuple[Path, Path], out: Path
+    das: Das, refused: Refuse, inputs: tuple[Path, Path], out: Path, state_home: Path, no_umask: None
 ) -> None:
     refused("only its curator may see its exact counts (--i-am-the-curator)", "truth", *inputs, out)
     assert not out.exists()
+    assert [folder.stat().st_mode & 0o777 for folder in (state_home.parent, state_home)] == [0o777, 0o700]
     code, _, err = das("truth", *inputs, out, CURATOR)
     assert (code, "NOT PRIVATE" in err) == (0, True)
     assert [folder.stat().st_mode & 0o777 for folder in (out, out / "us")] == [0o700, 0o700]

@@ -500,8 +500,8 @@ def person_lines(draw: st.DrawFn) -> str:
     sizes=st.lists(st.integers(20, 1500), min_size=2, max_size=2),
     most=st.integers(1, 3),
 )
-@example(lines=["|".join(person().values())] * 3, end="\n", last=True, mark=False, sizes=[1, 80], most=8)
-@example(lines=["|".join(person(QAGE="x").values())] * 3, end="\r\n", last=False, mark=True, sizes=[1, 2], most=8)
+@example(lines=["|".join(person().values())] * 3, end="\n", last=True, mark=False, sizes=[7, 80], most=8)
+@example(lines=["|".join(person(QAGE="x").values())] * 3, end="\r\n", last=False, mark=True, sizes=[1, 5], most=8)
 @PROPERTY
 def test_chunks_may_end_anywhere(
     lines: list[str], end: str, last: bool, mark: bool, sizes: list[int], most: int

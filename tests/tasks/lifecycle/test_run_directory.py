@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.execution.crash_report import report_crash
+from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle import files
 from tasks.lifecycle.authorization import SECRET, make_secret
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, remove
-from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked
+from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked, make_state_folder
 
 
 @pytest.fixture
@@ -24,6 +29,36 @@ def run(tmp_path: Path) -> RunDirectory:
             (run / name).mkdir()
             (run / name / "part").touch()
     return run
+
+
+@pytest.mark.usefixtures("no_umask")
+@pytest.mark.parametrize("first", ["run", "crash", "ledger", "spine"])
+def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(state_home: Path, first: str) -> None:
+    make: dict[str, Callable[[], object]] = {
+        "run": RunDirectory(state_home / "runs/run-us").create,
+        "crash": lambda: report_crash(ValueError()),
+        "ledger": lambda: Ledger(state_home / "ledger.sqlite").open_account(Account("a", "zcdp", Fraction(1))),
+        "spine": lambda: make_state_folder(state_home),
+    }
+    make[first]()
+    assert state_home.parent.stat().st_mode & 0o777 == 0o777  # as mkdir makes it
+    assert state_home.stat().st_mode & 0o777 == 0o700
+    for path in state_home.rglob("*"):
+        assert path.name == ".run-directories" or not path.stat().st_mode & 0o077, path
+
+
+@pytest.mark.parametrize(("mode", "allowed"), [(0o777, False), (0o1777, True), (0o2770, True), (0o755, True)])
+def test_a_state_folder_that_everybody_may_write_is_refused(state_home: Path, mode: int, allowed: bool) -> None:
+    state_home.mkdir(parents=True)
+    state_home.chmod(mode)
+    run = RunDirectory(state_home / "runs/run-us")
+    if allowed:
+        run.create()
+        assert (run.path.stat().st_mode & 0o777, state_home.stat().st_mode & 0o7777) == (0o700, mode)
+    else:
+        with pytest.raises(Refused, match="chmod o-w"):
+            run.create()
+        assert list(state_home.iterdir()) == []
 
 
 def stages_left(run: RunDirectory) -> set[str]:

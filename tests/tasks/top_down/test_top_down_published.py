@@ -154,7 +154,8 @@ BAD = {
     r"no measurements of a TopDown release \(OSError in": lambda folder: pipe(folder / "design.json"),
     r"release \(OSError in design": lambda folder: pipe(folder / "blocks/46.parquet"),
     r"46.parquet: no measurements of a TopDown release \(OSError\)": lambda f: pipe(f / "units/Block/46.parquet"),
-    "another spine": described(lambda told: told.update(kind="conventional")),
+    "another spine": described(lambda told: told.update(kind="conventional", geocodes="conventional")),
+    "geocodes of the form None": described(lambda told: told.pop("geocodes")),  # an older release
     r"46.parquet is not there": lambda folder: (folder / "units/County/46.parquet").unlink(),
     "0 answers to detailed of geounit": rewritten("Tract", lambda table: table.slice(1)),
     "2 answers to detailed of geounit": rewritten("Tract", lambda table: pa.concat_tables([table, table])),
