@@ -59,6 +59,8 @@ class FlowCommand:
         outcomes = self._outcomes(todo, as_json=options.as_json)
         facts = [outcome.as_json() | self.details(outcome.settings, outcome.manifest()) for outcome in outcomes]
         show(self.document(facts), lambda: self.summary(facts), as_json=options.as_json)
+        if options.timings:
+            _show_timings([outcome.settings for outcome in outcomes])
         if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
             worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
             raise worst("\n".join(dict.fromkeys(str(problem) for problem in problems)))
@@ -144,6 +146,15 @@ def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
     if facts["other_data"]:
         lines.append(other_data_warning(facts["run"], facts["other_data"]))
     return lines
+
+
+def _show_timings(runs: Sequence[RunSettings]) -> None:
+    from flows.execution.timings import load_timings
+    from flows.reports.curator import timings_table
+
+    for settings in runs:
+        for each in load_timings(Path(settings.state), str(settings.run_id))[-1:]:
+            err.print(timings_table(str(settings.run_id), each))
 
 
 def _say_left_behind(options: RunOptions) -> None:
