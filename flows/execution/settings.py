@@ -94,6 +94,11 @@ class RunSettings(BaseModel, ABC):
         return SYSTEMS[self.SYSTEM]
 
     @property
+    def all_or_none(self) -> bool:
+        """Whether no run of its command is charged where one is refused."""
+        return False
+
+    @property
     def charging(self) -> Charging:
         """Where the spend is charged."""
         return Charging(self.account, Path(self.ledger), self.second_account)
