@@ -207,6 +207,9 @@ class RunOptions(ClusterOptions, LedgerOptions):
     ] = False
     run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
+    timings: Annotated[bool, typer.Option("--timings", help="Show at the end where the time of each stage went.")] = (
+        False
+    )
     as_json: Json = False
 
     def start_ahead(self, *stages: str) -> None:
