@@ -52,7 +52,9 @@ def with_estimates(released: Path, copy: Path) -> Path:
             beside = pa.Table.from_pylist(kept, schema).drop_columns(["COUNT"])
             pq.write_table(beside, copy / f"parquet/estimates/{table}/{path.name}")
     manifest = json.loads((copy / "manifest.json").read_text())
-    (copy / "manifest.json").write_text(json.dumps(manifest | {"estimates": {}}))
+    files = {str(path.relative_to(copy)): file_digest(path) for path in copy.glob("parquet/estimates/*/*")}
+    changed = {"estimates": {}, "files": manifest["files"] | files}
+    (copy / "manifest.json").write_text(json.dumps(manifest | changed))
     return copy
 
 

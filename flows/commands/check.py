@@ -30,12 +30,15 @@ def check(
     **Example:** `das check out/us`
     """
     from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest
+    from tasks.lifecycle.received import NotOfRelease
 
-    if not (release / MANIFEST).is_file():
+    if not (release / MANIFEST).exists():
         raise Refused(f"{release} holds no {MANIFEST}: it is not a release")
     try:
         manifest = read_manifest(release)
         done = list(_checks(release, manifest))
+    except NotOfRelease as fault:
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {fault}") from None
     except Refused:
         raise
     except Exception as error:  # the manifest is somebody else's: it may hold anything

@@ -450,7 +450,7 @@ def test_a_changed_release_says_so_loudly(tmp_path, released):
     said = CliRunner().invoke(app, ["show", str(copy), "--region", "Alabama"])
     assert "THIS RELEASE WAS CHANGED after it was made" in said.output
     told = json.loads(das(copy, "--json"))["changed"]
-    assert told == ["report.html is missing", "t1/usa-1.csv is not the file that was released"]
+    assert told == ["report.html is missing", "t1/usa-1.csv was changed"]
     with serving(copy) as address:
         with urlopen(f"{address}?view=group/STATE/01/1002") as answer:
             assert "THIS RELEASE WAS CHANGED" in answer.read().decode()
@@ -467,7 +467,7 @@ def test_a_release_that_lost_a_file_is_refused(tmp_path, released, name):
         with pytest.raises(Refused, match="cannot be read"):
             das(copy, "--json")
     (copy / name).unlink()
-    with pytest.raises(Refused, match=f"lacks {name}, which its manifest names"):
+    with pytest.raises(Refused, match=f"is incomplete or damaged: {name} is missing"):
         das(copy, "--json")
 
 

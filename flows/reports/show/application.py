@@ -18,15 +18,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.release_pages import NotThere, ReleasePages
-from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.received import NotOfRelease, read_in
 from tasks.pages import style
 
 HOSTS = ["127.0.0.1", "localhost"]
@@ -56,7 +57,7 @@ class Check:
     def run(self) -> None:
         """Read every file that the manifest names."""
         for name, digest in sorted(self._named.items()):
-            if word := changed(self._folder, name, digest):
+            if word := file_fault(self._folder, name, digest):
                 self.changed.append(word)
         self.done.set()
 
@@ -68,14 +69,6 @@ class Check:
         if not self.done.is_set():
             return "Comparing the files with the digests in the manifest."
         return f"All {len(self._named)} files match the digests in the manifest."
-
-
-def changed(folder: Path, name: str, digest: str) -> str | None:
-    """Return how a file differs from the one that the manifest names; None where it does not."""
-    path = folder / name
-    if not path.is_file():
-        return f"{name} is missing"
-    return None if file_digest(path) == digest else f"{name} is not the file that was released"
 
 
 def warm(shown: ReleasePages, check: Check) -> None:
@@ -99,10 +92,13 @@ def application(shown: ReleasePages, check: Check) -> Starlette:
         return Response(sheet, media_type="text/css", headers=HEADERS)
 
     async def report(_: Request) -> Response:
-        path = shown.folder / REPORT
-        if REPORT not in shown.manifest["files"] or not path.is_file():
+        if REPORT not in shown.manifest["files"]:
             return PlainTextResponse("this release has no report", 404, HEADERS)
-        return FileResponse(path, headers={**HEADERS, "Content-Security-Policy": REPORT_POLICY})
+        try:
+            content = await run_in_threadpool(read_in, shown.folder, REPORT)
+        except NotOfRelease as fault:
+            return PlainTextResponse(f"{fault}\n", 404, HEADERS)
+        return Response(content, headers={**HEADERS, "Content-Security-Policy": REPORT_POLICY}, media_type="text/html")
 
     routes = [Route("/", page), Route("/static/style.css", style_sheet), Route(f"/{REPORT}", report)]
     return Starlette(routes=routes, middleware=[Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS))])

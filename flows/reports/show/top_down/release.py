@@ -84,7 +84,7 @@ class TopDownRelease:
         if not self.states:
             raise Refused(f"the release has no state {scope.state}; it has {', '.join(manifest['states'])}")
         self.nation: bool = manifest["spine"]["us_level"]
-        self._database = Database(folder)
+        self._database = Database(folder, manifest["files"])
         self._width = lru_cache(maxsize=1024)(self._find_width)
         for product in self.products:
             for state in self.states:
@@ -340,7 +340,7 @@ class TopDownRelease:
         return f"histograms/{product}/{kind + '/' if own else ''}{level}/{state}.parquet"
 
     def _is_there(self, kind: str, product: str, level: str, state: str) -> bool:
-        return (self.folder / self._path(kind, product, level, state)).is_file()
+        return self._path(kind, product, level, state) in self.manifest["files"]
 
     def _invariants(self, product: str, level: str, state: str) -> str:
         return self._database.source(f"invariants/{product}/{level}/{state}.parquet")
