@@ -1,8 +1,8 @@
-"""Read a release that somebody else may have made: what it may name, and how its files are opened. No other rule exists.
+"""Read a release that somebody else may have made: what it may name, and how its files are opened.
 
 A release names files by plain relative names, and holds regular files of bounded size; a link, a pipe or a device in it
-is a fault. Whatever reads a release goes through here, so that no name and no link leads out of it, nothing waits
-for ever, and no size takes the memory.
+is a fault. Whatever reads a release goes through here and knows no other rule, so that no name and no link leads out of
+it, nothing waits for ever, and no size takes the memory.
 """
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ def entries(release: Path) -> Iterator[tuple[str, bool]]:
         for name in [*names, *(each for each in below if os.path.islink(os.path.join(folder, each)))]:
             path = os.path.join(folder, name)
             yield os.path.relpath(path, release), stat.S_ISREG(os.lstat(path).st_mode)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the kind of an error and the first words of its message, for one line."""
+    return f"{type(error).__name__} {str(error).strip().partition(chr(10))[0][:200]}".rstrip()
 
 
 def _check(name: str, status: os.stat_result, limit: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -77,8 +76,8 @@ class BottomUpPages(ReleasePages):
             raise Refused("--names, --params and --scope are for releases of the Detailed DHC-A")
         super().__init__(folder, manifest, scope)
         self._database = Database(folder, manifest["files"])
-        tables = (PurePosixPath(name) for name in manifest["files"] if fnmatchcase(name, _file("*")))
-        names_of_tables = sorted(path.stem for path in tables if path == PurePosixPath(_file(path.stem)))
+        stems = (PurePosixPath(name).stem for name in manifest["files"])
+        names_of_tables = sorted({stem for stem in stems if _file(stem) in manifest["files"]})
         self._columns = {name: self._columns_of(name) for name in names_of_tables}
         if not self._columns:
             raise Refused(f"{folder} has no tables in parquet/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.manifest import read_manifest as manifest_of
-from tasks.lifecycle.received import NotOfRelease
+from tasks.lifecycle.received import NotOfRelease, reason_of
 
 Table = tuple[list[str], list[list[Any]]]  # columns and rows
 
@@ -78,6 +79,21 @@ class ReleasePages(ABC):
 
     def warm(self) -> None:  # noqa: B027  a kind need not have any
         """Prepare what the first answers need; by default nothing."""
+
+
+@contextmanager
+def anybodys(folder: Path) -> Iterator[None]:
+    """Turn what a release of another shape makes the code inside raise into a refusal: it may be anybody's work.
+
+    No list of what its manifest and tables must be would be complete. OSError passes: it names its reason itself.
+    """
+    try:
+        yield
+    except (Refused, NotThere, OSError):
+        raise
+    except Exception as error:
+        what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
+        raise Refused(f"{what}: {reason_of(error)}") from error
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geounit, plain_title, tabulation_above
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.errors import Refused
 
 Place = TypeVar("Place")  # a Geounit, or its row in a view
@@ -349,4 +350,5 @@ class TopDownRelease:
 @lru_cache(maxsize=4096)
 def _margin(gaussian: bool, parameter: Fraction) -> int:
     law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
+    check_law(law)
     return margin_of_error(law)
