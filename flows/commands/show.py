@@ -185,6 +185,7 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
     served = application(shown, check, token)
     settings = uvicorn.Config(served, log_level="warning", access_log=False, server_header=False)
     with ExitStack() as stack:
+        stack.enter_context(listening)
         if browser:
             stack.enter_context(_opened(address))
         with suppress(KeyboardInterrupt):

@@ -43,6 +43,10 @@ class PlainConsole(Console):
     def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
         super().__init__(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
 
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make of a string what is measured and shown."""
+        return super().render_str(printable(text), **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render as rich does; its own control sequences are apart from the text."""
         for segment in super().render(renderable, options):

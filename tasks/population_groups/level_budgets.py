@@ -131,7 +131,7 @@ def read_settings(path: Path) -> list[Setting]:
     """
     folder = path if path.is_dir() else path.parent
     manifest = folder / MANIFEST
-    if path == manifest or (path.is_dir() and manifest.is_file()):
+    if path == manifest or (path.is_dir() and manifest.exists()):
         return [_of_release(manifest)]
     config, iterations = read_parameter_files(path)
     if idle := [jurisdiction.upper() for jurisdiction in config.jurisdictions if not config.levels(jurisdiction)]:

@@ -101,7 +101,8 @@ def _check_names(release: Path, manifest: Mapping[str, Any]) -> Check:
     Raises NotOfRelease for a level, state or family whose name would lead to another folder.
     """
     products = manifest["products"].values()
-    words = [*manifest["products"], *manifest["states"], *(level for entry in products for level in entry["geounits"])]
+    words = [*manifest["products"], *manifest["states"]]
+    words += [level for entry in products for level in entry.get("geounits", ())]
     words += [each["of"] for entry in products for each in entry.get("margins", {}).get("mean_standard_error", ())]
     if strange := [word for word in words if not PART.fullmatch(word)]:
         raise NotOfRelease(f"{ascii(strange[0])[:100]} is the name of no state, level or family")
