@@ -1,52 +1,52 @@
 """Geocodes of the geounits of a spine, as the production programs write them (docs/spec/spine.md#geocodes).
 
-AIAN flag and state; '10' and the county, or '0' and the AIANNH code; one zero-padded counter a level below; for a block
-its 16-digit geocode at the end. Counters are as wide as the run's largest needs. Where pure DP splits a state or a
-county, its pieces get a counter as well.
+A geounit's geocode is its parent's with its own part behind it. On the optimized spine most own parts are numbers among
+siblings: the order of geounits in das-flows, and so the address of their noise, is another matter and stays.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spine.build import county_codes
 from spine.entities import in_aian
-from spine.geography import Geography, IntArray
-from spine.hierarchy import Spine
+from spine.geography import BoolArray, Geography, IntArray
+from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 
 Digits = NDArray[np.uint8]
+Kind = Literal["conventional", "aian", "optimized"]
+NATION = {"County": 1, "Tract": 4, "Block_Group": 2}  # digits in the nation's redistricting runs of 2020
 
 
-def largest_counters(spine: Spine) -> tuple[int, ...]:
-    """Return for each level above the blocks, the largest counter that a geounit of it could get among its siblings."""
-    return tuple(int(_counter(spine, level).max()) for level in range(len(spine.levels) - 1))
+def form(settings: SpineSettings, kind: Kind) -> str:
+    """Return the name of the form of a spine's geocodes, which a release states."""
+    return f"{'dhc' if _is_dhc(settings) else 'redistricting'}-2020" if kind == "optimized" else kind
 
 
-def geocodes(spine: Spine, geography: Geography, settings: SpineSettings, counters: tuple[int, ...]) -> list[Digits]:
+def largest_numbers(spine: Spine, geography: Geography, settings: SpineSettings) -> tuple[int, ...]:
+    """Return for each level above the blocks the largest number in an optimized geocode; 0 where it has none."""
+    found = (_numbers(spine, level, geography, settings) for level in range(len(spine.levels) - 1))
+    return tuple(0 if numbers is None else int(numbers.max()) for numbers in found)
+
+
+def geocodes(
+    spine: Spine, geography: Geography, settings: SpineSettings, kind: Kind, largest: tuple[int, ...]
+) -> list[Digits]:
     """Return for each level the (geounits, width) ASCII digits of the geocodes; a root has none (width 0).
 
-    counters: the largest counters of the run, from which the widths follow.
+    largest: the run's largest numbers by level, of all its states (`largest_numbers`).
     """
-    part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
-    split = settings.split if settings.definition == "puredp" else ()
     prefixes: list[Digits] = []
     prefix: Digits = np.zeros((len(spine.starts[0]), 0), np.uint8)
-    for level, name in enumerate(spine.levels):
-        first = spine.order[spine.starts[level]]
-        prefix = prefix[spine.parents[level]]
-        if name == "Block":
-            pieces = [digits(geography.geocode[spine.order], 16)]
-        else:
-            pieces = []
-            if name == "State":
-                pieces = [digits(part[first].astype(np.int64), 1), digits(geography.state[first], 2)]
-            elif name == "County":
-                pieces = [digits(county_codes(geography, part, settings)[first], 5)]
-            if (level or pieces) and (not pieces or name in split):
-                pieces.append(digits(_counter(spine, level), len(str(counters[level]))))
-        prefix = np.hstack([prefix, *pieces])
+    for level in range(len(spine.levels)):
+        own = _own_part(spine, level, geography, settings, kind)
+        if kind == "optimized" and (numbers := _numbers(spine, level, geography, settings)) is not None:
+            own.append(digits(numbers, _width(spine.levels[level], largest[level], settings)))
+        prefix = np.hstack([prefix[spine.parents[level]], *own])
         prefixes.append(prefix)
     return prefixes
 
@@ -57,7 +57,75 @@ def digits(number: IntArray, width: int) -> Digits:
     return (number[:, None] // powers % 10 + ord("0")).astype(np.uint8)
 
 
-def _counter(spine: Spine, level: int) -> IntArray:
-    """Return the position of each geounit among its siblings, from 0."""
-    parents = spine.parents[level]
-    return np.arange(len(parents)) - np.searchsorted(parents, parents)
+def _is_dhc(settings: SpineSettings) -> bool:
+    return settings.product.startswith("dhc")
+
+
+def _own_part(spine: Spine, level: int, geography: Geography, settings: SpineSettings, kind: Kind) -> list[Digits]:
+    """Return the digits that geounits of a level have besides a number; nothing for one that is a number alone."""
+    name, first = spine.levels[level], spine.order[spine.starts[level]]
+    geocode = geography.geocode[first]
+    if name == "Block":
+        return [digits(geocode, 16)] if kind == "optimized" else _tabulated(geocode, kind)
+    if name == "State":
+        flag = [] if kind == "conventional" else [digits(_part(geography, settings)[first].astype(np.int64), 1)]
+        return [*flag, digits(geography.state[first], 2)]
+    if name == "County" and kind == "conventional":
+        return [digits(geography.county[first] % 1000, 3)]
+    if name == "County":
+        return [digits(county_codes(geography, _part(geography, settings), settings)[first], 5)]
+    if name == "US" or kind == "optimized":
+        return []
+    return [digits(geocode // 10**5 % 10**6, 6) if name == "Tract" else digits(geocode // 10**4 % 10, 1)]
+
+
+def _part(geography: Geography, settings: SpineSettings) -> BoolArray:
+    """Return whether each block is in the AIAN part of its state."""
+    return in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
+
+
+def _tabulated(geocode: IntArray, kind: Kind) -> list[Digits]:
+    """Return a block's own part behind its tabulation block group; on the AIAN spine its 16 digits follow."""
+    return [digits(geocode % 10**4, 4), *([digits(geocode, 16)] if kind == "aian" else [])]
+
+
+def _numbers(spine: Spine, level: int, geography: Geography, settings: SpineSettings) -> IntArray | None:
+    """Return the numbers from 1 that a level's geocodes have among siblings; None for a level without.
+
+    States and counties are numbered among what a bypass under pure DP made of one: a redistricting county always, other
+    ones where `split` names them. On the levels below, siblings with one child come last: to bypass one, the
+    programs take it out of its parent's list and append what replaces it. The tracts of a redistricting run keep their
+    order, because each is alone in a tract group that is dissolved later. What pure DP makes of one geounit is
+    numbered in the order of the spine.
+    """
+    name, parents = spine.levels[level], spine.parents[level]
+    if name in ("US", "Block"):
+        return None
+    alone = spine.children(level) == 1
+    families = parents
+    if name in ("State", "County"):
+        splits = settings.definition == "puredp" and name in settings.split
+        if not splits and (name == "State" or _is_dhc(settings)):
+            return None
+        families = np.cumsum(changes(parents, _codes(spine, level, geography, settings)))
+        alone = np.zeros(len(parents), bool)
+    elif name == "Tract" and "Tract_Group" not in spine.levels:
+        alone = np.zeros(len(parents), bool)
+    order = np.lexsort((alone, families))
+    numbers = np.empty(len(parents), np.int64)
+    numbers[order] = np.arange(len(parents)) - np.searchsorted(families, families) + 1
+    return numbers
+
+
+def _codes(spine: Spine, level: int, geography: Geography, settings: SpineSettings) -> IntArray:
+    """Return the (geounits,) codes of states with their AIAN flag, or of counties."""
+    first, part = spine.order[spine.starts[level]], _part(geography, settings)
+    if spine.levels[level] == "State":
+        return geography.state[first] * 2 + part[first]
+    return county_codes(geography, part, settings)[first]
+
+
+def _width(level: str, largest: int, settings: SpineSettings) -> int:
+    """Return the digits of a level's numbers: those of the run's largest, or the nation's where these are more."""
+    nation = settings.geocode_widths == "nation" and settings.jurisdiction == "us" and not _is_dhc(settings)
+    return max(len(str(largest)), NATION.get(level, 1) if nation and not settings.tract_groups else 1)

@@ -84,6 +84,10 @@ class SpineSettings:
         int | None, "programs: pure DP, fan-out above the bypassed parent stays within it; paper: any"
     ] = 150
     exact_bypass: Annotated[bool, "ours: the exact condition for unequal shares instead of the paper's minimum"] = False
+    geocode_widths: Annotated[
+        Literal["nation", "run"],
+        "programs: as wide as the run's largest number; ours: at least as the nation's redistricting runs",
+    ] = "nation"
 
     @property
     def states_covered(self) -> str:

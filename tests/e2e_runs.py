@@ -178,7 +178,7 @@ def digest(folder: Path) -> str:
 Point = tuple[str, int]
 FILES = (
     *("authorization.py", "commit.py", "files.py", "reservation.py", "run_directory.py", "staging.py"),  # lifecycle
-    *("reserve_budget.py", "ledger.py", "pathlib.py", "shutil.py"),
+    *("reserve_budget.py", "ledger.py", "journal.py", "pathlib.py", "shutil.py"),
 )
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")
@@ -223,18 +223,18 @@ def _run(process: BaseProcess) -> int | None:
 
 def _record(into: Path, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     points: list[Point] = []
-    _watch(points.append)
+    watch(points.append)
     function(*arguments)
     sys.setprofile(None)
     into.write_text(json.dumps(points))
 
 
 def _die(at: Point, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    _watch(lambda point: os.kill(os.getpid(), signal.SIGKILL) if point == at else None)
+    watch(lambda point: os.kill(os.getpid(), signal.SIGKILL) if point == at else None)
     function(*arguments)
 
 
-def _watch(seen: Callable[[Point], None]) -> None:
+def watch(seen: Callable[[Point], None]) -> None:
     """Tell `seen` of every point that this process comes to."""
     times: Counter[str] = Counter()
 

@@ -32,6 +32,7 @@ def open_account(
     from privacy.noise.laws import UNITS
     from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import state_home
 
     try:
@@ -42,7 +43,7 @@ def open_account(
         raise Refused(f"--definition {definition} is neither zcdp nor puredp")
     path = ledger or state_home() / "ledger.sqlite"
     with refusing():
-        Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
+        Ledger(path, code_names()).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
     unit = UNITS[definition]
     facts = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
     show(facts, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)

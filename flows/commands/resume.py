@@ -89,7 +89,7 @@ def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Cluste
     from flows.execution.cluster import ClusterSettings
 
     changes = {name: value for name, value in given(context).items() if name in CLUSTER}
-    elsewhere = bool(saved.scheduler or saved.cluster_class)
+    elsewhere = saved.elsewhere
     if "scheduler" in changes or (elsewhere and "workers" in changes):
         return ClusterSettings(**changes)
     if elsewhere:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,8 +126,9 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     from tasks.lifecycle.authorization import SECRET, is_truth
     from tasks.lifecycle.commit import end_run, is_released
     from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import locked
-    from tasks.lifecycle.staging import clear_staging
+    from tasks.lifecycle.staging import own_folders, staging
     from tasks.lifecycle.truth import end_truth
 
     if not run.path.is_dir():
@@ -135,7 +137,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
         settings = load_settings(run)
         if settings and is_released(run, Path(settings.out), settings.folder):
             raise Refused(f"run {run.id} is released already; resuming it ends it")
-        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))
+        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"), code_names())
         try:
             charged = book.row(run.id) is not None
             book.abandon(run.id)
@@ -146,7 +148,8 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
                 raise Failed(f"{error}; run {run.id} is left as it is") from None
             charged = False
         if settings:
-            clear_staging(run, Path(settings.out), settings.folder)
+            for folder in own_folders(staging(run, Path(settings.out), settings.folder)):
+                shutil.rmtree(folder, ignore_errors=True)
         if is_truth(run):
             end_truth(run)
         end_run(run)

@@ -9,8 +9,9 @@ retries are safe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from prefect.input import RunInput
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
-from flows.execution.cluster import open_cluster
+from flows.execution.cluster import open_cluster, workers_of
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
@@ -40,7 +41,8 @@ from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.staging import seen_elsewhere, staging
+from tasks.lifecycle.workers import Paths, Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
@@ -145,6 +147,7 @@ class PrefectRunner(Runner[S]):
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
+                self.workers.check()
                 check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
             artifacts.publish_reserved(self.settings)
@@ -184,7 +187,7 @@ def start_workers(settings: RunSettings) -> None:
     Errors surface later, in the flow.
     """
     cluster = settings.cluster
-    if not (cluster.scheduler or cluster.cluster_class):
+    if not cluster.elsewhere:
         with suppress(Refused, Failed), open_cluster(cluster, settings.directory / "dask"):
             pass
 
@@ -251,9 +254,16 @@ def run_check(settings: RunSettings) -> bool:
 def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
     """Run the stages on a cluster; on return or exception, all of them have ended."""
     begun: list[states.Stage] = []
+    cluster = settings.cluster
     try:
-        with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
-            runner = PrefectRunner(settings, Workers(client, report), before=before)
+        with (
+            artifacts.progress(settings),
+            _must_see(settings) as paths,
+            open_cluster(cluster, settings.directory / "dask") as client,
+        ):
+            workers = workers_of(client, cluster, paths, report)
+            workers.check()
+            runner = PrefectRunner(settings, workers, before=before)
             begun = runner.begun
             try:
                 place = runner.run()
@@ -266,6 +276,18 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
         raise
     states.settle(begun)
     return place
+
+
+@contextmanager
+def _must_see(settings: RunSettings) -> Iterator[Paths]:
+    """Yield what every worker must see: the run's directory, OUT by a mark that is the run's own, and the data."""
+    if not settings.cluster.elsewhere:
+        yield ()
+        return
+    with seen_elsewhere(staging(settings.directory, Path(settings.out), settings.folder)) as mark:
+        written = (str(settings.directory.path), str(mark))
+        read = (str(path) for path in settings.files_of_data())
+        yield (*((path, os.R_OK | os.W_OK) for path in written), *((path, os.R_OK) for path in read))
 
 
 def named(name: str) -> Any:

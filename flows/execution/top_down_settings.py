@@ -8,6 +8,7 @@ from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
 from privacy.noise.laws import Definition
+from spine.geocodes import Kind
 from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.inputs.spine_options import read_allocation, read_settings
@@ -18,7 +19,6 @@ from tasks.top_down.run_plan import (
     ENGINE,
     Design,
     Estimator,
-    Kind,
     ProductName,
     Tables,
     check_allocation,
@@ -33,6 +33,7 @@ class TopDownSettings(RunSettings):
     """What one run of the TopDown Algorithm reads, writes and may spend: the release of one jurisdiction."""
 
     SYSTEM = "top-down"
+    DATA = ("data", "geography", "quarters", "totals")
 
     data: Location = Field(description="Folder of persons and units (.txt or .parquet), quarters.csv, states.csv.")
     geography: Location | None = Field(

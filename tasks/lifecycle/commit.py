@@ -21,7 +21,7 @@ from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
 from tasks.lifecycle.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
-from tasks.lifecycle.staging import clear_staging, drafts, staging
+from tasks.lifecycle.staging import clear_staging, own_folders, staging
 
 
 def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
@@ -29,7 +29,7 @@ def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
     own: set[Path] = set()
     for folder, run in runs.items():
         staged = staging(run, out, folder)
-        own |= {staged, drafts(staged)} | ({out / folder} if is_released(run, out, folder) else set())
+        own |= own_folders(staged) | ({out / folder} if is_released(run, out, folder) else set())
     return not own.issuperset(out.iterdir())
 
 
@@ -71,7 +71,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged must not be released without noise")
     place, staged = out / folder, staging(run, out, folder)
-    ledger = Ledger(charging.ledger)
+    ledger = charging.book
     row = ledger.row(run.id) if charged else None
     if charged and row is None:
         raise _row_lost(run, ledger)
@@ -146,7 +146,7 @@ def finish_released(
     Failed
         where the ledger cannot be read now.
     """
-    ledger = Ledger(charging.ledger)
+    ledger = charging.book
     try:
         row = ledger.row(run.id)
     except LedgerUnusable as error:

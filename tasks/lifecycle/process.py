@@ -9,13 +9,13 @@ import os
 import platform
 import re
 import resource
+import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import tasks
 from tasks.lifecycle.errors import Failed
@@ -54,18 +54,41 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 @cache
+def code_names() -> dict[str, str]:
+    """Return what names this code: its version, `code_digest`, and the git commit of a checkout, `-dirty` if changed.
+
+    Raises Failed as `code_digest` does.
+    """
+    names = {"version": version("das-flows"), "digest": code_digest()}
+    return names | ({"commit": commit} if (commit := _commit()) else {})
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that this code is; empty for an installed package, or where git cannot say."""
+    if not (HOME / ".git").exists():
+        return ""
+    git = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(HOME),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of LIBRARIES that this process found first."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
-
-
-def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on a worker whose code has this digest. Raises Failed on any other."""
-    if code_digest() != code:
-        raise Failed(
-            "a worker runs different code from this process: install the same das-flows everywhere, then resume"
-        )
-    return function(*arguments)
 
 
 def no_core_dumps() -> None:

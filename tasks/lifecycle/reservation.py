@@ -24,6 +24,7 @@ from tasks.lifecycle.authorization import (
     save_authorization,
 )
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory
 
 NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
@@ -40,6 +41,11 @@ class Charging:
     ledger: Path
     second_account: bool = False
 
+    @property
+    def book(self) -> Ledger:
+        """The ledger; its journal will name this code."""
+        return Ledger(self.ledger, code_names())
+
 
 class Input(Protocol):
     """What every system's validation returns about the input of a run; the digests are confidential."""
@@ -54,23 +60,34 @@ class Input(Protocol):
 
     @property
     def records_digests(self) -> tuple[str, ...]:
-        """Digests of the files of records alone."""
+        """Digests of the files of records alone, and of each state's records."""
 
 
 def precheck(
-    run: RunDirectory, charging: Charging, states: tuple[str, ...], definition: Definition, amount: Fraction
+    run: RunDirectory,
+    charging: Charging,
+    states: tuple[str, ...],
+    definition: Definition,
+    amount: Fraction,
+    given: Input | None = None,
 ) -> None:
-    """Refuse, before the data is read, what `authorize` would refuse a run that has no row yet. Charges nothing.
+    """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
+
+    given: what validation returned; None before the data is read.
 
     Raises
     ------
     Refused, Failed
         as `authorize` does.
     """
-    request = _request(run.id, charging, states, definition, amount)
-    check_named(request)
-    ledger = Ledger(charging.ledger)
+    request = _request(run.id, charging, states, definition, amount, given=given)
+    ledger = charging.book
     try:
+        if given is not None and given.synthetic:
+            if charging.ledger.exists():
+                ledger.check_synthetic(request.digests)
+            return
+        check_named(request)
         if ledger.row(run.id) is None:
             ledger.precheck(request)
     except LedgerUnusable as error:
@@ -90,7 +107,7 @@ def check_open(charging: Charging) -> None:
     if not charging.account:
         raise Refused(NO_ACCOUNT)
     try:
-        if charging.account not in [account.name for account in Ledger(charging.ledger).accounts()]:
+        if charging.account not in [account.name for account in charging.book.accounts()]:
             name = charging.account
             raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
     except LedgerUnusable as error:
@@ -129,7 +146,7 @@ def authorize(
     if register_if_synthetic(request.run, charging.ledger, request.digests, marked=given.synthetic):
         secret_digest = _synthetic_secret(run, request)
     else:
-        secret_digest = _reserve(run, Ledger(charging.ledger), request)
+        secret_digest = _reserve(run, charging.book, request)
     save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
 
 
@@ -165,7 +182,8 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
     shown at no charge, is never confidential again.
 
     `marked` says that a mark beside the data covers these very files (tasks/inputs/synthetic_mark.py); `digests` are
-    those of all that was read and of each file of records alone. A ledger is made where marked data finds none.
+    those of all that was read, of each file of records alone and of each state's records. A ledger is made where marked
+    data finds none.
 
     Raises
     ------
@@ -174,11 +192,11 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
     Failed
         where the ledger cannot be read or written now.
     """
-    book = Ledger(ledger)
+    book = Ledger(ledger, code_names())
     try:
         if marked:
             book.enter_synthetic(run_id, digests)
-        elif ledger.exists():
+        elif book.exists():
             book.check_confidential(digests)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None

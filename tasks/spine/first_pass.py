@@ -19,7 +19,7 @@ from spine.allocations import Allocation
 from spine.build import aian, conventional, optimized
 from spine.bypass import bypass
 from spine.entities import Entities, entities, in_aian
-from spine.geocodes import largest_counters
+from spine.geocodes import largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.settings import SpineSettings
@@ -66,8 +66,8 @@ class StateSummary:
 
     codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
     number of geounits with 0, 1, 2... children. tops: by spine, marginal and part the (d, d) information on the only
-    top geounit of a rooted spine, else the sum of all tops' variances. counters: for each level of the optimized spine
-    the largest counter in a geocode. county: the one to draw: whether it is nearly all inside or outside AIAN areas,
+    top geounit of a rooted spine, else the sum of all tops' variances. numbers: for each level of the optimized spine
+    the largest number in a geocode. county: the one to draw: whether it is nearly all inside or outside AIAN areas,
     how far it is from a size that draws well, its code.
     """
 
@@ -77,7 +77,7 @@ class StateSummary:
     geounits: Mapping[str, tuple[int, ...]]
     fanout: Mapping[str, tuple[IntArray, ...]]
     tops: Mapping[str, Mapping[str, list[NDArray[np.floating[Any]]]]]
-    counters: tuple[int, ...]
+    numbers: tuple[int, ...]
     county: tuple[bool, int, int]
 
 
@@ -120,7 +120,7 @@ def summarize_state(path: Path, plan: Plan) -> StateSummary:
         geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},
         fanout={name: _fanout(spine) for name, spine in spines.items()},
         tops=tops,
-        counters=largest_counters(spines["optimized"]),
+        numbers=largest_numbers(spines["optimized"], geography, plan.settings),
         county=_county_to_draw(geography, plan.settings),
     )
 

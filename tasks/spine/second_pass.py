@@ -49,13 +49,13 @@ def write_state(
     roots: Roots,
     shared: Mapping[str, IntArray],
     first_ids: tuple[int, ...],
-    counters: tuple[int, ...],
+    largest: tuple[int, ...],
     out: Path,
 ) -> Written:
     """Measure the state whose blocks are at `path`, and write its two Parquet files under `out`.
 
     shared: by family, the codes of entities that other states have a part of as well. first_ids: for each level of the
-    optimized forest the id of the state's first geounit. counters: the run's largest geocode counters.
+    optimized forest the id of the state's first geounit. largest: the run's largest numbers in geocodes.
     """
     geography: Geography = read_object(path)
     spines = build(geography, plan)
@@ -70,7 +70,7 @@ def write_state(
         if which == "optimized":
             optimized_errors = standard_errors
     spine = spines["optimized"]
-    codes = geocodes(spine, geography, plan.settings, counters)
+    codes = geocodes(spine, geography, plan.settings, "optimized", largest)
     name = f"{int(geography.state[0]):02d}.parquet"
     _write(out / "blocks" / name, _block_rows(spine, geography.geocode[spine.order], codes[-1], first_ids))
     _write(out / "geounits" / name, _geounit_rows(spine, codes, optimized_errors, first_ids, plan))

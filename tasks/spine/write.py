@@ -64,10 +64,10 @@ def _second_pass(prepared: Prepared, states: Sequence[StateSummary], root_of: Ro
     plan = prepared.plan
     counts = [state.geounits["optimized"] for state in states]
     ids = [(0,) * len(counts[0]), *accumulate(counts, lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)))]
-    counters = tuple(max(column) for column in zip(*(state.counters for state in states), strict=True))
+    largest = tuple(max(column) for column in zip(*(state.numbers for state in states), strict=True))
     shared = shared_codes(states)
     return [
-        (path, plan, root_of, shared, first_ids, counters, prepared.partial)
+        (path, plan, root_of, shared, first_ids, largest, prepared.partial)
         for path, first_ids in zip(prepared.paths, ids[:-1], strict=True)
     ]
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
+from spine.geocodes import Kind
 from spine.noise import parameter, record_cost
 from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import PRODUCTS as ENGINE_PRODUCTS
@@ -20,8 +21,7 @@ from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
 from tasks.lifecycle.errors import Refused
 
-Kind = Literal["conventional", "aian", "optimized"]
-KINDS: tuple[Kind, ...] = ("conventional", "aian", "optimized")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Estimator = Literal["topdown", "gls"]
 ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
 ProductName = Literal["persons", "units"]
@@ -88,7 +88,7 @@ class Design:
             "region": self.jurisdiction,
             "kind": self.kind,
             "products": self.products,
-            "settings": {name: settings.described() for name, settings in self.settings.items()},
+            "settings": {name: _shaping(settings) for name, settings in self.settings.items()},
             "allocations": {name: allocation.described() for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
@@ -98,6 +98,11 @@ class Design:
             "measurements": self.measurements,
         }
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _shaping(settings: SpineSettings) -> dict[str, Any]:
+    """Return the settings that shape a release; the width of a geocode is a name's, and the noise keeps its address."""
+    return {name: value for name, value in settings.described().items() if name != "geocode_widths"}
 
 
 def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:

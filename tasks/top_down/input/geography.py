@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from spine.build import aian, conventional, optimized
 from spine.bypass import bypass
-from spine.geocodes import geocodes, largest_counters
+from spine.geocodes import geocodes, largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
-from spine.settings import SpineSettings
 from spine.top_down import PRODUCTS, Invariants, invariants
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
@@ -39,12 +38,12 @@ ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
 class StateSummary:
     """What the whole run needs of a state's spine.
 
-    geounits, counters: by level, the number of geounits and the largest counter in a geocode. digest: of the spine with
-    its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared living quarters.
+    geounits, numbers: by level, how many geounits there are and the largest number in a geocode. digest: of the spine
+    with its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared living quarters.
     """
 
     geounits: tuple[int, ...]
-    counters: tuple[int, ...]
+    numbers: tuple[int, ...]
     digest: str
     shares: IntArray
     denominator: int
@@ -81,7 +80,7 @@ def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
         save_object(run.spine_path(product, state), spine)
         summary = StateSummary(
             tuple(map(len, spine.starts)),
-            largest_counters(spine),
+            largest_numbers(spine, blocks.geography, run.design.settings[product]),
             digest_spine(spine, blocks.geography),
             spine.shares[0],
             spine.denominator,
@@ -164,12 +163,9 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
 def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
     """Return the production programs' geocodes of a state's geounits, an array of digits for each level."""
     design, spine = run.design, run.spine(product, state)
-    settings: SpineSettings = design.settings[product]
-    if design.kind == "conventional":
-        settings = replace(settings, aian_split=False)
-    counters = [summary.counters for summary in summaries(run, product)]
-    largest = tuple(max(column) for column in zip(*counters, strict=True))
-    return list(geocodes(spine, run.state(state).geography, settings, largest))
+    numbers = [summary.numbers for summary in summaries(run, product)]
+    largest = tuple(max(column) for column in zip(*numbers, strict=True))
+    return geocodes(spine, run.state(state).geography, design.settings[product], design.kind, largest)
 
 
 def geounits(codes: NDArray[np.uint8], rows: IntArray) -> pa.DictionaryArray:

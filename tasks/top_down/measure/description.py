@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from privacy.accounting.states import STATES_PR, STATES_US
 from spine.allocations import Allocation
+from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.lifecycle.errors import Refused
@@ -70,6 +71,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
         "region": design.jurisdiction,
         "kind": design.kind,
+        "geocodes": geocode_form(design.settings[design.products[0]], design.kind),
         "products": design.products,
         "settings": {name: settings.described() for name, settings in design.settings.items()},
         "allocations": {name: {**each.described(), "source": each.source} for name, each in design.allocations.items()},
@@ -121,6 +123,12 @@ def _read_design(content: Mapping[str, Any]) -> Design:
     allocations = {name: _read_allocation(content["allocations"][name]) for name in products}
     for name in products:
         check_allocation(name, allocations[name], settings[name])
+    geocodes = geocode_form(settings[products[0]], content["kind"])
+    if content.get("geocodes") != geocodes:
+        raise Refused(
+            f"{SETTINGS_FILE}: geocodes of the form {content.get('geocodes')!r}, and this version reads {geocodes!r}: "
+            "use the version of das-flows that made the release"
+        )
     definitions = {part.definition for name in products for part in (settings[name], allocations[name])}
     if len(definitions) > 1:
         raise Refused(f"{SETTINGS_FILE}: the definitions {' and '.join(sorted(definitions))} in one run")
