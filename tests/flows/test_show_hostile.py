@@ -37,6 +37,7 @@ from flows.reports.show.release_pages import NotThere, anybodys
 from flows.reports.terminal import PlainConsole, labelled
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
+from tasks.lifecycle.release_database import ReleaseDatabase
 from tests.flows.conftest import Das, Refuse, processor_seconds
 
 RELEASES = ("released", "top_down_released", "bottom_up_released")
@@ -112,6 +113,7 @@ def served_once(
         texts.append(path.read_text())
 
     monkeypatch.setattr("uvicorn.Server.run", run)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     assert e2e_runs.das("show", release, "--port", 0) == 0
     assert not Path(urlsplit(opened[0]).path).exists()
     return capfd.readouterr().err, opened, texts[0]
@@ -143,6 +145,18 @@ def test_a_browser_comes_in_by_the_file_that_is_opened(
     with _opened(address):
         WebDriverWait(chromium, 20).until(lambda one: one.current_url == f"{page}?view=find")
     assert chromium.title == "Find"
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_what_a_database_of_exact_counts_spills_is_its_owners_alone(tmp_path: Path) -> None:
+    with ReleaseDatabase(memory_limit="20MB", threads=1) as database:
+        ((folder,),) = database.execute("SELECT current_setting('temp_directory')").fetchall()
+        query = "SELECT * FROM (SELECT range, hash(range) AS h, hash(h) AS i FROM range(3000000)) ORDER BY h"
+        answer = database.execute(query)
+        assert Path(folder).stat().st_mode & 0o777 == 0o700
+        assert list(Path(folder).iterdir())
+        del answer
+    assert not Path(folder).exists()
 
 
 @pytest.mark.usefixtures("no_umask")

@@ -10,13 +10,10 @@ import duckdb
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.received import LARGEST, NotOfRelease, path_in
+from tasks.lifecycle.release_database import ReleaseDatabase, Setting
 
-# Of the database alone: a server on a board's laptop stays under 500 MiB in all. Nothing is fetched from the network.
-LIMITS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": "200MB",
-    "threads": 2,
-    "autoinstall_known_extensions": False,
-}
+# Of the database alone: a server on a board's laptop stays under 500 MiB in all.
+LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}
 
 
 class Database:
@@ -24,7 +21,7 @@ class Database:
 
     def __init__(self, folder: Path, named: Collection[str]) -> None:
         self.folder, self.named = folder, named
-        self._connection = duckdb.connect(":memory:", config=LIMITS)
+        self._database = ReleaseDatabase(**LIMITS)
 
     def path(self, name: str, most: int = LARGEST) -> Path:
         """Return the path of a file of the release of at most so many bytes. Raises Refused where it has no such."""
@@ -50,7 +47,7 @@ class Database:
         Raises Refused where a file is not the Parquet that the query takes it for.
         """
         try:  # a cursor of its own, so that threads do not take each other's rows
-            return self._connection.cursor().execute(query, list(given)).fetchall()
+            return self._database.connection.cursor().execute(query, list(given)).fetchall()
         except duckdb.Error as error:
             raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
 
