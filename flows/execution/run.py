@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from flows.execution.cluster import open_cluster, workers_of
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
@@ -94,8 +95,9 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
 class PrefectRunner(Runner[S]):
     """Runs the stages of a flow as Prefect tasks, at once where none comes after the other."""
 
-    def __init__(self, settings: S, workers: Workers, *, before: str | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers, timings: Timings, *, before: str | None = None) -> None:
         super().__init__(settings, workers, before=before)
+        self.timings = timings
         self.over = Event()  # set once the run has ended, whatever its stages do
         self.begun: list[states.Stage] = []
         self.needed: list[Future] = []
@@ -115,6 +117,7 @@ class PrefectRunner(Runner[S]):
 
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
         task = named(name)
+        call = self.timings.timed(name, call)
         future: Future = task.submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
         self.begun.append((task, future))
         return future
@@ -256,14 +259,15 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
     begun: list[states.Stage] = []
     cluster = settings.cluster
     try:
-        with (
-            artifacts.progress(settings),
-            _must_see(settings) as paths,
-            open_cluster(cluster, settings.directory / "dask") as client,
-        ):
+        with ExitStack() as stack:
+            timings = stack.enter_context(kept(Path(settings.state), str(settings.run_id)))
+            stack.enter_context(artifacts.progress(settings))
+            paths = stack.enter_context(_must_see(settings))
+            start = timings.timed(CLUSTER, stack.enter_context)
+            client = start(open_cluster(cluster, settings.directory / "dask"))
             workers = workers_of(client, cluster, paths, report)
             workers.check()
-            runner = PrefectRunner(settings, workers, before=before)
+            runner = PrefectRunner(settings, workers, timings, before=before)
             begun = runner.begun
             try:
                 place = runner.run()
