@@ -207,6 +207,9 @@ class RunOptions(ClusterOptions, LedgerOptions):
     ] = False
     run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
+    timings: Annotated[bool, typer.Option("--timings", help="Show at the end where the time of each stage went.")] = (
+        False
+    )
     as_json: Json = False
 
     def start_ahead(self, *stages: str) -> None:
@@ -217,7 +220,7 @@ class RunOptions(ClusterOptions, LedgerOptions):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         if not self.scheduler:
             start_fork_server(*stages)
-        start_server()
+        start_server(self.home)
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""

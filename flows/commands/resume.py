@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.execution.systems import System
 
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
-BESIDE = {"resume", "ledger", "state", "as_json", *CLUSTER}
+BESIDE = {"resume", "ledger", "state", "as_json", "timings", *CLUSTER}
 
 
 def resumed(context: typer.Context, options: RunOptions, system: System) -> RunSettings | None:

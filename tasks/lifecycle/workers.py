@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from distributed import Client, Future, Worker, as_completed, get_worker
 
 from tasks.lifecycle.confidential import guard
+from tasks.lifecycle.costs import Cost, account, measured
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import code_digest
 from tasks.lifecycle.run_directory import RunDirectory
@@ -133,16 +134,16 @@ def _see(paths: Paths) -> None:
             raise Failed(f"{fault} {path}: mount the same file system there under the same path, for the same user")
 
 
-def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments: Any) -> Any:
+def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments: Any) -> tuple[Any, Cost]:
     """Call a function on a worker that has this code and sees these paths. Raises Failed on any other."""
     check_worker(code, paths)
-    return function(*arguments)
+    return measured(function, *arguments)
 
 
 def ended(
     client: Client, futures: Sequence[Future[Any]], patience: float
 ) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
-    """Yield futures as they end, each with its result and its exception.
+    """Yield futures of `Workers.submit` as they end, each with its result and its exception; account for their costs.
 
     A client that lost its scheduler, or a scheduler that lost its workers, never finishes its futures: so this asks
     from time to time. Raises ConnectionError where the cluster is lost, also after `patience` seconds without a worker.
@@ -154,7 +155,9 @@ def ended(
         if done.has_ready():
             future, result = next(done)
             if future.status == "finished":
-                yield future, result, None
+                value, cost = result
+                account.get()(cost)
+                yield future, value, None
             else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
                 yield future, None, result[1] if future.status == "error" else result
             alive = now
