@@ -1,7 +1,7 @@
 """Write and read the manifest of a release, and compare a folder with its manifest.
 
-A manifest holds digests of public inputs, versions, the noise of every query and what was spent: nothing exact about
-persons.
+A manifest holds digests of public inputs, versions, the code, the noise of every query and what was spent: nothing
+exact about persons.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.process import versions
+from tasks.lifecycle.process import code_names, versions
+from tasks.lifecycle.run_directory import RunDirectory
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
@@ -54,17 +57,25 @@ def noise_law(law: Law) -> dict[str, str | float]:
     return {"law": law.name, law.parameter_name: str(law.parameter), "variance": law.variance()}
 
 
-def made_by() -> dict[str, Any]:
-    """Return the noise scheme and the versions that a release was made with."""
+def made_by(run: RunDirectory) -> dict[str, Any]:
+    """Return what a release was made with, and the head of the ledger's journal at its reservation, if it was charged.
+
+    That head stays the same however often the run is resumed.
+    """
+    authorization = read_authorization(run)
+    journal = authorization.journal if authorization else None
     return {
         "noise_scheme": NOISE_SCHEME_VERSION,
         "versions": {"das-flows": version("das-flows"), **versions()},
+        "code": code_names(),
+        **({"journal": journal} if journal else {}),
     }
 
 
 def released_files(out: Path) -> list[Path]:
-    """Return the files of a release except its manifest, sorted."""
-    return sorted(path for path in out.rglob("*") if path.is_file() and path != out / MANIFEST)
+    """Return the files of a release except its manifest and the manifest's signature, sorted."""
+    beside = (out / MANIFEST, out / SIGNATURE)
+    return sorted(path for path in out.rglob("*") if path.is_file() and path not in beside)
 
 
 def release_digest(out: Path) -> str:
