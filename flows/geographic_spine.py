@@ -7,6 +7,7 @@ Public data only, so that parameters, logs and results may be stored in clear.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -88,8 +89,9 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
     prepared = read.submit(run).result()
-    with prepared.discarding(), open_cluster_if(cluster) as client:
-        map_states = over(client)
+    paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
+    with prepared.discarding(), open_cluster_if(cluster, paths) as workers:
+        map_states = over(workers)
         states = build.submit(prepared, map_states).result()
         summary = join.submit(prepared, states, map_states).result()
     get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)

@@ -111,6 +111,7 @@ class ClusterOptions:
     workers: WorkersOption = None
     memory_limit: MemoryLimit = "auto"
     scheduler: Annotated[str | None, typer.Option(help="Use the Dask scheduler at this address instead.")] = None
+    patience: Annotated[float, typer.Option(min=1, help="Seconds without a worker after which a run stops.")] = 120.0
     tls_ca: Annotated[str | None, typer.Option(help="Certificate authority of the scheduler (PEM).")] = None
     tls_cert: Annotated[str | None, typer.Option(help="Our certificate (PEM).")] = None
     tls_key: Annotated[str | None, typer.Option(help="Our key (PEM).")] = None
@@ -209,6 +210,9 @@ class RunOptions(ClusterOptions, LedgerOptions):
     ] = None
     run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
+    timings: Annotated[bool, typer.Option("--timings", help="Show at the end where the time of each stage went.")] = (
+        False
+    )
     as_json: Json = False
 
     def start_ahead(self, *stages: str) -> None:

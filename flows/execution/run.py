@@ -9,8 +9,9 @@ retries are safe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,10 +26,11 @@ from prefect.input import RunInput
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
-from flows.execution.cluster import open_cluster
+from flows.execution.cluster import open_cluster, workers_of
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
@@ -40,7 +42,8 @@ from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.staging import seen_elsewhere, staging
+from tasks.lifecycle.workers import Paths, Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
@@ -92,8 +95,9 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
 class PrefectRunner(Runner[S]):
     """Runs the stages of a flow as Prefect tasks, at once where none comes after the other."""
 
-    def __init__(self, settings: S, workers: Workers, *, before: str | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers, timings: Timings, *, before: str | None = None) -> None:
         super().__init__(settings, workers, before=before)
+        self.timings = timings
         self.over = Event()  # set once the run has ended, whatever its stages do
         self.begun: list[states.Stage] = []
         self.needed: list[Future] = []
@@ -113,6 +117,7 @@ class PrefectRunner(Runner[S]):
 
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
         task = named(name)
+        call = self.timings.timed(name, call)
         future: Future = task.submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
         self.begun.append((task, future))
         return future
@@ -145,6 +150,7 @@ class PrefectRunner(Runner[S]):
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
+                self.workers.check()
                 check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
             artifacts.publish_reserved(self.settings)
@@ -184,7 +190,7 @@ def start_workers(settings: RunSettings) -> None:
     Errors surface later, in the flow.
     """
     cluster = settings.cluster
-    if not (cluster.scheduler or cluster.cluster_class):
+    if not cluster.elsewhere:
         with suppress(Refused, Failed), open_cluster(cluster, settings.directory / "dask"):
             pass
 
@@ -251,9 +257,17 @@ def run_check(settings: RunSettings) -> bool:
 def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
     """Run the stages on a cluster; on return or exception, all of them have ended."""
     begun: list[states.Stage] = []
+    cluster = settings.cluster
     try:
-        with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
-            runner = PrefectRunner(settings, Workers(client, report), before=before)
+        with ExitStack() as stack:
+            timings = stack.enter_context(kept(Path(settings.state), str(settings.run_id)))
+            stack.enter_context(artifacts.progress(settings))
+            paths = stack.enter_context(_must_see(settings))
+            start = timings.timed(CLUSTER, stack.enter_context)
+            client = start(open_cluster(cluster, settings.directory / "dask"))
+            workers = workers_of(client, cluster, paths, report)
+            workers.check()
+            runner = PrefectRunner(settings, workers, timings, before=before)
             begun = runner.begun
             try:
                 place = runner.run()
@@ -266,6 +280,18 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
         raise
     states.settle(begun)
     return place
+
+
+@contextmanager
+def _must_see(settings: RunSettings) -> Iterator[Paths]:
+    """Yield what every worker must see: the run's directory, OUT by a mark that is the run's own, and the data."""
+    if not settings.cluster.elsewhere:
+        yield ()
+        return
+    with seen_elsewhere(staging(settings.directory, Path(settings.out), settings.folder)) as mark:
+        written = (str(settings.directory.path), str(mark))
+        read = (str(path) for path in settings.files_of_data())
+        yield (*((path, os.R_OK | os.W_OK) for path in written), *((path, os.R_OK) for path in read))
 
 
 def named(name: str) -> Any:

@@ -65,6 +65,8 @@ class RunSettings(BaseModel, ABC):
         {"cluster", "approval", "sign"}
     )  # when resumed: no release depends on it
 
+    DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
+
     out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     second_account: bool = Field(default=False, description="Charge persons whom another account was charged for.")
@@ -86,10 +88,20 @@ class RunSettings(BaseModel, ABC):
     def configuration_digest(self) -> str:
         """Return the digest of all that shapes the release besides the data. Raises Refused."""
 
+    def files_of_data(self) -> list[Path]:
+        """Return the local files that workers read, those of the settings DATA: of a folder, the files in it."""
+        places = [Path(place) for name in self.DATA if (place := getattr(self, name)) and "://" not in place]
+        return [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
+
     @property
     def system(self) -> System:
         """The record of the system."""
         return SYSTEMS[self.SYSTEM]
+
+    @property
+    def all_or_none(self) -> bool:
+        """Whether no run of its command is charged where one is refused."""
+        return False
 
     @property
     def charging(self) -> Charging:

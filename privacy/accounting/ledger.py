@@ -78,9 +78,10 @@ class Request:
     """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
-    `input_digest` is of all that was read, `records_digests` are of each file of records alone: data that shares one of
-    them is the same data, also under another geography or counted by another system. `second_account` says that the
-    curator means to charge persons that another account was charged for: neither total bounds the two, only their sum.
+    `input_digest` is of all that was read, `records_digests` are of each file of records alone and of each state's
+    records: data that shares one of them is the same data, also under another geography, beside other states' records
+    or counted by another system. `second_account` says that the curator means to charge persons that another account
+    was charged for: neither total bounds the two, only their sum.
     """
 
     run: str
@@ -195,10 +196,13 @@ class Ledger:
             return entries.spent(account)
 
     def precheck(self, request: Request) -> Fraction:
-        """Return what a request would charge, in the account's currency. Raises LedgerError where it cannot be met."""
+        """Return what a request would charge, in the account's currency.
+
+        Raises LedgerError where `reserve` would refuse it; a request may be without digests, before its data is read.
+        """
         with self._transaction() as entries:
             try:
-                return entries.price(request)
+                return entries.admit(request)
             except LedgerError as error:
                 refusal = error
             entries.refuse(request, refusal)
@@ -233,9 +237,7 @@ class Ledger:
             if entries.row(request.run):
                 raise LedgerError(f"run {request.run} is reserved already")
             try:
-                entries.check_confidential(request.digests)
-                entries.check_account(request)
-                amount = entries.price(request)
+                amount = entries.admit(request)
             except LedgerError as error:
                 refusal = error
                 entries.refuse(request, error)
@@ -261,8 +263,7 @@ class Ledger:
             where a run was charged for this data, or this run has other data.
         """
         with self._transaction(create=True) as entries:
-            if entries.has_data(digests, synthetic=False):
-                raise LedgerError(CHARGED_BEFORE)
+            entries.check_synthetic(digests)
             if not entries.digests(run):
                 entries.enter_synthetic(run, digests)
             elif entries.digests(run) != digests:
@@ -272,6 +273,11 @@ class Ledger:
         """Raise LedgerError where some run took data with one of these digests for synthetic."""
         with self._transaction() as entries:
             entries.check_confidential(digests)
+
+    def check_synthetic(self, digests: Set[str]) -> None:
+        """Raise LedgerError where a run was charged for data with one of these digests."""
+        with self._transaction() as entries:
+            entries.check_synthetic(digests)
 
     def synthetic_runs(self) -> list[tuple[str, str]]:
         """Return the runs on synthetic data, which were not charged, and when each was entered; oldest first."""
@@ -730,6 +736,17 @@ class _Entries:
         """Raise LedgerError where a run took data with one of these digests for synthetic."""
         if self.has_data(digests, synthetic=True):
             raise LedgerError(RAN_AS_SYNTHETIC)
+
+    def check_synthetic(self, digests: Set[str]) -> None:
+        """Raise LedgerError where a run was charged for data with one of these digests."""
+        if self.has_data(digests, synthetic=False):
+            raise LedgerError(CHARGED_BEFORE)
+
+    def admit(self, request: Request) -> Fraction:
+        """Return what a request charges in the account's currency. Raises LedgerError where it cannot be met."""
+        self.check_confidential(request.digests)
+        self.check_account(request)
+        return self.price(request)
 
     def accounts_charged(self, digests: Set[str], states: Sequence[str]) -> set[str]:
         """Return the accounts in which one of these states was charged for data with one of these digests."""

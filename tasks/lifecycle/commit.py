@@ -23,7 +23,7 @@ from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, drop_unnamed, is_whole
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 from tasks.lifecycle.signature import signer
-from tasks.lifecycle.staging import clear_staging, drafts, staging
+from tasks.lifecycle.staging import clear_staging, own_folders, staging
 
 
 def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
@@ -31,7 +31,7 @@ def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
     own: set[Path] = set()
     for folder, run in runs.items():
         staged = staging(run, out, folder)
-        own |= {staged, drafts(staged)} | ({out / folder} if is_released(run, out, folder) else set())
+        own |= own_folders(staged) | ({out / folder} if is_released(run, out, folder) else set())
     return not own.issuperset(out.iterdir())
 
 

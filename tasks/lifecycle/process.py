@@ -11,12 +11,11 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import tasks
 from tasks.lifecycle.errors import Failed
@@ -90,15 +89,6 @@ def _commit() -> str:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of LIBRARIES that this process found first."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
-
-
-def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on a worker whose code has this digest. Raises Failed on any other."""
-    if code_digest() != code:
-        raise Failed(
-            "a worker runs different code from this process: install the same das-flows everywhere, then resume"
-        )
-    return function(*arguments)
 
 
 def no_core_dumps() -> None:

@@ -63,23 +63,34 @@ class Input(Protocol):
 
     @property
     def records_digests(self) -> tuple[str, ...]:
-        """Digests of the files of records alone."""
+        """Digests of the files of records alone, and of each state's records."""
 
 
 def precheck(
-    run: RunDirectory, charging: Charging, states: tuple[str, ...], definition: Definition, amount: Fraction
+    run: RunDirectory,
+    charging: Charging,
+    states: tuple[str, ...],
+    definition: Definition,
+    amount: Fraction,
+    given: Input | None = None,
 ) -> None:
-    """Refuse, before the data is read, what `authorize` would refuse a run that has no row yet. Charges nothing.
+    """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
+
+    given: what validation returned; None before the data is read.
 
     Raises
     ------
     Refused, Failed
         as `authorize` does.
     """
-    request = _request(run.id, charging, states, definition, amount)
-    check_named(request)
+    request = _request(run.id, charging, states, definition, amount, given=given)
     ledger = charging.book
     try:
+        if given is not None and given.synthetic:
+            if ledger.exists():
+                ledger.check_synthetic(request.digests)
+            return
+        check_named(request)
         if ledger.row(run.id) is None:
             ledger.precheck(request)
     except LedgerUnusable as error:
@@ -175,7 +186,8 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
     shown at no charge, is never confidential again.
 
     `marked` says that a mark beside the data covers these very files (tasks/inputs/synthetic_mark.py); `digests` are
-    those of all that was read and of each file of records alone. A ledger is made where marked data finds none.
+    those of all that was read, of each file of records alone and of each state's records. A ledger is made where marked
+    data finds none.
 
     Raises
     ------
