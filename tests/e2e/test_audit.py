@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from dhca_inputs import BUDGETS, HERE, Inputs, configuration, edit
+from dhca_inputs import BUDGETS, HERE, Inputs, configuration, people
 from e2e_runs import ACCOUNT, das, directory, go, open_account, settings_for
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
@@ -69,8 +69,7 @@ def test_a_release_names_its_code_and_its_reservation(office: Office, capfd: pyt
     assert manifest["code"]["commit"].removesuffix("-dirty") == head.stdout.strip()
     reserved = next(act for act in office.ledger.acts() if act["act"] == "reserved")
     assert (reserved["run"], reserved["code"]) == ("one-us", manifest["code"])
-    write_mark(office.folder / "data", generator="a test", version="1", seed=None)
-    edit(office.folder / "data/person-records.txt", lambda text: text[: text.rindex("\n", 0, -1) + 1])
+    Inputs(config=configuration(**TWO_LEVELS), persons=people(60, seed=2)).write(office.folder)
     write_mark(office.folder / "data", generator="a test", version="1", seed=None)
     synthetic = office.release("synthetic", account=None)
     assert "journal" not in read_manifest(synthetic)
