@@ -26,7 +26,7 @@ from prefect.input import RunInput
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
-from flows.execution.cluster import open_cluster, workers_of
+from flows.execution.cluster import dashboard_of, open_cluster, workers_of
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
@@ -265,6 +265,8 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
             paths = stack.enter_context(_must_see(settings))
             start = timings.timed(CLUSTER, stack.enter_context)
             client = start(open_cluster(cluster, settings.directory / "dask"))
+            if cluster.dashboard:
+                get_run_logger().info("Dask's dashboard: %s", dashboard_of(client))
             workers = workers_of(client, cluster, paths, report)
             workers.check()
             runner = PrefectRunner(settings, workers, timings, before=before)
