@@ -13,6 +13,7 @@ from prefect.artifacts import create_table_artifact
 
 from flows.execution import states
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.policy import under_policy
 from flows.execution.run import flow_options, run_check, run_stages
 from privacy.accounting.ledger import format_amount
 from privacy.noise.laws import UNITS
@@ -30,8 +31,8 @@ def dry_run(settings: DetailedDhcaSettings) -> Any:
 
     It refuses what a run would refuse; the findings stay with the curator.
     """
-    settings = settings.named(f"dry-{runtime.flow_run.id}-{settings.folder}")
     try:
+        settings = under_policy(settings, settings.SYSTEM).named(f"dry-{runtime.flow_run.id}-{settings.folder}")
         found = _try(settings)
     except Refused as error:
         return states.refused(error)

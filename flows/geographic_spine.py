@@ -18,6 +18,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.cluster import ClusterSettings, open_cluster_if
+from flows.execution.policy import SPINE, under_policy
 from flows.execution.settings import Location
 from spine.settings import Jurisdiction
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
@@ -48,6 +49,12 @@ class SpineRun(BaseModel):
     marginals: tuple[str, ...] = Field(default=(), description="Cells whose standard errors are reported.")
     extra: Location | None = Field(default=None, description="A CSV of prims and living quarters by block.")
     county: str | None = Field(default=None, description="The county to draw, five digits.")
+
+
+class _Place(BaseModel):
+    """Where it is made, as a policy names it."""
+
+    cluster: ClusterSettings
 
 
 @task(name="geography", cache_policy=NO_CACHE, persist_result=False)
@@ -88,6 +95,8 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
 
     Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
+    run = under_policy(run, SPINE)
+    cluster = cluster and under_policy(_Place(cluster=cluster), SPINE).cluster
     prepared = read.submit(run).result()
     paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
     with prepared.discarding(), open_cluster_if(cluster, paths) as workers:

@@ -18,15 +18,16 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from prefect import allow_failure, get_run_logger, runtime, suspend_flow_run, task
+from prefect import allow_failure, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
-from prefect.input import RunInput
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
+from flows.execution.approval import await_approval
 from flows.execution.cluster import dashboard_of, open_cluster, workers_of
+from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage
 from flows.execution.settings import RunSettings, keep_settings
@@ -34,7 +35,6 @@ from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import format_amount
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
@@ -47,13 +47,6 @@ from tasks.lifecycle.workers import Paths, Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
-APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
-
-
-class Approval(RunInput):
-    """A person's answer to whether a run may charge its account."""
-
-    approve: bool
 
 
 def flow_options(count: int) -> dict[str, Any]:
@@ -138,6 +131,7 @@ class PrefectRunner(Runner[S]):
         *after: Stage,
         given: Input,
         charge: Callable[[], Spend],
+        states: Sequence[str],
         **arguments: Any,
     ) -> Stage:
         """Start the gate, after a person's approval where the settings ask for it; its artifact shows what it charged.
@@ -146,7 +140,8 @@ class PrefectRunner(Runner[S]):
         """
         if self.settings.approval and not given.synthetic:
             self.wait()
-            self._await_approval(charge())
+            if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
+                await_approval(self.settings, given, charge(), states)
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
@@ -155,21 +150,7 @@ class PrefectRunner(Runner[S]):
             function(directory, **arguments)
             artifacts.publish_reserved(self.settings)
 
-        return super().reserve(reserve, *after, given=given, charge=charge, **arguments)
-
-    def _await_approval(self, charge: Spend) -> None:
-        """Suspend the flow run until a person approves its charge.
-
-        Its process ends meanwhile; when resumed, the flow comes here again and continues. Raises Refused where the
-        charge is not approved.
-        """
-        if (self.directory / AUTHORIZATION).exists():  # charged: it was approved
-            return
-        amount = f"{'rho' if charge.definition == 'zcdp' else 'epsilon'} {format_amount(charge.unbounded)}"
-        asked = f"{amount} will be charged to every state of account {self.settings.account}"
-        form = Approval.with_initial_data(description=asked, approve=False)
-        if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
-            raise Refused("the charge was not approved")
+        return super().reserve(reserve, *after, given=given, charge=charge, states=states, **arguments)
 
 
 @dataclass(frozen=True)
@@ -205,9 +186,9 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     The system's `check` refuses a new run for what needs no worker, before a cluster is started.
     """
     stay_interruptible()
-    settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
-    get_run_logger().info("run %s", settings.run_id)
     try:
+        settings = under_policy(settings, settings.SYSTEM).named(f"{runtime.flow_run.id}-{settings.folder}")
+        get_run_logger().info("run %s", settings.run_id)
         place = _carry_out(settings)
     except Refused as error:
         return states.refused(error)
