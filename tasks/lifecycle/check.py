@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from privacy.accounting.conversions import epsilon
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import parse_exact, released_files
+from tasks.lifecycle.manifest import MANIFEST, parse_exact
+from tasks.lifecycle.received import NotOfRelease, entries, path_in
 
 ROUNDING = 1e-9  # a decimal in the manifest is a float of what is recomputed
 
@@ -28,16 +29,22 @@ class Check:
 
 
 def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
-    """Compare the digest of every file with the manifest's, and the files that are there with those that it names."""
+    """Compare the digest of every file with the manifest's, and all that is there with the files that it names."""
     named: dict[str, str] = manifest["files"]
-    there = {str(path.relative_to(release)) for path in released_files(release)}
-    outside = [name for name in named if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts]
-    missing = sorted(named.keys() - there - set(outside))
-    changed = sorted(name for name in named.keys() & there if file_digest(release / name) != named[name])
-    faults = [f"{name} is outside of the release" for name in outside]
-    faults += [f"{name} is missing" for name in missing] + [f"{name} was changed" for name in changed]
-    faults += [f"{name} is not of this release" for name in sorted(there - named.keys())]
+    faults = [fault for name in sorted(named) if (fault := file_fault(release, name, named[name]))]
+    there = sorted({name for name, _ in entries(release)} - {MANIFEST})
+    faults += [f"{name} is not of this release" for name in there if name not in named]
     return Check("digests of all files", f"{len(named)} files", tuple(faults))
+
+
+def file_fault(release: Path, name: str, digest: str) -> str | None:
+    """Return how a file differs from the one that the manifest names; None where it does not."""
+    try:
+        return None if file_digest(path_in(release, name)) == digest else f"{name} was changed"
+    except NotOfRelease as fault:
+        return str(fault)
+    except OSError as error:
+        return f"{name} cannot be read: {error.strerror}"
 
 
 def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
