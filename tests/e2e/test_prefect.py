@@ -549,7 +549,7 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
     again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
     office.post(f"flow_runs/{run}/set_state", again)  # a Retry asks again, and the answer before is no answer
     wait_for(lambda: state_of(office, run) == "Suspended", "the second question")
-    office.post(f"flow_runs/{run}/set_state", {"state": {"type": "SCHEDULED", "name": "Resuming"}, "force": True})
+    office.post(f"flow_runs/{run}/set_state", {"state": {"type": "SCHEDULED", "name": "Resuming"}})
     wait_for(lambda: state_of(office, run) == "Refused", "no answer")
     assert "was resumed without an answer" in office.get(f"flow_runs/{run}")["state"]["message"]
     assert office.ledger.row(f"{run}-pr") is None
