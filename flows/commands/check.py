@@ -35,17 +35,19 @@ def check(
     """
     from tasks.lifecycle.check import check_signature
     from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest
+    from tasks.lifecycle.received import NotOfRelease, reason_of
 
-    if not (release / MANIFEST).is_file():
+    if not (release / MANIFEST).exists():
         raise Refused(f"{release} holds no {MANIFEST}: it is not a release")
     try:
         manifest = read_manifest(release)
         done = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]
+    except NotOfRelease as fault:
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {fault}") from None
     except Refused:
         raise
     except Exception as error:  # the manifest is somebody else's: it may hold anything
-        reason = str(error).partition("\n")[0][:200]
-        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {reason}") from None
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {reason_of(error)}") from error
     facts = {
         "release": manifest["release"],
         "digest": release_digest(release),

@@ -223,7 +223,7 @@ class RunOptions(ClusterOptions, LedgerOptions):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         if not self.scheduler:
             start_fork_server(*stages)
-        start_server()
+        start_server(self.home)
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""

@@ -10,6 +10,7 @@ from privacy.noise.laws import UNITS
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.commit import is_released
 from tasks.lifecycle.manifest import is_whole, read_manifest, release_digest
+from tasks.lifecycle.received import NotOfRelease
 
 
 def charge_of(settings: RunSettings) -> str:
@@ -55,5 +56,5 @@ def released_place(settings: RunSettings) -> Path | None:
         else:
             agreed = row.status == "released" and row.release_digest == release_digest(place)
         return place if agreed and is_whole(place) else None
-    except (OSError, ValueError):  # LedgerError is a ValueError
+    except (OSError, ValueError, NotOfRelease):  # LedgerError is a ValueError
         return None

@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from privacy.accounting.conversions import epsilon, pure_to_rho
 from privacy.accounting.ledger import Examined, format_amount
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, parse_exact, read_manifest, release_digest, released_files
+from tasks.lifecycle.manifest import BESIDE, MANIFEST, SIGNATURE, parse_exact, read_manifest, release_digest
+from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
 from tasks.lifecycle.signature import verifier
 
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -33,16 +34,22 @@ class Check:
 
 
 def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
-    """Compare the digest of every file with the manifest's, and the files that are there with those that it names."""
+    """Compare the digest of every file with the manifest's, and all that is there with the files that it names."""
     named: dict[str, str] = manifest["files"]
-    there = {str(path.relative_to(release)) for path in released_files(release)}
-    outside = [name for name in named if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts]
-    missing = sorted(named.keys() - there - set(outside))
-    changed = sorted(name for name in named.keys() & there if file_digest(release / name) != named[name])
-    faults = [f"{name} is outside of the release" for name in outside]
-    faults += [f"{name} is missing" for name in missing] + [f"{name} was changed" for name in changed]
-    faults += [f"{name} is not of this release" for name in sorted(there - named.keys())]
+    faults = [fault for name in sorted(named) if (fault := file_fault(release, name, named[name]))]
+    there = sorted(name for name, regular in entries(release) if not (regular and name in BESIDE))
+    faults += [f"{name} is not of this release" for name in there if name not in named]
     return Check("digests of all files", f"{len(named)} files", tuple(faults))
+
+
+def file_fault(release: Path, name: str, digest: str) -> str | None:
+    """Return how a file differs from the one that the manifest names; None where it does not."""
+    try:
+        return None if file_digest(path_in(release, name)) == digest else f"{name} was changed"
+    except NotOfRelease as fault:
+        return str(fault)
+    except OSError as error:
+        return f"{name} cannot be read: {error.strerror}"
 
 
 def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
@@ -72,17 +79,17 @@ def check_made_by(manifest: Mapping[str, Any]) -> Check:
         faults.append("the head of the ledger's journal is not named")
     if not charged and "journal" in manifest:
         faults.append("it names a journal, but charged nothing")
-    return Check("code", str(code["version"]) if code else "", tuple(faults))
+    return Check("code", str(code["version"])[:40] if code else "", tuple(faults))
 
 
 def check_signature(release: Path, publisher: Path) -> Check:
     """Check the signature of the manifest by a publisher's public key. Raises Refused where the file is no such key."""
-    path, what, is_signed = release / SIGNATURE, "signature", verifier(publisher)
-    if not path.is_file():
-        return Check(what, str(publisher), ("the release is not signed",))
-    with open(path, "rb") as file:  # it may be of any size
-        signature = file.read(1000).decode("ascii", "replace").strip()
-    signed = is_signed((release / MANIFEST).read_bytes(), signature)
+    what, is_signed = "signature", verifier(publisher)
+    try:
+        signature = read_in(release, SIGNATURE)[:1000].decode("ascii", "replace").strip()
+    except NotOfRelease as fault:
+        return Check(what, str(publisher), (f"the release is not signed: {fault}",))
+    signed = is_signed(read_in(release, MANIFEST), signature)
     return Check(what, str(publisher), () if signed else ("it is not by this publisher's key, or of another manifest",))
 
 

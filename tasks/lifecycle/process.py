@@ -9,9 +9,11 @@ import os
 import platform
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -100,18 +102,31 @@ def no_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
+def installation_folder() -> Path | None:
+    """Return the folder, perhaps not yet there, of what is made once for every user of the virtual environment."""
+    return Path(sys.prefix) / ENVIRONMENT_FOLDER if sys.prefix != sys.base_prefix else None
+
+
 def keep_kernels(state: Path) -> Path:
     """Set the folder where numba caches the kernels of this process and of those it starts; return it.
 
-    The folder is in the virtual environment, for every run from there, or below `state` where that is read-only. numba
-    compares a kernel's cache with the kernel's own file only, not with other files whose functions are compiled into
-    it; so each version of the kernels' sources has a folder of its own. Call it before anything imports a kernel:
-    RuntimeError after that, for numba reads the setting once.
+    The folder is in the virtual environment, for every run from there. Where that may not be written it is below
+    `state`, and begins as a copy of the environment's: numba uses no folder that it cannot write. numba compares a
+    kernel's cache with the kernel's own file only, not with other files whose functions are compiled into it; so each
+    version of the kernels' sources has a folder of its own. Call it before anything imports a kernel: RuntimeError
+    after that, for numba reads the setting once.
     """
     if "spine.compiled" in sys.modules:
         raise RuntimeError("keep_kernels comes before the import of spine.compiled")
-    virtual = sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK)
-    folder = (Path(sys.prefix) / ENVIRONMENT_FOLDER if virtual else state) / "kernels" / _kernels_version()
+    name = f"kernels/{_kernels_version()}"
+    folder, installed = state / name, installation_folder()
+    if installed and os.access(sys.prefix, os.W_OK):
+        folder = installed / name
+    elif installed and not folder.exists():
+        from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
+
+        with suppress(OSError), atomic_path(folder) as copy:
+            shutil.copytree(installed / name, copy)
     os.environ[CACHE_VARIABLE] = str(folder)
     return folder
 
