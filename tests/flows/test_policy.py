@@ -73,7 +73,9 @@ def test_every_flow_is_under_the_policy(tmp_path: Path, fix: Fix) -> None:
         state = flow(settings, return_state=True)
         assert (state.name, state.message) == ("Refused", f"refused: {FIXED}"), flow.name
     assert not (tmp_path / "state").exists(), "nothing was begun"
+    run = SpineRun(geography=str(tmp_path), out=str(tmp_path / "spine"))
     with pytest.raises(Refused, match="cluster_class is 'os:system', and the policy"):
-        geographic_spine(
-            SpineRun(geography=str(tmp_path), out=str(tmp_path / "spine")), ClusterSettings(cluster_class="os:system")
-        )
+        geographic_spine(run, ClusterSettings(cluster_class="os:system"))
+    fix(out="/srv/{run}", **{"geographic-spine": {"geography": "/srv/geography"}})
+    with pytest.raises(Refused, match=r"geography is .*, and the policy of this worker fixes it at '/srv/geography'"):
+        geographic_spine(run)
