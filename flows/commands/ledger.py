@@ -86,6 +86,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
     from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
+    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in book.acts() if act["act"] == "approved"}
     return [
         {
             "run": row.run,
@@ -94,6 +95,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
             "state": row.status,
             "at": row.reserved,
             "data": data.index(row.input_digest) + 1,
+            "approved": approved.get(row.run),
             "other_data": on_other_data(row, rows),
             "accounts_together": together(book.path, row.run),
         }
@@ -103,6 +105,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     from flows.reports.curator import together_warning
     from privacy.accounting.ledger import format_amount
@@ -126,6 +129,9 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
+        for run in account["runs"]:
+            if approval := run["approved"]:
+                tables.append(Text(f"{run['run']} was approved by {approval['by']}: {approval['why']}"))
         sums = {each["accounts"]: each for run in account["runs"] if (each := run["accounts_together"])}
         tables += [together_warning(each) for each in sums.values()]
     return Group(*tables) if tables else "no account is open"

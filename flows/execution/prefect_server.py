@@ -60,6 +60,7 @@ class TemporaryServer:
             self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
             arguments = [str(os.getpid()), str(self.home), str(state.absolute())]
             start = _fork if fork else _start
+            self.answered = False
             self.pid = start(listening.fileno(), self._said.fileno(), self.password, arguments)
         atexit.register(self.stop)
 
@@ -69,6 +70,7 @@ class TemporaryServer:
         try:
             connection.request("GET", "/api/health")
             connection.getresponse()
+            self.answered = True
         except (OSError, HTTPException):
             self.stop()
             raise Failed(f"the temporary Prefect server did not start: {self.last_lines()}") from None
@@ -139,7 +141,7 @@ def served() -> Iterator[None]:
     if _server is None and _configured():
         yield
         return
-    if _server is None or _server.ended():
+    if _server is None or (_server.answered and _server.ended()):
         from tasks.lifecycle.run_directory import state_home
 
         _server = TemporaryServer(state_home(), fork=False)
@@ -169,18 +171,17 @@ def _using(environment: Mapping[str, str]) -> Iterator[None]:
     from prefect.events.worker import EventsWorker
     from prefect.settings import temporary_settings
 
-    with variables(environment):
-        refresh_global_settings_context()
-        EventsWorker.set_client_override(NullEventsClient)
-        _temporary = True
-        try:
-            # A flow waits a second for the end of its heartbeat.
-            with temporary_settings({"flows.heartbeat_frequency": None}):
+    try:
+        with variables(environment):
+            refresh_global_settings_context()
+            EventsWorker.set_client_override(NullEventsClient)
+            _temporary = True
+            with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for its end
                 yield
-        finally:
-            _temporary = False
-            EventsWorker.set_client_override(None)
-    refresh_global_settings_context()
+    finally:
+        _temporary = False
+        EventsWorker.set_client_override(None)
+        refresh_global_settings_context()
 
 
 def _fork(listening: int, said: int, password: str, arguments: Sequence[str]) -> int:

@@ -70,10 +70,11 @@ def precheck(
     definition: Definition,
     amount: Fraction,
     given: Input | None = None,
-) -> None:
+) -> Fraction:
     """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
 
-    given: what validation returned; None before the data is read.
+    given: what validation returned; None before the data is read. Returns what is, or would be, charged to each state,
+    in the account's currency.
 
     Raises
     ------
@@ -86,10 +87,10 @@ def precheck(
         if given is not None and given.synthetic:
             if charging.ledger.exists():
                 ledger.check_synthetic(request.digests)
-            return
+            return Fraction(0)
         check_named(request)
-        if ledger.row(run.id) is None:
-            ledger.precheck(request)
+        row = ledger.row(run.id)
+        return row.amount if row else ledger.precheck(request)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:

@@ -102,6 +102,8 @@ def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
         "            late()\n"
         "    except Exception as error:\n"
         "        print(type(error).__name__, error, prefect_server._server.home)\n"
+        "    if not prefect_server._server.answered:\n"
+        "        prefect_server._server = None\n"
     )
     impatient = os.environ | {"PREFECT_CLIENT_MAX_RETRIES": "0"}
     told = subprocess.run(
