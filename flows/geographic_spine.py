@@ -97,7 +97,7 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     """
     run = under_policy(run, SPINE)
     run = run.model_copy(update={"out": run.out.replace("{run}", str(runtime.flow_run.id))})
-    cluster = cluster and under_policy(_Place(cluster=cluster), SPINE).cluster
+    cluster = cluster and under_policy(_Place(cluster=cluster), "").cluster
     prepared = read.submit(run).result()
     paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
     with prepared.discarding(), open_cluster_if(cluster, paths) as workers:
