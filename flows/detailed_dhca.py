@@ -90,9 +90,8 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     if estimates:  # public, and what could fail in them fails before anything is spent
         ready.append(run.submit("estimate tables", make_estimators, **here))
     charge = partial(planned_spend, configuration, jurisdiction)
-    gate = run.reserve(
-        reserve_budget, *ready, given=validated, charge=charge, jurisdiction=jurisdiction, options=options
-    )
+    approved = {"given": validated, "charge": charge, "states": configuration.states(jurisdiction)}
+    gate = run.reserve(reserve_budget, *ready, **approved, jurisdiction=jurisdiction, options=options)
     if settings.spine:
         region = {"data": settings.data, "jurisdiction": jurisdiction, "states": configuration.states(jurisdiction)}
         spine = run.attempt("spine", _build_spine, workers=workers, folder=run.staged / "spine", **region)

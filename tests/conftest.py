@@ -44,7 +44,7 @@ def lacking(what: str) -> NoReturn:
 # Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
 SHARED = {
     "end to end": r"tests/e2e/",
-    "a server": r"flows/test_(accuracy|bottom_up|every|refusals|spine|start|top_down|what)|test_workers|tasks/spine/",
+    "a server": r"flows/test_(acc|bottom_up|dep|every|policy|refusals|sp|sta|top_down|what)|test_workers|tasks/spine/",
     "kernels": r"top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page)",
 }

@@ -18,23 +18,23 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from prefect import allow_failure, get_run_logger, runtime, suspend_flow_run, task
+from prefect import allow_failure, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
-from prefect.input import RunInput
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
-from flows.execution.cluster import open_cluster, workers_of
+from flows.execution.approval import await_approval
+from flows.execution.cluster import dashboard_of, open_cluster, workers_of
+from flows.execution.policy import under_policy
 from flows.execution.progress import report
-from flows.execution.runner import Runner, S, Stage
+from flows.execution.runner import Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
 from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import format_amount
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
@@ -47,13 +47,6 @@ from tasks.lifecycle.workers import Paths, Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
-APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
-
-
-class Approval(RunInput):
-    """A person's answer to whether a run may charge its account."""
-
-    approve: bool
 
 
 def flow_options(count: int) -> dict[str, Any]:
@@ -92,12 +85,24 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
         raise
 
 
-class PrefectRunner(Runner[S]):
-    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other."""
+@dataclass(frozen=True)
+class Planned:
+    """What a run would spend, and whether its data is synthetic and nothing would be charged."""
 
-    def __init__(self, settings: S, workers: Workers, timings: Timings, *, before: str | None = None) -> None:
-        super().__init__(settings, workers, before=before)
+    spend: Spend
+    synthetic: bool
+
+
+class PrefectRunner(Runner[S]):
+    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other.
+
+    planned: given in a dry run, which stops at the gate; it gets what the run would spend.
+    """
+
+    def __init__(self, settings: S, workers: Workers, timings: Timings, planned: list[Planned] | None = None) -> None:
+        super().__init__(settings, workers)
         self.timings = timings
+        self.planned = planned
         self.over = Event()  # set once the run has ended, whatever its stages do
         self.begun: list[states.Stage] = []
         self.needed: list[Future] = []
@@ -138,15 +143,22 @@ class PrefectRunner(Runner[S]):
         *after: Stage,
         given: Input,
         charge: Callable[[], Spend],
+        states: Sequence[str],
         **arguments: Any,
     ) -> Stage:
         """Start the gate, after a person's approval where the settings ask for it; its artifact shows what it charged.
 
         A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
+        A dry run ends here.
         """
+        if self.planned is not None:
+            self.wait()
+            self.planned.append(Planned(charge(), given.synthetic))
+            raise Stopped
         if self.settings.approval and not given.synthetic:
             self.wait()
-            self._await_approval(charge())
+            if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
+                await_approval(self.settings, given, charge(), states)
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
@@ -155,21 +167,7 @@ class PrefectRunner(Runner[S]):
             function(directory, **arguments)
             artifacts.publish_reserved(self.settings)
 
-        return super().reserve(reserve, *after, given=given, charge=charge, **arguments)
-
-    def _await_approval(self, charge: Spend) -> None:
-        """Suspend the flow run until a person approves its charge.
-
-        Its process ends meanwhile; when resumed, the flow comes here again and continues. Raises Refused where the
-        charge is not approved.
-        """
-        if (self.directory / AUTHORIZATION).exists():  # charged: it was approved
-            return
-        amount = f"{'rho' if charge.definition == 'zcdp' else 'epsilon'} {format_amount(charge.unbounded)}"
-        asked = f"{amount} will be charged to every state of account {self.settings.account}"
-        form = Approval.with_initial_data(description=asked, approve=False)
-        if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
-            raise Refused("the charge was not approved")
+        return super().reserve(reserve, *after, given=given, charge=charge, states=states, **arguments)
 
 
 @dataclass(frozen=True)
@@ -205,9 +203,9 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     The system's `check` refuses a new run for what needs no worker, before a cluster is started.
     """
     stay_interruptible()
-    settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
-    get_run_logger().info("run %s", settings.run_id)
     try:
+        settings = under_policy(settings, settings.SYSTEM).named(f"{runtime.flow_run.id}-{settings.folder}")
+        get_run_logger().info("run %s", settings.run_id)
         place = _carry_out(settings)
     except Refused as error:
         return states.refused(error)
@@ -254,8 +252,8 @@ def run_check(settings: RunSettings) -> bool:
     return any_work
 
 
-def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
-    """Run the stages on a cluster; on return or exception, all of them have ended."""
+def run_stages(settings: RunSettings, planned: list[Planned] | None = None) -> Path | None:
+    """Run the stages on a cluster; on return or exception, all of them have ended. planned: of a dry run."""
     begun: list[states.Stage] = []
     cluster = settings.cluster
     try:
@@ -265,9 +263,11 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
             paths = stack.enter_context(_must_see(settings))
             start = timings.timed(CLUSTER, stack.enter_context)
             client = start(open_cluster(cluster, settings.directory / "dask"))
+            if cluster.dashboard:
+                get_run_logger().info("Dask's dashboard: %s", dashboard_of(client))
             workers = workers_of(client, cluster, paths, report)
             workers.check()
-            runner = PrefectRunner(settings, workers, timings, before=before)
+            runner = PrefectRunner(settings, workers, timings, planned)
             begun = runner.begun
             try:
                 place = runner.run()
