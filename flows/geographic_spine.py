@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,7 +37,7 @@ class SpineRun(BaseModel):
     geography: Location = Field(
         description="P.L. 94-171 files, block assignment files, GRF-C or a CSV; a file, zip or directory."
     )
-    out: Location = Field(description="The directory that is made.")
+    out: Location = Field(description="The directory that is made; {run} in it stands for the flow run's id.")
     product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = "pl94-persons"
     jurisdiction: Jurisdiction = "us"
     variant: Literal["production", "paper"] = "production"
@@ -96,7 +96,8 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
     Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
     run = under_policy(run, SPINE)
-    cluster = cluster and under_policy(_Place(cluster=cluster), SPINE).cluster
+    run = run.model_copy(update={"out": run.out.replace("{run}", str(runtime.flow_run.id))})
+    cluster = cluster and under_policy(_Place(cluster=cluster), "").cluster
     prepared = read.submit(run).result()
     paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
     with prepared.discarding(), open_cluster_if(cluster, paths) as workers:

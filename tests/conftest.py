@@ -44,7 +44,7 @@ def lacking(what: str) -> NoReturn:
 # Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
 SHARED = {
     "end to end": r"tests/e2e/",
-    "a server": r"flows/test_(acc|bottom_up|every|policy|refusals|sp|sta|top_down|what)|test_workers|tasks/spine/",
+    "a server": r"flows/test_(acc|bottom_up|dep|every|policy|refusals|sp|sta|top_down|what)|test_workers|tasks/spine/",
     "kernels": r"top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page)",
 }
@@ -127,9 +127,11 @@ def shared_cluster(client: object, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A real Prefect server on a database of its own, shared by the session: a temporary one, which flows tell all."""
+    from prefect.context import refresh_global_settings_context
     from prefect.settings import temporary_settings
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
+    from flows.execution.fork_server import variables
     from flows.execution.prefect_server import TemporaryServer
     from flows.execution.server_process import DATABASE
 
@@ -142,6 +144,9 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "flows.heartbeat_frequency": None,  # a heartbeat's end takes a second
         "logging.to_api.enabled": False,
     }
+    address = {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": server.password}
+    with variables(address | {"PREFECT_LOGGING_TO_API_ENABLED": "false"}):
+        refresh_global_settings_context()  # for Prefect's threads, which have no other settings
     with pytest.MonkeyPatch.context() as environment, temporary_settings(told):
         environment.setenv("PREFECT_API_AUTH_STRING", server.password)  # of processes that tests give its address
         yield

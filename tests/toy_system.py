@@ -81,7 +81,7 @@ def stage_release(run: RunDirectory, staged: Path) -> None:
     staged.mkdir(parents=True, exist_ok=True)
     (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines")}))
     public = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
-    write_manifest(staged, public | made_by())
+    write_manifest(staged, public | made_by(run))
 
 
 def checks(release: Path, _manifest: Mapping[str, Any]) -> Iterator[Check]:

@@ -1,8 +1,9 @@
-"""`das ledger`: open budget accounts and show what was charged to them."""
+"""`das ledger`: open budget accounts, show what was charged to them, and keep the ledger itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,8 @@ from flows.commands.options import LedgerFile
 from flows.reports.terminal import Json, refusing, show
 
 if TYPE_CHECKING:
-    from privacy.accounting.ledger import Ledger, Row
+    from privacy.accounting.ledger import Examined, Ledger, Row
+    from tasks.lifecycle.check import Check
 
 
 def open_account(
@@ -78,6 +80,110 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
         if synthetic := [{"run": run, "at": entered} for run, entered in book.synthetic_runs()]:
             facts.append({"account": None, "runs": synthetic})
     show(facts, lambda: _tables(facts), as_json=as_json)
+
+
+def check_ledger(
+    releases: Annotated[list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Folders of releases.")] = None,
+    publisher: Annotated[
+        Path | None, typer.Option(help="Check signatures of acts by this public key of the publisher (Ed25519, PEM).")
+    ] = None,
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 where not.
+
+    The database, the chain of acts, every row against its acts, and what each account has spent against its total are
+    computed again. A release is compared with the row of its run: its digest, amount, states, and the act by which it
+    was reserved. A ledger that lacks the row of a release is older than the release, or not the one it was charged in.
+
+    **Example:** `das ledger check out/us out/pr`
+    """
+    from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.run_directory import state_home
+
+    path = ledger or state_home() / "ledger.sqlite"
+    with refusing():
+        examined = Ledger(path).examine()
+        done = list(_checks(examined, releases or [], publisher))
+    facts = [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done]
+    show(facts, lambda: Group(*map(_line, done)), as_json=as_json)
+    if faults := sum(bool(each.faults) for each in done):
+        raise Refused(f"{faults} of {len(done)} checks of the ledger {path} found a fault (docs/operations.md)")
+
+
+def _line(check: Check) -> RenderableType:
+    """Return a check as one line."""
+    from rich.text import Text
+
+    said = "; ".join(check.faults[:5]) or check.over
+    mark = ("wrong", "red") if check.faults else ("ok", "green")
+    return Text.assemble(mark, f"  {check.what}: {said}")
+
+
+def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
+    from privacy.accounting.journal import signed_part
+    from tasks.lifecycle.check import Check, check_charge
+    from tasks.lifecycle.manifest import MANIFEST
+    from tasks.lifecycle.signature import verifier
+
+    yield from (Check(what, over, tuple(faults)) for what, over, faults in examined.found)
+    if publisher:
+        is_signed, parts = verifier(publisher), [signed_part(line) for line in examined.lines]
+        signed = [(number, *part) for number, part in enumerate(parts, 1) if part[1]]
+        wrong = [f"act {number}" for number, content, signature in signed if not is_signed(content, str(signature))]
+        yield Check("signatures", f"{len(signed)} of {len(parts)} acts are signed", tuple(wrong))
+    for release in releases:
+        try:
+            yield check_charge(release, examined)
+        except Exception as error:  # the manifest is somebody else's: it may hold anything
+            reason = f"{MANIFEST} is no manifest of a release: {type(error).__name__}"
+            yield Check(f"release {release}", "", (reason,))
+
+
+def backup_ledger(
+    file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Copy the ledger and its journal to a new file, while runs go on.
+
+    The copy is a whole ledger: `das ledger check --ledger FILE` checks it. As soon as a run is charged it is an older
+    copy, and is refused beside the newer journal. docs/operations.md has the procedure.
+
+    **Example:** `das ledger backup /backup/ledger-2026-11-22.sqlite`
+    """
+    from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.run_directory import state_home
+
+    book = Ledger(ledger or state_home() / "ledger.sqlite")
+    with refusing():
+        book.backup(file)
+    show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
+
+
+def restore_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
+    """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
+
+    What the acts charged counts again, whatever became of the ledger. Digests are not in the journal: a run that is
+    entered from there cannot be resumed, and a second account for its data is not noticed. The journal says that
+    this was done, when and by whom.
+
+    **Example:** `das ledger restore`
+    """
+    from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.process import code_names
+    from tasks.lifecycle.run_directory import state_home
+
+    book = Ledger(ledger or state_home() / "ledger.sqlite", code_names())
+    with refusing():
+        entered, runs = book.restore()
+    facts = {"ledger": book.path, "journal": book.journal, "entered": entered, "runs_without_digests": runs}
+    said = (
+        f"{entered} acts of {book.journal} are entered in {book.path}" if entered else f"{book.journal} is written anew"
+    )
+    lost = f"; without their digests, which are lost: {', '.join(runs)}" if runs else ""
+    show(facts, lambda: said + lost, as_json=as_json)
 
 
 def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -205,6 +205,9 @@ class RunOptions(ClusterOptions, LedgerOptions):
         bool,
         typer.Option("--second-account", help="Charge persons whom another account was charged for: it is intended."),
     ] = False
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign the release with this private key of the publisher (Ed25519, PEM).")
+    ] = None
     run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
     timings: Annotated[bool, typer.Option("--timings", help="Show at the end where the time of each stage went.")] = (
@@ -225,6 +228,7 @@ class RunOptions(ClusterOptions, LedgerOptions):
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""
         charged = {"account": self.account, "second_account": self.second_account}
+        charged |= {"sign": str(self.sign) if self.sign else None}
         return super().shared_settings() | charged | {"cluster": {name: getattr(self, name) for name in CLUSTER}}
 
 

@@ -54,9 +54,9 @@ def show(
 ) -> None:
     """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
-    Serves a page on this machine alone until Ctrl-C. With `--region` or `--iteration` the answer is printed instead,
-    with `--json` as data; with `--export` the pages are written out: a folder for any web server, or to open
-    as it is.
+    Serves a page on this machine alone until Ctrl-C, to whoever has the token in the address that it prints.
+    With `--region` or `--iteration` the answer is printed instead, with `--json` as data; with `--export` the pages
+    are written out: a folder for any web server, or to open as it is.
 
     **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
     """

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,13 @@ def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iter
             workers = workers_of(client, settings, paths)
             workers.check()
             yield workers
+
+
+def dashboard_of(client: Client) -> str:
+    """Return the address of Dask's dashboard, or why there is none."""
+    if find_spec("bokeh") is None:
+        return "none, for bokeh is not installed: pip install bokeh"
+    return client.dashboard_link or "none: the scheduler serves no pages"
 
 
 def workers_of(client: Client, settings: ClusterSettings, paths: Paths, progress: Progress = silent) -> Workers:

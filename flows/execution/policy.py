@@ -1,6 +1,7 @@
 """The policy of a worker: settings that whoever starts a run through Prefect's API must not choose.
 
-DAS_POLICY names a JSON file of settings by name. They hold for every flow, those under a flow's own name for it alone:
+DAS_POLICY names a JSON file of settings by name. They hold for every run, those under a flow's own name for it alone (a
+spine, which charges nothing, is under its own and the common `cluster`):
 
     {"ledger": "/srv/confidential/ledger.sqlite", "approval": true, "cluster": {"cluster_class": null},
      "detailed-dhca": {"data": "/srv/census/data"}}
@@ -29,7 +30,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def under_policy(settings: M, flow: str) -> M:
-    """Return the settings with what the worker's policy fixes for a flow.
+    """Return the settings with what the worker's policy fixes for a flow; "" for what all flows have in common.
 
     Raises Refused where they hold another value, or the policy cannot be read or is none.
     """
@@ -39,12 +40,12 @@ def under_policy(settings: M, flow: str) -> M:
     try:
         with open(path) as file:
             policy = json.load(file)
-        own = policy.get(flow, {})
-        fixed = {name: value for name, value in policy.items() if name not in {*SYSTEMS, SPINE}} | own
-        unknown = fixed.keys() - type(settings).model_fields.keys() - (RunSettings.model_fields.keys() - own.keys())
-        if unknown:
+        own, fields = policy.get(flow, {}), type(settings).model_fields.keys()
+        common = {name: value for name, value in policy.items() if name not in {*SYSTEMS, SPINE}}
+        if unknown := (common.keys() - RunSettings.model_fields.keys()) | (own.keys() - fields):
             raise ValueError(f"there is no setting {', '.join(sorted(unknown))}")
-        return _with(settings, {name: fixed[name] for name in fixed.keys() & type(settings).model_fields.keys()})
+        shared = {} if flow == SPINE else {name: common[name] for name in common.keys() & fields}
+        return _with(settings, shared | own)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise Refused(f"the policy of this worker, {path}, cannot be used: {why}") from None

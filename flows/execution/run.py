@@ -26,11 +26,11 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
 from flows.execution.approval import await_approval
-from flows.execution.cluster import open_cluster, workers_of
+from flows.execution.cluster import dashboard_of, open_cluster, workers_of
 from flows.execution.last_word import released_place
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
-from flows.execution.runner import Runner, S, Stage
+from flows.execution.runner import Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
 from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.curator import load_findings
@@ -86,12 +86,24 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
         raise
 
 
-class PrefectRunner(Runner[S]):
-    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other."""
+@dataclass(frozen=True)
+class Planned:
+    """What a run would spend, and whether its data is synthetic and nothing would be charged."""
 
-    def __init__(self, settings: S, workers: Workers, timings: Timings, *, before: str | None = None) -> None:
-        super().__init__(settings, workers, before=before)
+    spend: Spend
+    synthetic: bool
+
+
+class PrefectRunner(Runner[S]):
+    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other.
+
+    planned: given in a dry run, which stops at the gate; it gets what the run would spend.
+    """
+
+    def __init__(self, settings: S, workers: Workers, timings: Timings, planned: list[Planned] | None = None) -> None:
+        super().__init__(settings, workers)
         self.timings = timings
+        self.planned = planned
         self.over = Event()  # set once the run has ended, whatever its stages do
         self.begun: list[states.Stage] = []
         self.needed: list[Future] = []
@@ -138,7 +150,12 @@ class PrefectRunner(Runner[S]):
         """Start the gate, after a person's approval where the settings ask for it; its artifact shows what it charged.
 
         A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
+        A dry run ends here.
         """
+        if self.planned is not None:
+            self.wait()
+            self.planned.append(Planned(charge(), given.synthetic))
+            raise Stopped
         if self.settings.approval and not given.synthetic:
             self.wait()
             if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
@@ -251,8 +268,8 @@ def run_check(settings: RunSettings) -> bool:
     return any_work
 
 
-def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
-    """Run the stages on a cluster; on return or exception, all of them have ended."""
+def run_stages(settings: RunSettings, planned: list[Planned] | None = None) -> Path | None:
+    """Run the stages on a cluster; on return or exception, all of them have ended. planned: of a dry run."""
     begun: list[states.Stage] = []
     cluster = settings.cluster
     try:
@@ -262,9 +279,11 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
             paths = stack.enter_context(_must_see(settings))
             start = timings.timed(CLUSTER, stack.enter_context)
             client = start(open_cluster(cluster, settings.directory / "dask"))
+            if cluster.dashboard:
+                get_run_logger().info("Dask's dashboard: %s", dashboard_of(client))
             workers = workers_of(client, cluster, paths, report)
             workers.check()
-            runner = PrefectRunner(settings, workers, timings, before=before)
+            runner = PrefectRunner(settings, workers, timings, planned)
             begun = runner.begun
             try:
                 place = runner.run()

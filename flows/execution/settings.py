@@ -61,13 +61,18 @@ class RunSettings(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
-    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval"})  # when resumed: no release depends on it
+    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
+        {"cluster", "approval", "sign"}
+    )  # when resumed: no release depends on it
 
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
 
     out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     second_account: bool = Field(default=False, description="Charge persons whom another account was charged for.")
+    sign: Location | None = Field(
+        default=None, description="The publisher's private key (PEM), which signs the release."
+    )
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
     state: Location = Field(default_factory=lambda: str(state_home()), description="Confidential run directories.")
     approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
@@ -101,7 +106,7 @@ class RunSettings(BaseModel, ABC):
     @property
     def charging(self) -> Charging:
         """Where the spend is charged."""
-        return Charging(self.account, Path(self.ledger), self.second_account)
+        return Charging(self.account, Path(self.ledger), self.second_account, Path(self.sign) if self.sign else None)
 
     @property
     def runs(self) -> Path:

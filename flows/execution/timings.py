@@ -119,6 +119,8 @@ def timings_path(state: Path, run: str) -> Path:
 
 def load_timings(state: Path, run: str) -> list[dict[str, Any]]:
     """Return the timings of every try of a run, the first try first; none where none were kept."""
-    path = timings_path(state, run)
-    tries: list[dict[str, Any]] = json.loads(path.read_text())["tries"] if path.exists() else []
+    try:
+        tries: list[dict[str, Any]] = json.loads(timings_path(state, run).read_text())["tries"]
+    except (OSError, ValueError, KeyError):  # not there, or not whole: no run fails because of it
+        return []
     return tries

@@ -48,13 +48,14 @@ class Books:
     """What the tables of a ledger hold, or what must be in them by its journal.
 
     accounts: definition, total and time of opening by name. synthetic: when a run on synthetic data was entered.
-    digests: of every line, in order.
+    digests: of every line, in order. taken_over: the runs of a ledger of 0.1.
     """
 
     accounts: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     runs: dict[str, JournalRun] = field(default_factory=dict)
     synthetic: dict[str, str] = field(default_factory=dict)
-    digests: list[str] = field(default_factory=list, compare=False)
+    digests: list[str] = field(default_factory=list)
+    taken_over: set[str] = field(default_factory=set)
 
     def faults(self, tables: Books) -> Iterator[str]:
         """Yield where the tables hold something else than these books."""
@@ -155,6 +156,7 @@ def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
     elif act == "taken over":
         follows = len(books.digests) == 1
         books.accounts |= {name: tuple(account) for name, account in entry["accounts"].items()}
+        books.taken_over |= entry["runs"].keys()
         books.runs |= {
             run: JournalRun(account, amount, tuple(states), status, release, reserved, digest)
             for run, (account, amount, states, status, release, reserved) in entry["runs"].items()
@@ -167,7 +169,7 @@ def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
 def make_file(path: Path) -> None:
     """Make an empty journal for a new ledger, its owner's only, before the ledger's first commit. Raises OSError."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    _flush(path.parent)
+    flush(path.parent)
 
 
 def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
@@ -227,8 +229,23 @@ def append(path: Path, text: bytes) -> None:
         raise JournalError(f"the journal {path} cannot be written: {error.strerror}") from None
 
 
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def write_file(path: Path, lines: Sequence[str]) -> None:
+    """Write a journal's file anew, whole or not at all. Raises JournalError."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        make_file(draft)
+        append(draft, b"".join(line.encode() + b"\n" for line in lines))
+        os.rename(draft, path)
+        flush(path.parent)
+    except OSError as error:
+        raise JournalError(f"the journal {path} cannot be written: {error.strerror}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Flush a file, or the entries of a folder."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

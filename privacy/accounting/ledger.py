@@ -10,6 +10,7 @@ holds digests of confidential data and is confidential itself.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
@@ -28,17 +29,21 @@ from privacy.accounting.journal import (
     JournalError,
     JournalRun,
     Sign,
+    append,
     catch_up,
+    flush,
     journal_path,
     line_digest,
     line_of,
     make_file,
     read_file,
     replay,
+    write_file,
 )
 from privacy.accounting.states import check_states
 from privacy.noise.laws import UNITS, Definition
 
+LOST = "lost"  # in place of the digests of a run that was entered from the journal
 CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic data is wrong"
 RAN_AS_SYNTHETIC = (
     "this data was run as synthetic before, when nothing was charged, so it cannot now be run as confidential; "
@@ -130,6 +135,20 @@ class Together:
     accounts: tuple[str, ...]
     definition: Definition
     amount: Fraction
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What an examination of a ledger found.
+
+    found: what was compared, its extent, and the faults. books: what follows from the journal, whose lines are `lines`.
+    """
+
+    found: tuple[tuple[str, str, list[str]], ...]
+    rows: Mapping[str, Row]
+    accounts: Mapping[str, Account]
+    books: Books
+    lines: Sequence[str]
 
 
 class Ledger:
@@ -321,8 +340,119 @@ class Ledger:
             if row.status != target:
                 entries.move(row, target, release_digest)
 
+    def backup(self, place: Path) -> None:
+        """Copy the ledger and its journal, as they are between two acts, to `place` and `place`.journal: a ledger too.
+
+        The copy appears whole. Raises LedgerError where either place is taken or cannot be written.
+        """
+        copies = {self.path: place, self.journal: journal_path(place)}
+        if taken := [str(copy) for copy in copies.values() if copy.exists()]:
+            raise LedgerError(f"{' and '.join(taken)} exists already: name another file for the backup")
+        drafts = {path: copy.with_name(f".{copy.name}.{os.getpid()}") for path, copy in copies.items()}
+        try:
+            for draft in drafts.values():
+                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with self._transaction():  # nobody writes meanwhile
+                append(drafts[self.journal], self.journal.read_bytes())
+                with closing(sqlite3.connect(self.path)) as here, closing(sqlite3.connect(drafts[self.path])) as there:
+                    here.backup(there)
+            flush(drafts[self.path])
+            for path in (self.journal, self.path):
+                os.rename(drafts[path], copies[path])
+            flush(place.parent)
+        except (OSError, JournalError) as error:
+            raise LedgerError(f"the backup {place} cannot be written: {error}") from None
+        finally:
+            for draft in drafts.values():
+                draft.unlink(missing_ok=True)
+
+    def restore(self) -> tuple[int, list[str]]:
+        """Mend a ledger that lacks acts of its journal's file, or a journal's file that is lost or older; say so in it.
+
+        The accounts, charges and statuses of the acts that are missing are entered in the ledger, which may be lost
+        altogether. Digests are not in the journal: a run that is entered from there cannot be resumed, and is not
+        recognized by its data. Returns how many acts were entered, and those runs.
+
+        Raises
+        ------
+        LedgerError
+            where there is nothing to mend, or the two are not of one ledger.
+        """
+        with self._connected(create=self.exists()) as (database, entries, old), _unusable():
+            if old:
+                raise LedgerError(f"{self.path} is the ledger of version 0.1: put it away, and restore again")
+            held = read_file(self.journal)
+            filed = (held or b"").decode("ascii", "replace").split("\n")[:-1]
+            common = min(len(filed), len(entries.lines))
+            if filed[:common] != entries.lines[:common]:
+                raise JournalError(f"{self.journal} is not the journal of the ledger {self.path}")
+            if held is not None and len(entries.lines) - 1 <= len(filed) <= len(entries.lines):
+                raise LedgerError(f"the ledger {self.path} lacks nothing of its journal: there is nothing to restore")
+            if fault := next(replay(entries.lines).faults(entries.books()), None):
+                raise JournalError(
+                    f"the ledger {self.path} was changed by hand ({fault}): put it away, and restore again"
+                )
+            missing = filed[common:]
+            lost = entries.enter(missing)
+            if fault := next(replay(entries.lines).faults(entries.books()), None):
+                raise JournalError(f"the acts of {self.journal} cannot be entered ({fault})")
+            entries.note("restored", entered=len(missing), without_digests=lost)
+            database.execute("COMMIT")
+            database.execute("BEGIN IMMEDIATE")
+            write_file(self.journal, _Entries(database, self.code, self.sign).lines)
+        return len(missing), lost
+
+    def examine(self) -> Examined:
+        """Compare the ledger with its journal, its sums with its totals, and itself with what SQLite requires.
+
+        Raises LedgerError where the ledger cannot be read at all.
+        """
+        with self._connected() as (database, entries, old), _unusable():
+            if old:
+                raise LedgerError(f"{self.path} is the ledger of version 0.1: das ledger show takes it over")
+            damage = [text for (text,) in database.execute("PRAGMA integrity_check") if text != "ok"]
+            try:
+                catch_up(self.journal, self.path, entries.lines)
+                journal: list[str] = []
+            except JournalError as error:
+                journal = [str(error)]
+            try:
+                books, tables = replay(entries.lines), entries.books()
+                changed = list(books.faults(tables))
+            except JournalError as error:
+                books, changed = Books(), [str(error)]
+            found = [
+                ("the database", str(self.path), damage),
+                ("the journal's file", str(self.journal), journal),
+                ("every row follows from its acts", f"{len(entries.lines)} acts", changed),
+            ]
+            for account in entries.accounts():
+                spent = entries.spent(account.name)
+                fullest = max(spent, key=lambda state: spent[state], default=None)
+                most = spent[fullest] if fullest else Fraction(0)
+                over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
+                unit = f"{UNITS[account.definition]} {format_amount(most)} of {format_amount(account.total)}"
+                found.append((f"account {account.name}", unit + (f" in state {fullest}" if fullest else ""), over))
+            rows = {row.run: row for account in entries.accounts() for row in entries.rows(account.name)}
+            return Examined(tuple(found), rows, {each.name: each for each in entries.accounts()}, books, entries.lines)
+
     @contextmanager
     def _transaction(self, *, create: bool = False) -> Iterator[_Entries]:
+        """Yield the tables for one act, of a ledger that agrees with its journal."""
+        with self._connected(create=create) as (database, entries, old):
+            self._check_journal(entries)
+            held = len(entries.lines)
+            if old:
+                entries.take_over()
+            yield entries
+            database.execute("COMMIT")
+            if len(entries.lines) > held:  # under the lock again: another process may have come between
+                database.execute("BEGIN IMMEDIATE")
+                self._check_journal(_Entries(database, self.code, self.sign))
+
+    @contextmanager
+    def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, _Entries, bool]]:
+        """Yield the database under its write lock, its tables, and whether it has those of 0.1 to be taken over."""
         if not create and not self.path.exists():
             self._check_not_lost()
             raise LedgerError(f"there is no ledger {self.path}: open an account first (das ledger open)")
@@ -338,16 +468,7 @@ class Ledger:
                     database.execute(f"PRAGMA {pragma}")
                 database.execute("BEGIN IMMEDIATE")  # closing without COMMIT rolls back
                 old = self._prepare(database, create=create)
-                entries = _Entries(database, self.code, self.sign)
-                self._check_journal(entries)
-                held = len(entries.lines)
-                if old:
-                    entries.take_over()
-                yield entries
-                database.execute("COMMIT")
-                if len(entries.lines) > held:  # under the lock again: another process may have come between
-                    database.execute("BEGIN IMMEDIATE")
-                    self._check_journal(_Entries(database, self.code, self.sign))
+                yield database, _Entries(database, self.code, self.sign), old
         except sqlite3.Error as error:
             raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
 
@@ -462,6 +583,40 @@ class _Entries:
         for table in ("charge", "run", "account"):
             database.execute(f"DROP TABLE {table}_0_1")
 
+    def enter(self, lines: Sequence[str]) -> list[str]:
+        """Enter lines of the journal's file and what follows from them; return the runs whose digests are lost."""
+        for line in lines:
+            self.lines.append(line)
+            self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
+        books, tables, lost = replay(self.lines), self.books(), list[str]()
+        for name in books.accounts.keys() - tables.accounts.keys():
+            self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", (name, *books.accounts[name]))
+        for run, row in books.runs.items():
+            if run not in tables.runs:
+                lost.append(run)
+                digests = (LOST, LOST, 0, LOST)
+                values = (
+                    run,
+                    row.account,
+                    row.amount,
+                    *digests,
+                    row.status,
+                    row.release_digest,
+                    row.reserved,
+                    row.journal,
+                )
+                self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+                charges = [(run, state) for state in row.states]
+                self._database.executemany("INSERT INTO charge VALUES (?, ?)", charges)
+                self._database.execute("INSERT INTO data VALUES (?, 0, ?)", (run, row.reserved))
+            elif tables.runs[run].status != row.status:
+                if tables.runs[run].status == "reserved" and row.release_digest:
+                    self._update(run, "sealed", row.release_digest)
+                self._update(run, row.status, row.release_digest)
+        for run in books.synthetic.keys() - tables.synthetic.keys():
+            self._database.execute("INSERT INTO data VALUES (?, 1, ?)", (run, books.synthetic[run]))
+        return lost
+
     def refuse(self, request: Request, refusal: LedgerError) -> None:
         """Enter that a request was refused, and why."""
         self.note("refused", run=request.run, account=request.account, why=str(refusal))
@@ -534,7 +689,10 @@ class _Entries:
     def move(self, row: Row, status: Status, release_digest: str | None) -> None:
         """Set the status of a run and the digest of its release."""
         self.note(status, run=row.run, account=row.account, release=release_digest)
-        values = (status, release_digest, row.run)
+        self._update(row.run, status, release_digest)
+
+    def _update(self, run: str, status: str, release_digest: str | None) -> None:
+        values = (status, release_digest, run)
         self._database.execute("UPDATE run SET status = ?, release_digest = ? WHERE id = ?", values)
 
     def spent(self, account: str) -> dict[str, Fraction]:

@@ -1,7 +1,7 @@
 """Write and read the manifest of a release, and compare a folder with its manifest.
 
-A manifest holds digests of public inputs, versions, the noise of every query and what was spent: nothing exact about
-persons.
+A manifest holds digests of public inputs, versions, the code, the noise of every query and what was spent: nothing
+exact about persons.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.process import versions
+from tasks.lifecycle.process import code_names, versions
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in, read_json
+from tasks.lifecycle.run_directory import RunDirectory
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
+BESIDE = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
@@ -55,17 +59,24 @@ def noise_law(law: Law) -> dict[str, str | float]:
     return {"law": law.name, law.parameter_name: str(law.parameter), "variance": law.variance()}
 
 
-def made_by() -> dict[str, Any]:
-    """Return the noise scheme and the versions that a release was made with."""
+def made_by(run: RunDirectory) -> dict[str, Any]:
+    """Return what a release was made with, and the head of the ledger's journal at its reservation, if it was charged.
+
+    That head stays the same however often the run is resumed.
+    """
+    authorization = read_authorization(run)
+    journal = authorization.journal if authorization else None
     return {
         "noise_scheme": NOISE_SCHEME_VERSION,
         "versions": {"das-flows": version("das-flows"), **versions()},
+        "code": code_names(),
+        **({"journal": journal} if journal else {}),
     }
 
 
 def released_files(out: Path) -> list[Path]:
-    """Return the regular files of a release except its manifest, sorted."""
-    return sorted(out / name for name, regular in entries(out) if regular and name != MANIFEST)
+    """Return the regular files of a release except its manifest and the manifest's signature, sorted."""
+    return sorted(out / name for name, regular in entries(out) if regular and name not in BESIDE)
 
 
 def release_digest(out: Path) -> str:
@@ -85,7 +96,7 @@ def is_whole(out: Path) -> bool:
 def drop_unnamed(out: Path) -> None:
     """Remove the files of a folder that its manifest does not name: a desktop or a file server leaves such files."""
     named = read_manifest(out)["files"]
-    for name in [name for name, _ in entries(out) if name != MANIFEST and name not in named]:
+    for name in [name for name, _ in entries(out) if name not in BESIDE and name not in named]:
         (out / name).unlink()
 
 

@@ -26,25 +26,28 @@ from tasks.lifecycle.authorization import (
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.signature import signer
 
 NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
 
 
 @dataclass(frozen=True)
 class Charging:
-    """Where a run's spend is charged. Public: a name and a path; None for synthetic data, which is exempt.
+    """Where a run's spend is charged. Public: a name and paths; no account for synthetic data, which is exempt.
 
-    `second_account`: charge persons even if another account was charged for them.
+    `second_account`: charge persons even if another account was charged for them. `sign`: the publisher's private key,
+    which signs the run's acts and its release.
     """
 
     account: str | None
     ledger: Path
     second_account: bool = False
+    sign: Path | None = None
 
     @property
     def book(self) -> Ledger:
-        """The ledger; its journal will name this code."""
-        return Ledger(self.ledger, code_names())
+        """The ledger; its journal will name this code, and be signed. Raises Refused where the key is none."""
+        return Ledger(self.ledger, code_names(), signer(self.sign) if self.sign else None)
 
 
 class Input(Protocol):
@@ -85,7 +88,7 @@ def precheck(
     ledger = charging.book
     try:
         if given is not None and given.synthetic:
-            if charging.ledger.exists():
+            if ledger.exists():
                 ledger.check_synthetic(request.digests)
             return Fraction(0)
         check_named(request)
@@ -145,10 +148,11 @@ def authorize(
     """
     request = _request(entered_as or run.id, charging, states, definition, amount, configuration_digest, given)
     if register_if_synthetic(request.run, charging.ledger, request.digests, marked=given.synthetic):
-        secret_digest = _synthetic_secret(run, request)
+        secret_digest, journal = _synthetic_secret(run, request), None
     else:
-        secret_digest = _reserve(run, charging.book, request)
-    save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
+        row = _reserve(run, charging.book, request)
+        secret_digest, journal = row.secret_digest, row.journal
+    save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest, journal))
 
 
 def _request(
@@ -212,7 +216,7 @@ def check_named(request: Request) -> None:
         raise Refused(NO_ACCOUNT)
 
 
-def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> Row:
     check_named(request)
     try:
         row = ledger.row(request.run)
@@ -228,7 +232,7 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
     except LedgerError as error:
         raise Refused(str(error)) from None
     check_row(run, row, request)
-    return row.secret_digest
+    return row
 
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:

@@ -13,6 +13,7 @@ from e2e_runs import settings_for
 from flows.dry_run import dry_run
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.policy import POLICY, under_policy
 from flows.execution.top_down_settings import TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
@@ -55,6 +56,19 @@ def test_a_policy_that_is_none_refuses_every_run(tmp_path: Path, monkeypatch: py
         under_policy(settings_for(tmp_path), "detailed-dhca")
 
 
+def test_the_example_of_a_policy_fixes_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(POLICY, str(Path(__file__).resolve().parents[2] / "deploy/policy.json"))
+    out, census = "/srv/releases/{run}", "/srv/census"
+    for settings in (
+        DetailedDhcaSettings(params=f"{census}/params", data=f"{census}/data", out=out, jurisdiction="us"),
+        TopDownSettings(data=f"{census}/top-down", out=out),
+        BottomUpSettings(table="/t", domain="/d", epsilon="1", out=out),
+    ):
+        fixed = under_policy(settings, settings.SYSTEM)
+        assert (fixed.approval, fixed.account, fixed.second_account) == (True, "census-2020", False)
+        assert fixed.ledger.startswith(fixed.state)
+
+
 def settings_of(folder: Path) -> dict[Any, Any]:
     common: dict[str, Any] = {"out": str(folder / "out"), "state": str(folder / "state"), "account": "mine"}
     detailed = settings_for(folder, account="mine")
@@ -73,7 +87,9 @@ def test_every_flow_is_under_the_policy(tmp_path: Path, fix: Fix) -> None:
         state = flow(settings, return_state=True)
         assert (state.name, state.message) == ("Refused", f"refused: {FIXED}"), flow.name
     assert not (tmp_path / "state").exists(), "nothing was begun"
+    run = SpineRun(geography=str(tmp_path), out=str(tmp_path / "spine"))
     with pytest.raises(Refused, match="cluster_class is 'os:system', and the policy"):
-        geographic_spine(
-            SpineRun(geography=str(tmp_path), out=str(tmp_path / "spine")), ClusterSettings(cluster_class="os:system")
-        )
+        geographic_spine(run, ClusterSettings(cluster_class="os:system"))
+    fix(out="/srv/{run}", **{"geographic-spine": {"geography": "/srv/geography"}})
+    with pytest.raises(Refused, match=r"geography is .*, and the policy of this worker fixes it at '/srv/geography'"):
+        geographic_spine(run)

@@ -193,7 +193,7 @@ def named(_: Path, release: Path, name: str) -> None:
 def sparse(_: Path, release: Path, name: str) -> None:
     (release / name).unlink()
     (release / name).touch()
-    os.truncate(release / name, 3 << 30)
+    os.truncate(release / name, 3 << 30 if name.endswith((".json", ".html")) else 65 << 20)
 
 
 def piped(_: Path, release: Path, name: str) -> None:
@@ -302,7 +302,7 @@ def test_no_text_of_others_steers_the_terminal(release: Path, das: Das, monkeypa
         {"spent": {**manifest["spent"], "products": {STEERING: {"rho": "1", "decimal": 2}}}},
     ):
         replace(release / MANIFEST, json.dumps(manifest | change).encode())
-        for words in (["check"], ["check", "--json"], ["show", "--region", "Alabama"], ["show", "--json"]):
+        for words in (["check"], ["show", "--region", "Alabama"]):
             _, out, err = das(words[0], release, *words[1:])
             assert not steers(out + err), (change, words)
             assert err.count("refused:") <= 1
@@ -366,7 +366,7 @@ def try_changes(release: Path, folder: Path, das: Das, draw: random.Random, seco
 def test_a_release_of_any_shape_is_answered_or_refused(
     request: pytest.FixtureRequest, tmp_path: Path, das: Das, name: str
 ) -> None:
-    try_changes(request.getfixturevalue(name), tmp_path, das, random.Random(name), 3)
+    try_changes(request.getfixturevalue(name), tmp_path, das, random.Random(name), 2)
 
 
 @pytest.mark.long
@@ -375,7 +375,7 @@ def test_a_release_of_any_shape_is_answered_or_refused(
 def test_a_release_of_any_shape_is_answered_or_refused_for_long(
     request: pytest.FixtureRequest, tmp_path: Path, das: Das, name: str, seed: int
 ) -> None:
-    try_changes(request.getfixturevalue(name), tmp_path, das, random.Random(f"{name} {seed}"), 120)
+    try_changes(request.getfixturevalue(name), tmp_path, das, random.Random(f"{name} {seed}"), 60)
 
 
 @pytest.mark.parametrize(
