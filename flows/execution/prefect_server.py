@@ -34,6 +34,7 @@ NOT_TOLD = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
+    "PREFECT_CLIENT_MAX_RETRIES": "2",  # a server of this process that has ended does not come back
 }
 
 

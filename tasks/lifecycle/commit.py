@@ -20,6 +20,7 @@ from tasks.lifecycle.authorization import SECRET, is_truth
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
 from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, drop_unnamed, is_whole, read_manifest, release_digest
+from tasks.lifecycle.received import NotOfRelease
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 from tasks.lifecycle.signature import signer
@@ -50,9 +51,10 @@ def check_out(run: RunDirectory, out: Path, folder: str) -> None:
 
 def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
     """Return whether this run's own release is in place."""
-    if not (out / folder / MANIFEST).is_file():
+    try:
+        manifest = read_manifest(out / folder)
+    except NotOfRelease:  # nothing, or a stranger's
         return False
-    manifest = read_manifest(out / folder)
     return manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
 
 
