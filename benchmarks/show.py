@@ -123,9 +123,11 @@ def measure(release: Path, answers: int) -> dict[str, object]:
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
-        while not (url := re.search(r"http://127\.0\.0\.1:\d+/", line := server.stderr.readline())):
+        while not (url := re.search(r"http://127\.0\.0\.1:\d+/\w+/", line := server.stderr.readline())):
             if not line:
                 raise SystemExit("das show ended")
+        urllib.request.install_opener(urllib.request.build_opener(urllib.request.HTTPCookieProcessor()))
+        ask(line.split()[-3])  # the address with the token, before "(Ctrl-C ends it)"
         announced = time.perf_counter() - start
         process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
         begun = sum(process.cpu_times()[:2])

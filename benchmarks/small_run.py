@@ -56,7 +56,7 @@ def main() -> None:
             imports, imports_work = seconds(IMPORTS, environment)
             total, work = seconds(run, environment)
             shutil.rmtree(out)
-            if number:  # the first makes Prefect's database and Python's caches
+            if number:  # the first makes the template of Prefect's database and Python's caches
                 ratios.append((total / imports, work / imports_work))
             print(
                 f"{total:.1f} s, imports {imports:.1f} s, ratio {total / imports:.1f}; "

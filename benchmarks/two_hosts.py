@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,15 +26,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
 PRELOAD_FILE = "DAS_PRELOAD_FILE"
-WORKER_ENVIRONMENT = {  # as deploy/README.md has it
-    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "false",
-    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "false",
-    "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
-    "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
-    "MALLOC_TRIM_THRESHOLD_": str(2**28),
-    "MALLOC_MMAP_THRESHOLD_": str(2**28),
-    "MALLOC_ARENA_MAX": "1",
-}
+DASK_CONFIG = Path(__file__).resolve().parents[1] / "deploy/dask.yaml"
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class Cluster:
     """A running cluster.
 
     `options` let `das run` in, `log` is what scheduler and workers said, `note` a file that the preloaded script finds
-    in DAS_PRELOAD_FILE; `workers` are the processes that keep the worker of each host.
+    in DAS_PRELOAD_FILE; `workers` are the processes that keep the worker of each host; `join` starts one more.
     """
 
     options: tuple[str, ...]
@@ -98,6 +90,14 @@ class Cluster:
     workers: tuple[subprocess.Popen[bytes], ...]
     log: Path
     note: Path
+    join: Callable[[Host], subprocess.Popen[bytes]]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of a flow's cluster that say what `options` do."""
+        _, address, *certificates = self.options
+        pairs = (word.split("=") for word in certificates)
+        return {"scheduler": address} | {name.removeprefix("--").replace("-", "_"): path for name, path in pairs}
 
 
 @contextmanager
@@ -120,25 +120,27 @@ def tls_cluster(folder: Path, preload: Path, hosts: Sequence[Host] = LOOPBACK) -
                 [*command, "--no-dashboard", "--scheduler-file", str(scheduler_file)],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=os.environ | WORKER_ENVIRONMENT | {PRELOAD_FILE: str(note)},
+                env=os.environ | {"DASK_CONFIG": str(DASK_CONFIG), PRELOAD_FILE: str(note)},
             )
             stack.callback(_end, process)
             return process
 
         any_port = ("--port", "0", "--dashboard-address", f"{hosts[0].address}:0")
         scheduler = start(hosts[0], "scheduler", "--protocol", "tls", *any_port)
-        workers = tuple(
-            start(
-                host, "worker", "--nthreads", "1", "--local-directory", f"{folder}/{place}", "--preload", str(preload)
+
+        def join(host: Host) -> subprocess.Popen[bytes]:
+            scratch = folder / f"scratch-{host.address}"
+            return start(
+                host, "worker", "--nthreads", "1", "--local-directory", str(scratch), "--preload", str(preload)
             )
-            for place, host in enumerate(hosts)
-        )
+
+        workers = tuple(map(join, hosts))
         while not (address := _address(scheduler_file)):
             if scheduler.poll() is not None:
                 raise RuntimeError(log.read_text())
             time.sleep(0.05)
         certificates = (f"--tls-{name}={path}" for name, path in files.items())
-        yield Cluster(("--scheduler", address, *certificates), scheduler, workers, log, note)
+        yield Cluster(("--scheduler", address, *certificates), scheduler, workers, log, note, join)
 
 
 def _address(file: Path) -> str | None:

@@ -17,7 +17,7 @@ from flows.commands.bottom_up.run import run as run_bottom_up
 from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
-from flows.commands.ledger import open_account, show_ledger
+from flows.commands.ledger import backup_ledger, check_ledger, open_account, restore_ledger, show_ledger
 from flows.commands.options import with_local_paths
 from flows.commands.run import run
 from flows.commands.runs import discard, list_runs, show_run
@@ -72,7 +72,15 @@ def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
     app.add_typer(group, name=name)
 
 
-_group("ledger", "Open budget accounts and show what was charged to them.", open=open_account, show=show_ledger)
+_group(
+    "ledger",
+    "Open budget accounts, show what was charged to them, and check, back up and restore the ledger.",
+    open=open_account,
+    show=show_ledger,
+    check=check_ledger,
+    backup=backup_ledger,
+    restore=restore_ledger,
+)
 _group("runs", "List, show and discard runs.", list=list_runs, show=show_run, discard=discard)
 _group(
     "attribute-loss",

@@ -14,23 +14,50 @@ from typing import Any
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import Runner
+from tasks.detailed_dhca.all_or_none import all_or_none, validate_beside
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.reserve_budget import planned_spend, precheck_budget, reserve_budget
+from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.detailed_dhca.validation import check_public, validate
+from tasks.lifecycle.authorization import AUTHORIZATION
+from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
 from tasks.population_groups.coterminous_sets import save_sets
 from tasks.spine.optimize import build_spine
 
 
 def check(settings: DetailedDhcaSettings) -> bool:
-    """Refuse parameters, paths and an account with which a run could not end; False for a jurisdiction switched off."""
+    """Refuse parameters, paths and an account with which a run could not end; False for a jurisdiction switched off.
+
+    Of a command that is charged for all or none, it refuses what one of them could not end with.
+    """
+    attempts = {settings.jurisdiction: partial(_check, settings)}
+    if beside := _not_charged_beside(settings):
+        attempts[beside.jurisdiction] = partial(_check_beside, beside)
+    return all_or_none(attempts)[settings.jurisdiction] if settings.all_or_none else _check(settings)
+
+
+def _not_charged_beside(settings: DetailedDhcaSettings) -> DetailedDhcaSettings | None:
+    """Return the run that has to pass before this one is charged; None where one of them is charged already."""
+    beside = settings.run_beside if settings.all_or_none else None
+    charged = beside is None or any((each / AUTHORIZATION).exists() for each in (settings.directory, beside.directory))
+    return None if charged else beside
+
+
+def _check_beside(settings: DetailedDhcaSettings) -> bool:
+    check_out(settings.directory, Path(settings.out), settings.folder)
+    return _check(settings)
+
+
+def _check(settings: DetailedDhcaSettings) -> bool:
     run, inputs = settings.directory, (settings.params, settings.data, settings.jurisdiction)
     switched_on = check_public(run, *inputs)
     precheck_budget(run, *inputs, settings.charging)
@@ -48,9 +75,8 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     settings, workers = run.settings, run.workers
     jurisdiction, options, estimates = settings.jurisdiction, settings.shaping_options, settings.estimates
     here = {"workers": workers, "jurisdiction": jurisdiction}
-    public = {"params": settings.params, "data": settings.data}
 
-    validated = run.do("validate", validate, **here, **public, next_run=settings.next_run)
+    validated = run.do("validate", _validate, settings=settings, workers=workers)
     if validated is None:
         return None
     configuration = settings.directory.parameters.configuration
@@ -64,9 +90,8 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     if estimates:  # public, and what could fail in them fails before anything is spent
         ready.append(run.submit("estimate tables", make_estimators, **here))
     charge = partial(planned_spend, configuration, jurisdiction)
-    gate = run.reserve(
-        reserve_budget, *ready, given=validated, charge=charge, jurisdiction=jurisdiction, options=options
-    )
+    approved = {"given": validated, "charge": charge, "states": configuration.states(jurisdiction)}
+    gate = run.reserve(reserve_budget, *ready, **approved, jurisdiction=jurisdiction, options=options)
     if settings.spine:
         region = {"data": settings.data, "jurisdiction": jurisdiction, "states": configuration.states(jurisdiction)}
         spine = run.attempt("spine", _build_spine, workers=workers, folder=run.staged / "spine", **region)
@@ -87,6 +112,17 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     line = (spine.result() or "not built: its stage failed") if settings.spine else "not asked for"
     staged = run.submit("release", stage_release, equated, **here, out=run.out, options=options, spine=line)
     return run.commit(staged)
+
+
+def _validate(run: DetailedRun, settings: DetailedDhcaSettings, workers: Workers) -> Validated | None:
+    """Validate the run's input, and, where all or none are charged, the input of the run beside it."""
+    inputs = (workers, settings.params, settings.data)
+    own = partial(validate, run, *inputs, settings.jurisdiction, settings.next_run)
+    beside = settings.next_run if _not_charged_beside(settings) else None
+    if not settings.all_or_none or beside is None:
+        return own()
+    other = partial(validate_beside, beside, *inputs, settings.charging)
+    return all_or_none({settings.jurisdiction: own, beside.jurisdiction: other})[settings.jurisdiction]
 
 
 def _build_spine(_run: RunDirectory, **arguments: Any) -> str:

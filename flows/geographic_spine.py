@@ -7,16 +7,18 @@ Public data only, so that parameters, logs and results may be stored in clear.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.cluster import ClusterSettings, open_cluster_if
+from flows.execution.policy import SPINE, under_policy
 from flows.execution.settings import Location
 from spine.settings import Jurisdiction
 from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
@@ -35,7 +37,7 @@ class SpineRun(BaseModel):
     geography: Location = Field(
         description="P.L. 94-171 files, block assignment files, GRF-C or a CSV; a file, zip or directory."
     )
-    out: Location = Field(description="The directory that is made.")
+    out: Location = Field(description="The directory that is made; {run} in it stands for the flow run's id.")
     product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = "pl94-persons"
     jurisdiction: Jurisdiction = "us"
     variant: Literal["production", "paper"] = "production"
@@ -47,6 +49,12 @@ class SpineRun(BaseModel):
     marginals: tuple[str, ...] = Field(default=(), description="Cells whose standard errors are reported.")
     extra: Location | None = Field(default=None, description="A CSV of prims and living quarters by block.")
     county: str | None = Field(default=None, description="The county to draw, five digits.")
+
+
+class _Place(BaseModel):
+    """Where it is made, as a policy names it."""
+
+    cluster: ClusterSettings
 
 
 @task(name="geography", cache_policy=NO_CACHE, persist_result=False)
@@ -87,9 +95,13 @@ def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> d
 
     Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
+    run = under_policy(run, SPINE)
+    run = run.model_copy(update={"out": run.out.replace("{run}", str(runtime.flow_run.id))})
+    cluster = cluster and under_policy(_Place(cluster=cluster), "").cluster
     prepared = read.submit(run).result()
-    with prepared.discarding(), open_cluster_if(cluster) as client:
-        map_states = over(client)
+    paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
+    with prepared.discarding(), open_cluster_if(cluster, paths) as workers:
+        map_states = over(workers)
         states = build.submit(prepared, map_states).result()
         summary = join.submit(prepared, states, map_states).result()
     get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)

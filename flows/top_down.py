@@ -40,7 +40,7 @@ def stages(run: Runner[TopDownSettings]) -> Path:
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
     charge = partial(spend, design.definition, [design.total(validated.nation)])
-    gate = run.reserve(reserve_budget, given=validated, charge=charge, workers=workers)
+    gate = run.reserve(reserve_budget, given=validated, charge=charge, states=validated.states, workers=workers)
     measured = run.submit("measure", write_measurements, gate, workers=workers, **to)
     estimated = run.submit("estimate", estimate, gate, workers=workers)
     run.wait()

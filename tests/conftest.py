@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +17,17 @@ from hypothesis import settings
 
 from tasks.lifecycle.process import keep_kernels
 
-os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it, before prefect is imported
+
+def forget_configured_prefect() -> None:
+    """Have tests use no server, database or home that the environment names, before anything imports prefect."""
+    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+        del os.environ[name]
+    home = os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="das-tests-prefect-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it
+
+
+forget_configured_prefect()
 settings.register_profile("das-flows", deadline=None)  # a busy machine is no fault of an example
 settings.load_profile("das-flows")
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")
@@ -32,7 +44,7 @@ def lacking(what: str) -> NoReturn:
 # Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
 SHARED = {
     "end to end": r"tests/e2e/",
-    "a server": r"flows/test_(accuracy|bottom_up|every|refusals|spine|start|top_down|what)|test_workers|tasks/spine/",
+    "a server": r"flows/test_(acc|bottom_up|dep|every|policy|refusals|sp|sta|top_down|what)|test_workers|tasks/spine/",
     "kernels": r"top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page)",
 }
@@ -113,19 +125,29 @@ def shared_cluster(client: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def prefect_server() -> Iterator[None]:
-    """A real Prefect server on a database of its own, shared by the session; it does what a temporary one does."""
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A real Prefect server on a database of its own, shared by the session: a temporary one, which flows tell all."""
+    from prefect.context import refresh_global_settings_context
     from prefect.settings import temporary_settings
-    from prefect.testing.utilities import prefect_test_harness
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
-    from flows.execution.prefect_server import NOT_NEEDED
+    from flows.execution.fork_server import variables
+    from flows.execution.prefect_server import TemporaryServer
+    from flows.execution.server_process import DATABASE
 
-    quiet = {"flows.heartbeat_frequency": None, "logging.to_api.enabled": False}  # a heartbeat's end takes a second
-    with ExitStack() as stack:
-        with pytest.MonkeyPatch.context() as environment:  # of the server alone: tests start others
-            for name, value in NOT_NEEDED.items():
-                environment.setenv(name, value)
-            stack.enter_context(prefect_test_harness(server_startup_timeout=120))
-        stack.enter_context(temporary_settings(quiet))
+    server = TemporaryServer(tmp_path_factory.mktemp("prefect"), fork=False)
+    server.wait()
+    told = {
+        "api.url": server.url,
+        "api.auth_string": server.password,
+        "server.database.connection_url": f"sqlite+aiosqlite:///{server.home / DATABASE}",  # for tests that read it
+        "flows.heartbeat_frequency": None,  # a heartbeat's end takes a second
+        "logging.to_api.enabled": False,
+    }
+    address = {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": server.password}
+    with variables(address | {"PREFECT_LOGGING_TO_API_ENABLED": "false"}):
+        refresh_global_settings_context()  # for Prefect's threads, which have no other settings
+    with pytest.MonkeyPatch.context() as environment, temporary_settings(told):
+        environment.setenv("PREFECT_API_AUTH_STRING", server.password)  # of processes that tests give its address
         yield
+    server.stop()

@@ -6,6 +6,7 @@ import importlib
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,7 @@ from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups import domain
@@ -42,6 +44,7 @@ from tasks.population_groups.parameters import configuration_digest, digest_para
 
 ACCOUNT = "census"
 KEY = bytes(range(32))
+JOURNAL = re.compile(rb' "journal": "[0-9a-f]{64}",\n')
 
 
 def real_data(example: Path, folder: Path) -> None:
@@ -163,12 +166,16 @@ def small_pieces() -> Iterator[None]:
         yield
 
 
-def digest(folder: Path) -> str:
-    """One digest of all names and bytes below a folder."""
+def digest(folder: Path, *, reservation: bool = True) -> str:
+    """One digest of all names and bytes below a folder.
+
+    Without the reservation: less what two reservations of one run differ in, the head of the journal in the manifest.
+    """
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return sha256(
-        b"".join(str(p.relative_to(folder)).encode() + sha256(p.read_bytes()).digest() for p in paths)
-    ).hexdigest()
+    named = ((str(path.relative_to(folder)), path.read_bytes()) for path in paths)
+    if not reservation:
+        named = ((name, JOURNAL.sub(b"", content) if name == MANIFEST else content) for name, content in named)
+    return sha256(b"".join(name.encode() + sha256(content).digest() for name, content in named)).hexdigest()
 
 
 # Processes that die. Between two calls to the kernel or the database nothing changes that a crash would leave behind.
@@ -178,7 +185,7 @@ def digest(folder: Path) -> str:
 Point = tuple[str, int]
 FILES = (
     *("authorization.py", "commit.py", "files.py", "reservation.py", "run_directory.py", "staging.py"),  # lifecycle
-    *("reserve_budget.py", "ledger.py", "pathlib.py", "shutil.py"),
+    *("reserve_budget.py", "ledger.py", "journal.py", "pathlib.py", "shutil.py"),
 )
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")
@@ -223,18 +230,18 @@ def _run(process: BaseProcess) -> int | None:
 
 def _record(into: Path, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     points: list[Point] = []
-    _watch(points.append)
+    watch(points.append)
     function(*arguments)
     sys.setprofile(None)
     into.write_text(json.dumps(points))
 
 
 def _die(at: Point, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    _watch(lambda point: os.kill(os.getpid(), signal.SIGKILL) if point == at else None)
+    watch(lambda point: os.kill(os.getpid(), signal.SIGKILL) if point == at else None)
     function(*arguments)
 
 
-def _watch(seen: Callable[[Point], None]) -> None:
+def watch(seen: Callable[[Point], None]) -> None:
     """Tell `seen` of every point that this process comes to."""
     times: Counter[str] = Counter()
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request
+from urllib.request import urlopen as open_url
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from dhca_inputs import Inputs, configuration, people
 from flows.commands.show import open_release
 from flows.reports.show.application import Check, about, application
 from flows.reports.show.export import export, file_name
+from flows.reports.show.gate import address_of, cookie_of
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.digests import file_digest
 
@@ -52,7 +54,9 @@ def with_estimates(released: Path, copy: Path) -> Path:
             beside = pa.Table.from_pylist(kept, schema).drop_columns(["COUNT"])
             pq.write_table(beside, copy / f"parquet/estimates/{table}/{path.name}")
     manifest = json.loads((copy / "manifest.json").read_text())
-    (copy / "manifest.json").write_text(json.dumps(manifest | {"estimates": {}}))
+    files = {str(path.relative_to(copy)): file_digest(path) for path in copy.glob("parquet/estimates/*/*")}
+    changed = {"estimates": {}, "files": manifest["files"] | files}
+    (copy / "manifest.json").write_text(json.dumps(manifest | changed))
     return copy
 
 
@@ -76,22 +80,35 @@ def with_margins(released: Path) -> Path:
     return released
 
 
+TOKEN = "the-token-of-the-tests"
+
+
+def entered(page: str) -> dict[str, str]:
+    """The headers of a request by one who has been let in."""
+    return {"Cookie": f"{cookie_of(urlsplit(page).port or 0)}={TOKEN}"}
+
+
+def urlopen(address: str) -> Any:
+    """Open an address of a page as one who has been let in."""
+    return open_url(Request(address, headers=entered(address)))
+
+
 @contextmanager
 def serving(release: Path) -> Iterator[str]:
-    """The page of a release on a port of its own; gives its address."""
+    """The page of a release on a port of its own; gives its address, without the token."""
     import uvicorn
 
     shown = open_release(release)
     check = Check(release, shown.manifest["files"])
     check.run()
-    server = uvicorn.Server(uvicorn.Config(application(shown, check), port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(application(shown, check, TOKEN), port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive()
             threading.Event().wait(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+        yield address_of(server.servers[0].sockets[0].getsockname()[1], TOKEN).partition("?")[0]
     finally:
         server.should_exit = True
         thread.join()
@@ -137,6 +154,15 @@ def differences(release: Path, copy: Path) -> list[str]:
 
 
 # -- in a browser -----------------------------------------------------------------------------------------------------
+
+
+def enter(browser: Any, page: str) -> None:
+    """Open the page by the address with the token; from then on the browser has its cookie."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(f"{page}?token={TOKEN}")
+    WebDriverWait(browser, 10).until(lambda one: one.current_url == page and one.title != "das show")
+
 
 AXE_RUN = "axe.run(document, {resultTypes: ['violations'], iframes: false}).then(arguments[0])"
 AXE = Path(__file__).parent / "vendor/axe.js"

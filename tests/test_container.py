@@ -49,6 +49,11 @@ def test_it_holds_nothing_that_only_developers_use(inside: Inside) -> None:
     assert inside("python -c 'import pytest'").returncode != 0
 
 
+def test_it_has_kernels_and_a_database_for_its_user(inside: Inside) -> None:
+    made = inside("cd /opt/venv/share/das-flows && cat prefect/*.db kernels/*/*/*.nbc | wc -c")
+    assert int(made.stdout) > 3_000_000, made.stderr
+
+
 def test_a_run_in_it_is_released_and_its_release_checked(inside: Inside) -> None:
     ended = inside("das synth ~/ex && das run ~/ex/params ~/ex/data ~/out && das check ~/out/us && das check ~/out/pr")
     assert ended.returncode == 0, ended.stdout + ended.stderr

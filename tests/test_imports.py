@@ -33,7 +33,10 @@ RESERVED = {
 }
 # What opens files; `os` is not among them, for randomness comes from it too.
 FILES = {"pathlib", "shutil", "tempfile", "io", "glob", "json", "csv"}
-FILES_ALLOWED = {"privacy.accounting.ledger": {"pathlib", "sqlite3"}}  # the ledger is a file
+FILES_ALLOWED = {  # the ledger is a file, and its journal
+    "privacy.accounting.ledger": {"pathlib", "sqlite3", "json"},
+    "privacy.accounting.journal": {"pathlib", "json"},
+}
 
 
 @cache

@@ -81,7 +81,7 @@ def stage_release(run: RunDirectory, staged: Path) -> None:
     staged.mkdir(parents=True, exist_ok=True)
     (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines")}))
     public = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
-    write_manifest(staged, public | made_by())
+    write_manifest(staged, public | made_by(run))
 
 
 def checks(release: Path, _manifest: Mapping[str, Any]) -> Iterator[Check]:
@@ -117,7 +117,7 @@ def check(settings: ToySettings) -> bool:
 
 def stages(run: Runner[ToySettings]) -> Path:
     counted = run.do("count", count, workers=run.workers, data=run.settings.data)
-    gate = run.reserve(reserve_budget, given=counted, charge=lambda: SPEND, counted=counted)
+    gate = run.reserve(reserve_budget, given=counted, charge=lambda: SPEND, states=("44",), counted=counted)
     measured = run.submit("measure", measure, gate, workers=run.workers)
     staged = run.submit("release", stage_release, measured, staged=run.staged)
     return run.commit(staged)

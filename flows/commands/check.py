@@ -19,28 +19,35 @@ if TYPE_CHECKING:
 
 def check(
     release: Annotated[Path, typer.Argument(help="The folder of a release, which holds manifest.json.")],
+    publisher: Annotated[
+        Path | None, typer.Option(help="Check the signature by this public key of the publisher (Ed25519, PEM).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a release from its files alone; exit with 1 where it does not agree with its manifest.
 
     The digest of every file, what was spent as epsilon, the law of every query from its budget, the margins of error
     from the laws, and the sums that the tables must keep are computed again. Margins of estimates are not. Compare the
-    digest that is shown with the one that the publisher gave: whoever can change the files can change the manifest.
+    digest that is shown with the one that the publisher gave, or give the publisher's key, where the release is signed:
+    whoever can change the files can change the manifest.
 
     **Example:** `das check out/us`
     """
+    from tasks.lifecycle.check import check_signature
     from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest
+    from tasks.lifecycle.received import NotOfRelease, reason_of
 
-    if not (release / MANIFEST).is_file():
+    if not (release / MANIFEST).exists():
         raise Refused(f"{release} holds no {MANIFEST}: it is not a release")
     try:
         manifest = read_manifest(release)
-        done = list(_checks(release, manifest))
+        done = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]
+    except NotOfRelease as fault:
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {fault}") from None
     except Refused:
         raise
     except Exception as error:  # the manifest is somebody else's: it may hold anything
-        reason = str(error).partition("\n")[0][:200]
-        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {type(error).__name__} {reason}") from None
+        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {reason_of(error)}") from error
     facts = {
         "release": manifest["release"],
         "digest": release_digest(release),
@@ -53,10 +60,11 @@ def check(
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    from tasks.lifecycle.check import check_files, check_spent
+    from tasks.lifecycle.check import check_files, check_made_by, check_spent
 
     files = check_files(release, manifest)
     yield files
+    yield check_made_by(manifest)
     if manifest["spent"]:
         yield from check_spent(manifest["spent"])
     if not files.faults:  # else its tables may hold anything

@@ -1,8 +1,9 @@
-"""`das ledger`: open budget accounts and show what was charged to them."""
+"""`das ledger`: open budget accounts, show what was charged to them, and keep the ledger itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,8 @@ from flows.commands.options import LedgerFile
 from flows.reports.terminal import Json, refusing, show
 
 if TYPE_CHECKING:
-    from privacy.accounting.ledger import Ledger, Row
+    from privacy.accounting.ledger import Examined, Ledger, Row
+    from tasks.lifecycle.check import Check
 
 
 def open_account(
@@ -32,6 +34,7 @@ def open_account(
     from privacy.noise.laws import UNITS
     from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import state_home
 
     try:
@@ -42,7 +45,7 @@ def open_account(
         raise Refused(f"--definition {definition} is neither zcdp nor puredp")
     path = ledger or state_home() / "ledger.sqlite"
     with refusing():
-        Ledger(path).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
+        Ledger(path, code_names()).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
     unit = UNITS[definition]
     facts = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
     show(facts, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)
@@ -79,12 +82,117 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     show(facts, lambda: _tables(facts), as_json=as_json)
 
 
+def check_ledger(
+    releases: Annotated[list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Folders of releases.")] = None,
+    publisher: Annotated[
+        Path | None, typer.Option(help="Check signatures of acts by this public key of the publisher (Ed25519, PEM).")
+    ] = None,
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 where not.
+
+    The database, the chain of acts, every row against its acts, and what each account has spent against its total are
+    computed again. A release is compared with the row of its run: its digest, amount, states, and the act by which it
+    was reserved. A ledger that lacks the row of a release is older than the release, or not the one it was charged in.
+
+    **Example:** `das ledger check out/us out/pr`
+    """
+    from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.run_directory import state_home
+
+    path = ledger or state_home() / "ledger.sqlite"
+    with refusing():
+        examined = Ledger(path).examine()
+        done = list(_checks(examined, releases or [], publisher))
+    facts = [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done]
+    show(facts, lambda: Group(*map(_line, done)), as_json=as_json)
+    if faults := sum(bool(each.faults) for each in done):
+        raise Refused(f"{faults} of {len(done)} checks of the ledger {path} found a fault (docs/operations.md)")
+
+
+def _line(check: Check) -> RenderableType:
+    """Return a check as one line."""
+    from rich.text import Text
+
+    said = "; ".join(check.faults[:5]) or check.over
+    mark = ("wrong", "red") if check.faults else ("ok", "green")
+    return Text.assemble(mark, f"  {check.what}: {said}")
+
+
+def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
+    from privacy.accounting.journal import signed_part
+    from tasks.lifecycle.check import Check, check_charge
+    from tasks.lifecycle.manifest import MANIFEST
+    from tasks.lifecycle.signature import verifier
+
+    yield from (Check(what, over, tuple(faults)) for what, over, faults in examined.found)
+    if publisher:
+        is_signed, parts = verifier(publisher), [signed_part(line) for line in examined.lines]
+        signed = [(number, *part) for number, part in enumerate(parts, 1) if part[1]]
+        wrong = [f"act {number}" for number, content, signature in signed if not is_signed(content, str(signature))]
+        yield Check("signatures", f"{len(signed)} of {len(parts)} acts are signed", tuple(wrong))
+    for release in releases:
+        try:
+            yield check_charge(release, examined)
+        except Exception as error:  # the manifest is somebody else's: it may hold anything
+            reason = f"{MANIFEST} is no manifest of a release: {type(error).__name__}"
+            yield Check(f"release {release}", "", (reason,))
+
+
+def backup_ledger(
+    file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Copy the ledger and its journal to a new file, while runs go on.
+
+    The copy is a whole ledger: `das ledger check --ledger FILE` checks it. As soon as a run is charged it is an older
+    copy, and is refused beside the newer journal. docs/operations.md has the procedure.
+
+    **Example:** `das ledger backup /backup/ledger-2026-11-22.sqlite`
+    """
+    from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.run_directory import state_home
+
+    book = Ledger(ledger or state_home() / "ledger.sqlite")
+    with refusing():
+        book.backup(file)
+    show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
+
+
+def restore_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
+    """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
+
+    What the acts charged counts again, whatever became of the ledger. Digests are not in the journal: a run that is
+    entered from there cannot be resumed, and a second account for its data is not noticed. The journal says that
+    this was done, when and by whom.
+
+    **Example:** `das ledger restore`
+    """
+    from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.process import code_names
+    from tasks.lifecycle.run_directory import state_home
+
+    book = Ledger(ledger or state_home() / "ledger.sqlite", code_names())
+    with refusing():
+        entered, runs = book.restore()
+    facts = {"ledger": book.path, "journal": book.journal, "entered": entered, "runs_without_digests": runs}
+    said = (
+        f"{entered} acts of {book.journal} are entered in {book.path}" if entered else f"{book.journal} is written anew"
+    )
+    lost = f"; without their digests, which are lost: {', '.join(runs)}" if runs else ""
+    show(facts, lambda: said + lost, as_json=as_json)
+
+
 def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the runs of an account. Data is numbered in order of first use; no digest is shown."""
     from flows.reports.curator import together
     from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
+    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in book.acts() if act["act"] == "approved"}
     return [
         {
             "run": row.run,
@@ -93,6 +201,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
             "state": row.status,
             "at": row.reserved,
             "data": data.index(row.input_digest) + 1,
+            "approved": approved.get(row.run),
             "other_data": on_other_data(row, rows),
             "accounts_together": together(book.path, row.run),
         }
@@ -102,6 +211,7 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     from flows.reports.curator import together_warning
     from privacy.accounting.ledger import format_amount
@@ -125,6 +235,9 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
+        for run in account["runs"]:
+            if approval := run["approved"]:
+                tables.append(Text(f"{run['run']} was approved by {approval['by']}: {approval['why']}"))
         sums = {each["accounts"]: each for run in account["runs"] if (each := run["accounts_together"])}
         tables += [together_warning(each) for each in sums.values()]
     return Group(*tables) if tables else "no account is open"

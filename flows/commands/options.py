@@ -111,6 +111,7 @@ class ClusterOptions:
     workers: WorkersOption = None
     memory_limit: MemoryLimit = "auto"
     scheduler: Annotated[str | None, typer.Option(help="Use the Dask scheduler at this address instead.")] = None
+    patience: Annotated[float, typer.Option(min=1, help="Seconds without a worker after which a run stops.")] = 120.0
     tls_ca: Annotated[str | None, typer.Option(help="Certificate authority of the scheduler (PEM).")] = None
     tls_cert: Annotated[str | None, typer.Option(help="Our certificate (PEM).")] = None
     tls_key: Annotated[str | None, typer.Option(help="Our key (PEM).")] = None
@@ -204,8 +205,14 @@ class RunOptions(ClusterOptions, LedgerOptions):
         bool,
         typer.Option("--second-account", help="Charge persons whom another account was charged for: it is intended."),
     ] = False
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign the release with this private key of the publisher (Ed25519, PEM).")
+    ] = None
     run_id: Annotated[str | None, typer.Option(help="Name the run; das run adds -us or -pr.")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
+    timings: Annotated[bool, typer.Option("--timings", help="Show at the end where the time of each stage went.")] = (
+        False
+    )
     as_json: Json = False
 
     def start_ahead(self, *stages: str) -> None:
@@ -216,11 +223,12 @@ class RunOptions(ClusterOptions, LedgerOptions):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
         if not self.scheduler:
             start_fork_server(*stages)
-        start_server()
+        start_server(self.home)
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""
         charged = {"account": self.account, "second_account": self.second_account}
+        charged |= {"sign": str(self.sign) if self.sign else None}
         return super().shared_settings() | charged | {"cluster": {name: getattr(self, name) for name in CLUSTER}}
 
 

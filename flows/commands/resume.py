@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.execution.systems import System
 
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
-BESIDE = {"resume", "ledger", "state", "as_json", *CLUSTER}
+BESIDE = {"resume", "ledger", "state", "as_json", "timings", *CLUSTER}
 
 
 def resumed(context: typer.Context, options: RunOptions, system: System) -> RunSettings | None:
@@ -89,7 +89,7 @@ def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Cluste
     from flows.execution.cluster import ClusterSettings
 
     changes = {name: value for name, value in given(context).items() if name in CLUSTER}
-    elsewhere = bool(saved.scheduler or saved.cluster_class)
+    elsewhere = saved.elsewhere
     if "scheduler" in changes or (elsewhere and "workers" in changes):
         return ClusterSettings(**changes)
     if elsewhere:

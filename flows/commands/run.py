@@ -37,15 +37,19 @@ def run(
         typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
     ] = False,
     spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
+    each_alone: Annotated[
+        bool, typer.Option("--each-alone", help="Release the US or Puerto Rico even if the other is refused.")
+    ] = False,
     *,
     options: RunOptions,
 ) -> None:
     """Run SafeTab-P over the jurisdictions that config.json asks for, and release their tables.
 
-    What a run will spend is shown before any noise is drawn. If it stops, `das run --resume ID` continues
-    it without spending again; its id is printed at the start. With --resume, only these options are allowed: --state,
-    --ledger, --json, and, to continue on another cluster, --workers, --memory-limit, --scheduler and its
-    certificates.
+    What a run will spend is shown before any noise is drawn. No jurisdiction is charged before all are validated: if
+    one is refused, none is released, unless --each-alone is given. If a run stops, `das run --resume ID` continues it
+    without spending again; its id is printed at the start. With --resume, only these options are allowed: --state,
+    --ledger, --json, --timings, and, to continue on another cluster, --workers, --memory-limit, --scheduler, its
+    certificates and --patience.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
     `das run params/ data/ out/ --account census-2020`
@@ -64,6 +68,7 @@ def run(
             coterminous_list=coterminous_list,
             estimates=estimates,
             spine=spine,
+            each_alone=each_alone,
         )
 
     COMMAND.run(context, options, begin)
@@ -88,7 +93,11 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     asked = configuration.jurisdictions
     err.print(spend_table({jurisdiction: planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
     begun = jurisdiction_settings(options, base, asked, release, params=params, data=data, **chosen)
-    return [*(run.model_copy(update={"later": begun[-1].run_id}) for run in begun[:-1]), begun[-1]]
+    if len(begun) == 1:
+        return begun
+    first, last = begun
+    back = None if first.each_alone else first.run_id
+    return [first.model_copy(update={"beside": last.run_id}), last.model_copy(update={"beside": back})]
 
 
 def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:

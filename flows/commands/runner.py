@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
 from flows.execution.prefect_server import served
-from flows.reports.terminal import err, interruptible, out, show
+from flows.reports.terminal import err, interruptible, labelled, out, show
 from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class FlowCommand:
     summary: Callable[[list[dict[str, Any]]], RenderableType]
 
     def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[RunSettings]]) -> None:
-        """Run what `begin` returns, or what --resume names, one after another; a failed run does not stop later ones.
+        """Run what `begin` returns, or what --resume names, one after another.
+
+        A run that ends without release stops later ones only where all or none are charged, before the first charge.
 
         Raises
         ------
@@ -57,25 +60,45 @@ class FlowCommand:
         else:
             return
         outcomes = self._outcomes(todo, as_json=options.as_json)
-        facts = [outcome.as_json() | self.details(outcome.settings, outcome.manifest()) for outcome in outcomes]
-        show(self.document(facts), lambda: self.summary(facts), as_json=options.as_json)
+        self._report(outcomes, as_json=options.as_json)
+        if options.timings:
+            _show_timings([outcome.settings for outcome in outcomes])
+        for warning in filter(None, (outcome.warning for outcome in outcomes)):
+            _warn(warning)
         if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
             worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
             raise worst("\n".join(dict.fromkeys(str(problem) for problem in problems)))
+
+    def _report(self, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+        """Show how the runs ended. What goes wrong here changes nothing of it."""
+        try:
+            facts = [outcome.as_json() | self.details(outcome.settings, outcome.manifest()) for outcome in outcomes]
+            show(self.document(facts), lambda: self.summary(facts), as_json=as_json)
+        except Exception as error:
+            _warn(f"not all could be shown: {report_crash(error)}")
+            for outcome in outcomes:
+                err.print(f"run {outcome.settings.run_id}: {outcome.state} {outcome.release or ''}", soft_wrap=True)
 
     def _outcomes(self, todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
         """Run all on one cluster, whose scratch files are in the last run's directory: it stays the longest."""
         from flows.execution.cluster import OneCluster
 
-        outcomes = []
-        with interruptible(f"interrupted; {_go_on(todo[-1])}"), OneCluster(todo[-1].directory / "dask"):
-            for settings in todo:
-                with interruptible(f"interrupted; {_go_on(settings)}"):
-                    outcomes.append(self._outcome(settings, as_json=as_json))
+        outcomes: list[Outcome] = []
+        try:
+            with interruptible(_interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
+                for number, settings in enumerate(todo):
+                    with interruptible(_interrupted(todo[number:])):
+                        held = _held_back(settings, outcomes, as_json=as_json)
+                        outcomes.append(held or self._outcome(settings, as_json=as_json))
+        except Exception as error:
+            if len(outcomes) < len(todo):
+                raise
+            _warn(f"the cluster did not end as it should: {report_crash(error)}")  # every run is over
         return outcomes
 
     def _outcome(self, settings: RunSettings, *, as_json: bool) -> Outcome:
-        """Run one run, and keep its failure so that the next one still runs."""
+        """Run one run, and keep its failure; where the run is released whatever failed, that is but a warning."""
+        from flows.execution.last_word import released_place
         from flows.execution.progress import bars
         from flows.execution.run import start_workers
 
@@ -87,30 +110,42 @@ class FlowCommand:
                     return Outcome(settings, release=flow(settings))
         except Refused as refused:
             return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
-        except Failed as failed:
-            return Outcome(settings, problem=Failed(f"{failed}; {_go_on(settings)}"))
         except Exception as error:
-            return Outcome(settings, problem=Failed(f"{report_crash(error)}; {_go_on(settings)}"))
+            problem = error if isinstance(error, Failed) else report_crash(error)
+        if place := released_place(settings):
+            warning = f"run {settings.run_id} is released; after that, {problem}"
+            return Outcome(settings, release=str(place), warning=warning)
+        return Outcome(settings, problem=Failed(f"{problem}; {_go_on(settings)}"))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: released, skipped (neither release nor problem), refused or failed."""
+    """How a run ended: released, skipped (neither release nor problem), refused or failed.
+
+    warning: what failed after the run was released.
+    """
 
     settings: RunSettings
     release: str | None = None
     problem: Refused | Failed | None = None
     findings: Sequence[Finding] = field(default=())
+    warning: str = ""
+
+    @property
+    def state(self) -> str:
+        """Whether the run was released, in words."""
+        if self.release:
+            return "released"
+        return "not released" if self.problem else "skipped: no block, or switched off"
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json that every run has."""
         from flows.reports.curator import findings_data, other_data, together
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
-        skipped = "skipped: no block, or switched off"
         facts: dict[str, Any] = {
             "run": run_id,
-            "state": "released" if self.release else "not released" if self.problem else skipped,
+            "state": self.state,
             "problem": str(self.problem) if self.problem else None,
             "other_data": other_data(ledger, run_id),
             "accounts_together": together(ledger, run_id),
@@ -144,6 +179,15 @@ def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
     if facts["other_data"]:
         lines.append(other_data_warning(facts["run"], facts["other_data"]))
     return lines
+
+
+def _show_timings(runs: Sequence[RunSettings]) -> None:
+    from flows.execution.timings import load_timings
+    from flows.reports.curator import timings_table
+
+    for settings in runs:
+        for each in load_timings(Path(settings.state), str(settings.run_id))[-1:]:
+            err.print(timings_table(str(settings.run_id), each))
 
 
 def _say_left_behind(options: RunOptions) -> None:
@@ -185,5 +229,36 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     return findings
 
 
+def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: bool) -> Outcome | None:
+    """Return the outcome of a run that must not begin, for one before it was refused or stopped before its charge."""
+    from flows.execution.last_word import is_reserved
+    from tasks.lifecycle.commit import end_run
+    from tasks.lifecycle.run_directory import locked
+
+    before = next((each for each in outcomes if each.problem and not is_reserved(each.settings)), None)
+    if not settings.all_or_none or before is None:
+        return None
+    if isinstance(before.problem, Refused):
+        findings = _findings(settings, as_json=as_json)
+        if not findings:
+            with suppress(Refused), locked(settings.directory):
+                end_run(settings.directory)  # it holds nothing of use
+        return Outcome(settings, problem=before.problem, findings=findings)
+    told = f"run {settings.run_id} did not begin, and nothing was charged; after that one, continue with: "
+    return Outcome(settings, problem=Failed(told + settings.resume))
+
+
 def _go_on(settings: RunSettings) -> str:
-    return f"nothing is lost; continue with: {settings.resume}"
+    from flows.execution.last_word import charge_of
+
+    return f"{charge_of(settings)}; nothing is lost; continue with: {settings.resume}"
+
+
+def _interrupted(left: Sequence[RunSettings]) -> str:
+    """Return what is said at a signal, at which no ledger can be waited for."""
+    commands = ", then ".join(settings.resume for settings in left)
+    return f"interrupted; nothing is lost; das runs list says what was charged; continue with: {commands}"
+
+
+def _warn(text: str) -> None:
+    err.print(labelled("warning:", text, "bold yellow"), soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,6 +54,9 @@ def show_run(
     values: Annotated[
         bool, typer.Option("--values", help="Also the values that broke a rule: persons', for the curator's eyes.")
     ] = False,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Also where the time of each of its stages went, for the curator's eyes.")
+    ] = False,
     as_json: Json = False,
     *,
     options: LedgerOptions,
@@ -63,16 +67,21 @@ def show_run(
     """
     from flows.execution.settings import run_directory
     from flows.execution.standing import standing
-    from flows.reports.curator import findings_data
+    from flows.execution.timings import load_timings
+    from flows.reports.curator import findings_data, timings_table
 
     run = standing(run_directory(options.home, run_id), options.ledger_file)
-    if run.directory is None and run.row is None:
+    timed = load_timings(options.home, run_id) if timings else []
+    if run.directory is None and run.row is None and not timed:
         raise Refused(f"run {run_id} has no confidential directory in {options.home / 'runs'} and no row in the ledger")
     facts = run.as_json() | {"findings": findings_data(run.findings)}
     if values:
         for each, finding in zip(facts["findings"], run.findings, strict=True):
             each["values"] = list(finding.values)
-    show(facts, lambda: _table(facts, run.findings, values), as_json=as_json)
+    if timings:
+        facts["timings"] = timed
+    tables = [timings_table(run_id, tried) for tried in timed]
+    show(facts, lambda: Group(_table(facts, run.findings, values), *tables), as_json=as_json)
 
 
 def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
@@ -121,12 +130,14 @@ def discard(
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     """Give up one run; returns whether it was charged. Raises Refused and Failed."""
     from flows.execution.settings import load_settings
+    from flows.execution.timings import timings_path
     from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.lifecycle.authorization import SECRET, is_truth
     from tasks.lifecycle.commit import end_run, is_released
     from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import locked
-    from tasks.lifecycle.staging import clear_staging
+    from tasks.lifecycle.staging import own_folders, staging
     from tasks.lifecycle.truth import end_truth
 
     if not run.path.is_dir():
@@ -135,7 +146,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
         settings = load_settings(run)
         if settings and is_released(run, Path(settings.out), settings.folder):
             raise Refused(f"run {run.id} is released already; resuming it ends it")
-        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"))
+        book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"), code_names())
         try:
             charged = book.row(run.id) is not None
             book.abandon(run.id)
@@ -146,8 +157,10 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
                 raise Failed(f"{error}; run {run.id} is left as it is") from None
             charged = False
         if settings:
-            clear_staging(run, Path(settings.out), settings.folder)
+            for folder in own_folders(staging(run, Path(settings.out), settings.folder)):
+                shutil.rmtree(folder, ignore_errors=True)
         if is_truth(run):
             end_truth(run)
+        timings_path(home, run.id).unlink(missing_ok=True)
         end_run(run)
     return charged

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,9 +54,9 @@ def show(
 ) -> None:
     """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
-    Serves a page on this machine alone until Ctrl-C. With `--region` or `--iteration` the answer is printed instead,
-    with `--json` as data; with `--export` the pages are written out: a folder for any web server, or to open
-    as it is.
+    Serves a page on this machine alone until Ctrl-C, to whoever has the token in the address that it prints.
+    With `--region` or `--iteration` the answer is printed instead, with `--json` as data; with `--export` the pages
+    are written out: a folder for any web server, or to open as it is.
 
     **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
     """
@@ -82,29 +84,28 @@ def open_release(
 ) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
-    from flows.reports.show.release_pages import read_manifest
+    from flows.reports.show.release_pages import anybodys, read_manifest
     from flows.reports.show.scope import Scope
-    from tasks.lifecycle.manifest import MANIFEST
 
     manifest = read_manifest(folder)
     system = released_by(manifest["release"])
     if system is None:
         raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
     opener = system.part("page")
-    try:
+    with anybodys(folder):
         pages: ReleasePages = opener(folder, manifest, names or {}, params, scope or Scope())
-    except (KeyError, TypeError, AttributeError, ValueError) as error:  # a manifest may be anybody's
-        raise Refused(f"{folder / MANIFEST} is not what a release of its kind has: {error}") from None
     return pages
 
 
 def _export(shown: ReleasePages, check: Check, out: Path) -> None:
     from flows.reports.show.application import about
     from flows.reports.show.export import export
+    from flows.reports.show.release_pages import anybodys
 
     check.run()
     _warn(check)
-    written = export(shown, out, {**about(shown, check), "scope": shown.scope.words})
+    with anybodys(shown.folder):
+        written = export(shown, out, {**about(shown, check), "scope": shown.scope.words})
     size = sum(written.values())
     err.print(
         f"wrote {len(written):,} files, {size / 1e6:.1f} MB: open {out / 'index.html'}, or put {out} on a web server",
@@ -120,23 +121,23 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    from flows.reports.show.release_pages import NotThere
+    from flows.reports.show.release_pages import NotThere, anybodys
     from flows.reports.show.terminal import tables
 
     check.run()
     _warn(check)
     try:
-        view = shown.view({**shown.address(*named), "format": form.value})
+        with anybodys(shown.folder):
+            view = shown.view({**shown.address(*named), "format": form.value})
+            if form is Format.csv:
+                columns, rows = view.table()
+                cells = [["" if value is None else str(value) for value in row] for row in rows]
+                texts = [TextTable(view.title, columns, cells)]
+            else:
+                texts = tables(view, _notes(shown, view))
+            report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
     except NotThere as error:
         raise Refused(str(error)) from None
-    if form is Format.csv:
-        columns, rows = view.table()
-        texts = [
-            TextTable(view.title, columns, [["" if value is None else str(value) for value in row] for row in rows])
-        ]
-    else:
-        texts = tables(view, _notes(shown, view))
-    report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
 def _notes(shown: ReleasePages, view: Any) -> list[str]:
@@ -161,14 +162,15 @@ def _warn(check: Check) -> None:
 
 
 def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
+    import signal
     import socket
     import threading
-    import webbrowser
-    from contextlib import suppress
+    from contextlib import ExitStack, suppress
 
     import uvicorn
 
     from flows.reports.show.application import application, warm
+    from flows.reports.show.gate import address_of, new_token
 
     try:
         listening = socket.create_server(("127.0.0.1", port))
@@ -176,15 +178,34 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
         raise Refused(
             f"port {port} cannot be used ({error.strerror}); choose another with --port, 0 for any free one"
         ) from None
-    address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    token = new_token()
+    address = address_of(listening.getsockname()[1], token)
     warm(shown, check)
     threading.Thread(target=_beside, args=[check], daemon=True).start()
     err.print(f"{shown.manifest['release']}, run {shown.manifest['run']}: {address} (Ctrl-C ends it)", soft_wrap=True)
-    if browser:
-        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-    settings = uvicorn.Config(application(shown, check), log_level="warning", access_log=False, server_header=False)
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(settings).run(sockets=[listening])
+    served = application(shown, check, token)
+    settings = uvicorn.Config(served, log_level="warning", access_log=False, server_header=False)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does, and leaves no file
+    with ExitStack() as stack:
+        stack.enter_context(listening)
+        if browser:
+            stack.enter_context(_opened(address))
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listening])
+
+
+@contextmanager
+def _opened(address: str) -> Iterator[None]:
+    """Open an address in a browser by way of a file of our own: every user sees the arguments of every process."""
+    import threading
+    import webbrowser
+    from tempfile import NamedTemporaryFile
+
+    with NamedTemporaryFile("w", prefix="das-show-", suffix=".html") as file:  # 0600
+        file.write(f'<!doctype html><title>das show</title><meta http-equiv="refresh" content="0; url={address}">')
+        file.flush()
+        threading.Thread(target=webbrowser.open, args=[Path(file.name).as_uri()], daemon=True).start()
+        yield
 
 
 def _beside(check: Check) -> None:

@@ -71,7 +71,7 @@ def spine(
     changes = {"definition": definition} | dict(_pair(text) for text in change or [])
     chosen = read_settings(settings, jurisdiction, variant, changes)
     cluster = ClusterSettings(workers=workers) if workers else None
-    with open_cluster_if(cluster) as client:
+    with open_cluster_if(cluster) as on:
         prepared = prepare(
             geography,
             out,
@@ -83,7 +83,7 @@ def spine(
             county=county,
             extra=extra,
         )
-        summary = optimize_spine(prepared, over(client))
+        summary = optimize_spine(prepared, over(on))
     show(summary.as_json(), lambda: _rendered(summary), as_json=as_json)
 
 

@@ -30,6 +30,7 @@ class BottomUpSettings(RunSettings):
     """What one bottom-up run reads, writes and may spend."""
 
     SYSTEM = "bottom-up"
+    DATA = ("table",)
 
     table: Location = Field(description="The table: text or Parquet, by path or URL.")
     domain: Location = Field(description="The declared domain, a JSON file.")

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.execution.certificate import own_security
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.process import code_digest
 from tasks.lifecycle.run_directory import make_state_folder, state_home
+from tasks.lifecycle.workers import PATIENCE, Paths, Progress, Workers, silent
 
 # What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
 # a worker with its largest piece, 64 MiB of text on its way to integers.
@@ -69,7 +70,15 @@ class ClusterSettings(BaseModel):
     tls_key: str | None = None
     cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
     cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
+    patience: float = Field(
+        default=PATIENCE, gt=0, description="Seconds without a worker after which a run stops, to be resumed."
+    )
     dashboard: bool = Field(default=False, description="Serve Dask's dashboard; it shows paths and task names.")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether workers may be on other machines, which need not see what this one sees."""
+        return bool(self.scheduler or self.cluster_class)
 
 
 def fit(settings: ClusterSettings) -> tuple[int, int]:
@@ -163,12 +172,12 @@ def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
         try:
             with ignoring_interrupts():
                 client = _connect(settings, scratch)
-        except Refused:
+        except (Refused, Failed):
             raise
         except Exception as error:
             raise Failed(f"cluster: no workers could be started or reached ({type(error).__name__})") from None
         try:
-            _check_code(client)
+            Workers(client).check()
             yield client
         finally:
             _close(client)
@@ -185,8 +194,8 @@ def _close(client: Client) -> None:
 
 
 @contextmanager
-def open_cluster_if(settings: ClusterSettings | None) -> Iterator[Client | None]:
-    """Give a client of the cluster that the settings name, None without settings: the work is done in this process.
+def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iterator[Workers | None]:
+    """Give the workers that the settings name, None without settings: the work is done in this process.
 
     For work on public data, which has no run directory: the cluster's scratch is in the state folder.
     """
@@ -195,7 +204,21 @@ def open_cluster_if(settings: ClusterSettings | None) -> Iterator[Client | None]
     else:
         make_state_folder(state_home())
         with open_cluster(settings, state_home() / "dask") as client:
-            yield client
+            workers = workers_of(client, settings, paths)
+            workers.check()
+            yield workers
+
+
+def dashboard_of(client: Client) -> str:
+    """Return the address of Dask's dashboard, or why there is none."""
+    if find_spec("bokeh") is None:
+        return "none, for bokeh is not installed: pip install bokeh"
+    return client.dashboard_link or "none: the scheduler serves no pages"
+
+
+def workers_of(client: Client, settings: ClusterSettings, paths: Paths, progress: Progress = silent) -> Workers:
+    """Return the workers of a cluster; those of other machines are to see the paths."""
+    return Workers(client, progress, paths=paths if settings.elsewhere else (), patience=settings.patience)
 
 
 def _is_closed(address: str) -> bool:
@@ -238,7 +261,13 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
     security = _security(settings)
     if settings.scheduler:
         client = Client(settings.scheduler, security=security, set_as_default=False)
-        client.wait_for_workers(1, timeout=60)
+        try:
+            client.wait_for_workers(1, timeout=settings.patience)
+        except TimeoutError:
+            client.close(timeout=5)
+            raise Failed(
+                f"cluster: no worker came to {settings.scheduler} within {settings.patience:g} seconds"
+            ) from None
         return client
     if settings.cluster_class:
         module, _, name = settings.cluster_class.partition(":")
@@ -265,16 +294,3 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         silence_logs=logging.CRITICAL,
     )
     return Client(cluster, set_as_default=False)
-
-
-def _check_code(client: Client) -> None:
-    """Refuse workers that lack this code, which would die one after another at the first task, or run other code.
-
-    Raises
-    ------
-    Failed
-        where a worker has no das-flows or not the very same.
-    """
-    digests = client.run(code_digest, on_error="return").values()  # a digest, or the error of a worker without
-    if any(digest != code_digest() for digest in digests):
-        raise Failed("cluster: a worker lacks das-flows or runs different code: install the same das-flows everywhere")

@@ -17,7 +17,7 @@ class DetailedDhcaSettings(RunSettings):
     """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhca"
-    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "later"}
+    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "beside", "each_alone"}
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
@@ -27,9 +27,8 @@ class DetailedDhcaSettings(RunSettings):
     estimates: bool = Field(default=False, description="Release estimates from both noisy answers beside the counts.")
     spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
-    later: str | None = Field(
-        default=None, description="Run of the other jurisdiction whose persons are read with these."
-    )
+    beside: str | None = Field(default=None, description="Run of the same command over the other jurisdiction.")
+    each_alone: bool = Field(default=False, description="Charge this run even if the one beside it is refused.")
 
     @property
     def directory(self) -> DetailedRun:
@@ -37,16 +36,26 @@ class DetailedDhcaSettings(RunSettings):
         return DetailedRun(self.runs / str(self.run_id))
 
     @property
-    def next_run(self) -> NextRun | None:
-        """The run over the other jurisdiction that comes after this one, where it reads the same input."""
-        if self.later is None:
+    def run_beside(self) -> DetailedDhcaSettings | None:
+        """The settings of the run over the other jurisdiction of the same input; None where it is over."""
+        if self.beside is None:
             return None
-        run = DetailedRun(self.runs / self.later)
-        settings = load_settings(run)
+        settings = load_settings(DetailedRun(self.runs / self.beside))
         if not isinstance(settings, DetailedDhcaSettings) or settings.jurisdiction == self.jurisdiction:
             return None
         same = (settings.params, settings.data) == (self.params, self.data)
-        return NextRun(run, settings.jurisdiction) if same else None
+        return settings if same else None
+
+    @property
+    def next_run(self) -> NextRun | None:
+        """The run beside this one, whose persons are read with these."""
+        beside = self.run_beside
+        return NextRun(beside.directory, beside.jurisdiction) if beside else None
+
+    @property
+    def all_or_none(self) -> bool:
+        """Whether this run is charged only once the run beside it is known to pass too."""
+        return self.beside is not None and not self.each_alone
 
     @property
     def folder(self) -> str:

@@ -34,13 +34,13 @@ def start_fork_server(*modules: str) -> None:
     """
     context = get_context(METHOD)
     context.set_forkserver_preload(["flows.execution.preloaded", *modules])
-    with _environment(ENVIRONMENT), ignoring_interrupts():
+    with variables(ENVIRONMENT), ignoring_interrupts():
         forkserver.ensure_running()
 
 
 @contextmanager
-def _environment(names: Mapping[str, str]) -> Iterator[None]:
-    """Give the processes that are started within this some variables, and this process none."""
+def variables(names: Mapping[str, str]) -> Iterator[None]:
+    """Have variables of the environment within this: for what reads them then, and the processes started then."""
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(names)
     try:

@@ -1,55 +1,54 @@
-"""A temporary Prefect server for a command that has none: forked off as soon as this process has imported prefect.
+"""A temporary Prefect server for a command that has none, with a database, a home and settings of its own.
 
-Prefect starts one too, but only when a flow begins, as a program that imports everything once more, and then waits for
-it. A forked server has imported half of what it needs, and imports the rest while this process imports Dask and arrays.
+Prefect starts one too, but only when a flow begins, as a program that imports everything once more, and on whatever
+database is configured: the user's own, or an office's. This one is forked off as soon as a command has imported
+prefect: it has half of its imports then, and makes the others while the command imports Dask and arrays.
 """
 
 from __future__ import annotations
 
 import atexit
-import gc
 import os
+import shutil
 import signal
 import socket
 import sys
 import threading
-import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryFile
-from typing import IO, NoReturn
+from tempfile import TemporaryFile, mkdtemp
+from typing import IO
 
-from tasks.lifecycle.errors import Failed
+from flows.execution.fork_server import variables
+from flows.execution.server_process import LISTENING, PASSWORD, serve
+from tasks.lifecycle.errors import Failed, Refused
 
 PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work
-# No pages, no automations, no stream of events to watchers, no blocks, no record of tasks: nobody but the flow talks to
-# this server, and that asks for nothing but the states of the flow run.
-NOT_NEEDED = {
-    "PREFECT_UI_ENABLED": "false",
-    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
-    "PREFECT_API_EVENTS_STREAM_OUT_ENABLED": "false",
-    "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
-}
-EPHEMERAL = {"PREFECT__SERVER_EPHEMERAL": "1"}  # as Prefect marks its own
-ROUTES = ("/flows", "/flow_runs", "/admin", "")  # what a flow asks for; each route takes time to be made
-# The same for what the flow would tell it; it is of this very version, and has no pages that another site could forge.
+LAST_LINES = 5  # of what a server said, shown where it fails
+# Nothing but the states of the flow run (server_process.py); it is of this very version, and has no pages that another
+# site could forge.
 NOT_TOLD = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
 }
-PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class TemporaryServer:
-    """A server process with the socket that it answers on, which listens before the process can answer."""
+    """A server process with the socket that it answers on, which listens before the process can answer.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    state
+        the state folder: its template is used where the installation's cannot be.
+    fork
+        fork this process, which must have no thread but one; else start a program.
+    """
+
+    def __init__(self, state: Path, *, fork: bool) -> None:
         # asyncio sends what it answers at once only through a socket that names TCP; else an answer waits 40 ms.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
             listening.bind(("127.0.0.1", 0))
@@ -57,12 +56,12 @@ class TemporaryServer:
             self._port = int(listening.getsockname()[1])
             self.url = f"http://127.0.0.1:{self._port}/api"
             self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
+            self.home = Path(mkdtemp(prefix="das-prefect-"))  # its owner's alone
             self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
-            parent = os.getpid()
-            self.pid = os.fork()
-            if self.pid == 0:
-                os.environ |= NOT_NEEDED | EPHEMERAL | {"PREFECT_SERVER_API_AUTH_STRING": self.password}
-                _serve(listening, self._said, parent)
+            arguments = [str(os.getpid()), str(self.home), str(state.absolute())]
+            start = _fork if fork else _start
+            self.answered = False
+            self.pid = start(listening.fileno(), self._said.fileno(), self.password, arguments)
         atexit.register(self.stop)
 
     def wait(self) -> None:
@@ -71,37 +70,57 @@ class TemporaryServer:
         try:
             connection.request("GET", "/api/health")
             connection.getresponse()
+            self.answered = True
         except (OSError, HTTPException):
             self.stop()
-            self._said.seek(0)
-            last = self._said.read().decode(errors="replace").strip().rpartition("\n")[2]
-            raise Failed(f"the temporary Prefect server did not start: {last or 'it said nothing'}") from None
+            raise Failed(f"the temporary Prefect server did not start: {self.last_lines()}") from None
         finally:
             connection.close()
 
+    def ended(self) -> bool:
+        """Return whether the process has ended."""
+        with suppress(ChildProcessError):  # its end was seen before
+            return os.waitpid(self.pid, os.WNOHANG) != (0, 0)
+        return True
+
+    def last_lines(self) -> str:
+        """Return the end of what the server said."""
+        self._said.seek(0)
+        lines = [line.strip() for line in self._said.read().decode(errors="replace").splitlines()]
+        return " / ".join([line for line in lines if line][-LAST_LINES:]) or "it said nothing"
+
     def stop(self) -> None:
-        """Send SIGTERM; the server commits its database and exits."""
-        os.kill(self.pid, signal.SIGTERM)
+        """Send SIGTERM; the server removes its home and exits. Where it was killed, its home is removed here."""
+        if self.ended():
+            shutil.rmtree(self.home, ignore_errors=True)
+        else:
+            os.kill(self.pid, signal.SIGTERM)
 
 
 _server: TemporaryServer | None = None
 _temporary = False
 
 
-def start_server() -> None:
+def start_server(state: Path) -> None:
     """Import prefect, and fork a server off unless one is configured: for a process that has just begun.
 
-    One that has imported prefect already, or has threads, is a test's; flows then start what Prefect does.
+    One that has imported prefect already, or has threads, starts one in `served`.
     """
     global _server
     if os.environ.get("PREFECT_API_URL") or "prefect" in sys.modules or threading.active_count() > 1:
         return
     import prefect.main  # noqa: F401  the server needs it as well
-    from prefect.settings import get_current_settings  # of the environment, profiles and files
 
-    configured = get_current_settings()
-    if not configured.api.url and configured.server.ephemeral.enabled:
-        _server = TemporaryServer()
+    if not _configured():
+        _server = TemporaryServer(state, fork=True)
+
+
+def _configured() -> bool:
+    """Return whether environment, profiles or files name a server, or forbid a temporary one."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    return bool(settings.api.url) or not settings.server.ephemeral.enabled
 
 
 def is_temporary() -> bool:
@@ -111,70 +130,85 @@ def is_temporary() -> bool:
 
 @contextmanager
 def served() -> Iterator[None]:
-    """Have the flows within this use the temporary server where one was started, else what is configured.
+    """Have the flows within this use the server that is configured, else a temporary one.
 
     Raises
     ------
     Failed
-        where the temporary server does not answer.
+        where the temporary server does not answer, or ends before the flows do.
     """
-    global _temporary
-    if _server is None:
+    global _server
+    if _server is None and _configured():
         yield
         return
+    if _server is None or (_server.answered and _server.ended()):
+        from tasks.lifecycle.run_directory import state_home
+
+        _server = TemporaryServer(state_home(), fork=False)
     # A flow would import the first three as it begins; here the server is not ready yet.
     import fastapi  # noqa: F401
     import prefect.flow_engine
     import prefect.utilities.visualization  # noqa: F401
+
+    _server.wait()
+    try:
+        with _using(NOT_TOLD | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}):
+            yield
+    except (Refused, Failed):
+        raise
+    except Exception as error:
+        if _server.ended():
+            raise Failed(f"the temporary Prefect server ended: {_server.last_lines()}") from error
+        raise
+
+
+@contextmanager
+def _using(environment: Mapping[str, str]) -> Iterator[None]:
+    """Have Prefect use the temporary server that these variables name, whatever is configured."""
+    global _temporary
     from prefect.context import refresh_global_settings_context
     from prefect.events.clients import NullEventsClient
     from prefect.events.worker import EventsWorker
     from prefect.settings import temporary_settings
 
-    os.environ |= NOT_TOLD | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}
-    refresh_global_settings_context()
-    EventsWorker.set_client_override(NullEventsClient)
-    _server.wait()
-    _temporary = True
-    with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for the end of its heartbeat
-        yield
-
-
-def _serve(listening: socket.socket, said: IO[bytes], parent: int) -> NoReturn:
-    """Be the server, in a forked process: answer until told to end, or until the parent has ended."""
     try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
-        if os.getppid() == parent:
-            _keep_only(listening.fileno(), said.fileno())
-            gc.disable()  # imports make a million objects, all of which stay
-            import uvicorn
-            from prefect.context import refresh_global_settings_context
-
+        with variables(environment):
             refresh_global_settings_context()
-            from prefect.server.api import server
-
-            needed = [router for router in server.API_ROUTERS if router.prefix in ROUTES]
-            server.API_ROUTERS = needed  # type: ignore[assignment]
-            config = uvicorn.Config(server.create_app, factory=True, log_level="error", lifespan="on")
-            config.load()
-            gc.freeze()
-            gc.enable()
-            uvicorn.Server(config).run(sockets=[listening])
-    except BaseException:
-        traceback.print_exc()
+            EventsWorker.set_client_override(NullEventsClient)
+            _temporary = True
+            with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for its end
+                yield
     finally:
-        os._exit(0)  # the rest is the parent's: its files, and what it does at its end
+        _temporary = False
+        EventsWorker.set_client_override(None)
+        refresh_global_settings_context()
 
 
-def _keep_only(listening: int, said: int) -> None:
-    """Close the files that a forked process has from its parent, but for its socket; what it says goes to a file."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for own, file in ((0, null), (1, null), (2, said)):
-        os.dup2(file, own)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in (0, 1, 2, listening):
-            with suppress(OSError):  # the listing's own
-                os.close(int(name))
+def _fork(listening: int, said: int, password: str, arguments: Sequence[str]) -> int:
+    """Fork a server off, which answers on one file and writes what it says to another; return its process."""
+    if process := os.fork():
+        return process
+    try:
+        os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
+        for file, number in ((os.open(os.devnull, os.O_RDONLY), 0), (said, 1), (said, 2), (listening, LISTENING)):
+            os.dup2(file, number)
+        os.closerange(LISTENING + 1, os.sysconf("SC_OPEN_MAX"))
+        os.environ[PASSWORD] = password
+        serve(*arguments)
+    finally:
+        os._exit(1)  # the rest is the parent's: its files, and what it does at its end
+
+
+def _start(listening: int, said: int, password: str, arguments: Sequence[str]) -> int:
+    """Do what `_fork` does with a program, which imports everything once more."""
+    program = "import sys; from flows.execution.server_process import serve; serve(*sys.argv[1:])"
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-c", program, *arguments],
+        os.environ | {PASSWORD: password},
+        setpgroup=0,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            *((os.POSIX_SPAWN_DUP2, file, number) for file, number in ((said, 1), (said, 2), (listening, LISTENING))),
+        ],
+    )

@@ -9,30 +9,32 @@ retries are safe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from prefect import allow_failure, get_run_logger, runtime, suspend_flow_run, task
+from prefect import allow_failure, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
-from prefect.input import RunInput
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
-from flows.execution.cluster import open_cluster
+from flows.execution.approval import await_approval
+from flows.execution.cluster import dashboard_of, open_cluster, workers_of
+from flows.execution.policy import under_policy
 from flows.execution.progress import report
-from flows.execution.runner import Runner, S, Stage
+from flows.execution.runner import Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import format_amount
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
@@ -40,17 +42,11 @@ from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.staging import seen_elsewhere, staging
+from tasks.lifecycle.workers import Paths, Workers
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"
-APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
-
-
-class Approval(RunInput):
-    """A person's answer to whether a run may charge its account."""
-
-    approve: bool
 
 
 def flow_options(count: int) -> dict[str, Any]:
@@ -89,11 +85,24 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
         raise
 
 
-class PrefectRunner(Runner[S]):
-    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other."""
+@dataclass(frozen=True)
+class Planned:
+    """What a run would spend, and whether its data is synthetic and nothing would be charged."""
 
-    def __init__(self, settings: S, workers: Workers, *, before: str | None = None) -> None:
-        super().__init__(settings, workers, before=before)
+    spend: Spend
+    synthetic: bool
+
+
+class PrefectRunner(Runner[S]):
+    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other.
+
+    planned: given in a dry run, which stops at the gate; it gets what the run would spend.
+    """
+
+    def __init__(self, settings: S, workers: Workers, timings: Timings, planned: list[Planned] | None = None) -> None:
+        super().__init__(settings, workers)
+        self.timings = timings
+        self.planned = planned
         self.over = Event()  # set once the run has ended, whatever its stages do
         self.begun: list[states.Stage] = []
         self.needed: list[Future] = []
@@ -113,6 +122,7 @@ class PrefectRunner(Runner[S]):
 
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
         task = named(name)
+        call = self.timings.timed(name, call)
         future: Future = task.submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
         self.begun.append((task, future))
         return future
@@ -133,37 +143,31 @@ class PrefectRunner(Runner[S]):
         *after: Stage,
         given: Input,
         charge: Callable[[], Spend],
+        states: Sequence[str],
         **arguments: Any,
     ) -> Stage:
         """Start the gate, after a person's approval where the settings ask for it; its artifact shows what it charged.
 
         A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
+        A dry run ends here.
         """
+        if self.planned is not None:
+            self.wait()
+            self.planned.append(Planned(charge(), given.synthetic))
+            raise Stopped
         if self.settings.approval and not given.synthetic:
             self.wait()
-            self._await_approval(charge())
+            if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
+                await_approval(self.settings, given, charge(), states)
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
+                self.workers.check()
                 check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
             artifacts.publish_reserved(self.settings)
 
-        return super().reserve(reserve, *after, given=given, charge=charge, **arguments)
-
-    def _await_approval(self, charge: Spend) -> None:
-        """Suspend the flow run until a person approves its charge.
-
-        Its process ends meanwhile; when resumed, the flow comes here again and continues. Raises Refused where the
-        charge is not approved.
-        """
-        if (self.directory / AUTHORIZATION).exists():  # charged: it was approved
-            return
-        amount = f"{'rho' if charge.definition == 'zcdp' else 'epsilon'} {format_amount(charge.unbounded)}"
-        asked = f"{amount} will be charged to every state of account {self.settings.account}"
-        form = Approval.with_initial_data(description=asked, approve=False)
-        if not suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key="approval").approve:
-            raise Refused("the charge was not approved")
+        return super().reserve(reserve, *after, given=given, charge=charge, states=states, **arguments)
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,7 @@ def start_workers(settings: RunSettings) -> None:
     Errors surface later, in the flow.
     """
     cluster = settings.cluster
-    if not (cluster.scheduler or cluster.cluster_class):
+    if not cluster.elsewhere:
         with suppress(Refused, Failed), open_cluster(cluster, settings.directory / "dask"):
             pass
 
@@ -199,9 +203,9 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     The system's `check` refuses a new run for what needs no worker, before a cluster is started.
     """
     stay_interruptible()
-    settings = settings.named(f"{runtime.flow_run.id}-{settings.folder}")
-    get_run_logger().info("run %s", settings.run_id)
     try:
+        settings = under_policy(settings, settings.SYSTEM).named(f"{runtime.flow_run.id}-{settings.folder}")
+        get_run_logger().info("run %s", settings.run_id)
         place = _carry_out(settings)
     except Refused as error:
         return states.refused(error)
@@ -248,12 +252,22 @@ def run_check(settings: RunSettings) -> bool:
     return any_work
 
 
-def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
-    """Run the stages on a cluster; on return or exception, all of them have ended."""
+def run_stages(settings: RunSettings, planned: list[Planned] | None = None) -> Path | None:
+    """Run the stages on a cluster; on return or exception, all of them have ended. planned: of a dry run."""
     begun: list[states.Stage] = []
+    cluster = settings.cluster
     try:
-        with artifacts.progress(settings), open_cluster(settings.cluster, settings.directory / "dask") as client:
-            runner = PrefectRunner(settings, Workers(client, report), before=before)
+        with ExitStack() as stack:
+            timings = stack.enter_context(kept(Path(settings.state), str(settings.run_id)))
+            stack.enter_context(artifacts.progress(settings))
+            paths = stack.enter_context(_must_see(settings))
+            start = timings.timed(CLUSTER, stack.enter_context)
+            client = start(open_cluster(cluster, settings.directory / "dask"))
+            if cluster.dashboard:
+                get_run_logger().info("Dask's dashboard: %s", dashboard_of(client))
+            workers = workers_of(client, cluster, paths, report)
+            workers.check()
+            runner = PrefectRunner(settings, workers, timings, planned)
             begun = runner.begun
             try:
                 place = runner.run()
@@ -266,6 +280,18 @@ def run_stages(settings: RunSettings, before: str | None = None) -> Path | None:
         raise
     states.settle(begun)
     return place
+
+
+@contextmanager
+def _must_see(settings: RunSettings) -> Iterator[Paths]:
+    """Yield what every worker must see: the run's directory, OUT by a mark that is the run's own, and the data."""
+    if not settings.cluster.elsewhere:
+        yield ()
+        return
+    with seen_elsewhere(staging(settings.directory, Path(settings.out), settings.folder)) as mark:
+        written = (str(settings.directory.path), str(mark))
+        read = (str(path) for path in settings.files_of_data())
+        yield (*((path, os.R_OK | os.W_OK) for path in written), *((path, os.R_OK) for path in read))
 
 
 def named(name: str) -> Any:

@@ -7,7 +7,7 @@ benchmarks and tests.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -101,11 +101,13 @@ class Runner(ABC, Generic[S]):
         *after: Stage,
         given: Input,
         charge: Callable[[], Spend],
+        states: Sequence[str],
         **arguments: Any,
     ) -> Stage:
         """Start the gate, which reserves what the run will spend and so lets it draw noise.
 
-        given: what validation returned. charge: returns what will be charged, where a person has to approve it.
+        given: what validation returned. charge: returns what will be charged to each of the `states`, where a person
+        has to approve it.
         """
         self.charged = not given.synthetic
         return self.submit(GATE, function, *after, charging=self.settings.charging, **arguments)

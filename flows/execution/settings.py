@@ -61,11 +61,18 @@ class RunSettings(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
-    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval"})  # when resumed: no release depends on it
+    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
+        {"cluster", "approval", "sign"}
+    )  # when resumed: no release depends on it
+
+    DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
 
     out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")
     account: str | None = Field(default=None, description="The ledger's account that is charged.")
     second_account: bool = Field(default=False, description="Charge persons whom another account was charged for.")
+    sign: Location | None = Field(
+        default=None, description="The publisher's private key (PEM), which signs the release."
+    )
     ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
     state: Location = Field(default_factory=lambda: str(state_home()), description="Confidential run directories.")
     approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
@@ -81,15 +88,25 @@ class RunSettings(BaseModel, ABC):
     def configuration_digest(self) -> str:
         """Return the digest of all that shapes the release besides the data. Raises Refused."""
 
+    def files_of_data(self) -> list[Path]:
+        """Return the local files that workers read, those of the settings DATA: of a folder, the files in it."""
+        places = [Path(place) for name in self.DATA if (place := getattr(self, name)) and "://" not in place]
+        return [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
+
     @property
     def system(self) -> System:
         """The record of the system."""
         return SYSTEMS[self.SYSTEM]
 
     @property
+    def all_or_none(self) -> bool:
+        """Whether no run of its command is charged where one is refused."""
+        return False
+
+    @property
     def charging(self) -> Charging:
         """Where the spend is charged."""
-        return Charging(self.account, Path(self.ledger), self.second_account)
+        return Charging(self.account, Path(self.ledger), self.second_account, Path(self.sign) if self.sign else None)
 
     @property
     def runs(self) -> Path:

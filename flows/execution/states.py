@@ -21,6 +21,7 @@ from prefect.exceptions import MissingContextError
 from prefect.futures import PrefectFuture
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
+from flows.execution.policy import under_policy
 from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
@@ -108,31 +109,40 @@ def how_to_go_on(settings: RunSettings) -> str:
 def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Close the tasks of a flow run whose process has died or was stopped, and record how to continue; a flow's hook.
 
-    Where the process itself cannot, Prefect's worker calls it, and must be quick: a Retry before the worker has
-    recorded the crash would be taken for the crashed try.
+    Where the process itself cannot, Prefect's worker calls it, seconds later. A Retry may have begun the run anew by
+    then: the server compares, and what is not in the state that the hook was called for stays as it is.
     """
     system = SYSTEMS.get(flow.name)
+    ended = {"id": {"any_": [str(flow_run.id)]}, "state": {"type": {"any_": ["CANCELLING", "CANCELLED"]}}}
+    if state.is_crashed():
+        at = state.timestamp.isoformat()
+        ended |= {"state": {"type": {"any_": ["CRASHED"]}}, "end_time": {"after_": at, "before_": at}}
     with get_client(sync_client=True) as client:
         if runtime.flow_run.id == str(flow_run.id):
             time.sleep(SERVER_LAG_SECONDS)
-        close_tasks(client, flow_run.id)
+        close_tasks(client, FlowRunFilter.model_validate(ended))
         if system and state.is_crashed():
-            settings = system.settings.model_validate(flow_run.parameters["settings"])
+            settings = under_policy(system.settings.model_validate(flow_run.parameters["settings"]), system.name)
             message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}'))}"
-            client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
+            crashed = {"type": "CRASHED", "name": "Crashed", "message": message}
+            body = {"flow_runs": ended, "state": crashed, "force": True}
+            client.request("POST", "/flow_runs/bulk_set_state", json=body)  # type: ignore[arg-type] # its list lacks it
 
 
-def close_tasks(client: SyncPrefectClient, flow_run: UUID) -> None:
-    """Close every task of a flow run that the server believes to be open."""
-    for task, state in _task_states(client, flow_run).items():
+def close_tasks(client: SyncPrefectClient, flow_runs: FlowRunFilter) -> None:
+    """Close every task of these flow runs that the server believes to be open; each try of a run has its own tasks."""
+    for task, state in _task_states(client, flow_runs).items():
         if state is None or not state.is_final():
             ran = state is not None and state.is_running()
             client.set_task_run_state(task, Crashed(message=LOST_MESSAGE) if ran else not_run(LOST_MESSAGE), force=True)
 
 
-def _task_states(client: SyncPrefectClient, flow_run: UUID) -> dict[UUID, State[Any] | None]:
-    of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
-    return {task.id: task.state for task in client.read_task_runs(flow_run_filter=of_the_run)}
+def _task_states(client: SyncPrefectClient, flow_runs: FlowRunFilter) -> dict[UUID, State[Any] | None]:
+    return {task.id: task.state for task in client.read_task_runs(flow_run_filter=flow_runs)}
+
+
+def _only(flow_run: UUID) -> FlowRunFilter:
+    return FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
 
 
 @best_effort
@@ -146,7 +156,7 @@ def settle(stages: Sequence[Stage]) -> None:
         flow_run = UUID(str(runtime.flow_run.id))
         until = time.monotonic() + SERVER_LAG_SECONDS
         while True:
-            states = _task_states(client, flow_run)
+            states = _task_states(client, _only(flow_run))
             recorded = {task for task, state in states.items() if state is not None and state.is_final()}
             missed = [stage for stage in stages if stage[1].state.is_final() and stage[1].task_run_id not in recorded]
             if not missed or time.monotonic() > until:
@@ -185,10 +195,10 @@ def begin(settings: RunSettings) -> list[FlowRun]:
             if flow_run.state is not None and (flow_run.state.is_running() or flow_run.state.is_pending()):
                 message = f"its process ended; the run continues as {runtime.flow_run.name}"
                 client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
-                close_tasks(client, flow_run.id)
+                close_tasks(client, _only(flow_run.id))
         again = tag in runtime.flow_run.tags  # Prefect's count of runs leaves out one that was suspended
         if again:  # still open if the worker died with the earlier try, or the run was suspended
-            close_tasks(client, own)
+            close_tasks(client, _only(own))
         resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
         return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)

@@ -33,6 +33,7 @@ class TopDownSettings(RunSettings):
     """What one run of the TopDown Algorithm reads, writes and may spend: the release of one jurisdiction."""
 
     SYSTEM = "top-down"
+    DATA = ("data", "geography", "quarters", "totals")
 
     data: Location = Field(description="Folder of persons and units (.txt or .parquet), quarters.csv, states.csv.")
     geography: Location | None = Field(

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from flows.reports.terminal import out, show
+from flows.reports.terminal import PlainConsole, out, printable, show
 from tasks.pages.text_table import TextTable
 
 
@@ -42,7 +41,16 @@ def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: boo
         return
     printers = {Format.table: _terminal, Format.markdown: _markdown, Format.csv: _csv}
     for table in tables:
-        printers[form](table)
+        printers[form](_printable(table))
+
+
+def _printable(table: TextTable) -> TextTable:
+    """Return a table none of whose texts steers a terminal or adds a line."""
+    title, columns, notes, *rows = (
+        [printable(" ".join(str(text).split("\n"))) for text in texts]
+        for texts in ([table.title], table.columns, table.notes, *table.rows)
+    )
+    return TextTable(title[0], columns, rows, notes, table.words)
 
 
 def _terminal(table: TextTable) -> None:
@@ -56,7 +64,7 @@ def _terminal(table: TextTable) -> None:
     for row in table.rows:
         grid.add_row(*row)
     # A pipe has no width: there a table takes what it needs. On a narrow terminal numbers still stay whole.
-    console = Console(width=max(needed, out.width if out.is_terminal else 1000), highlight=False, markup=False)
+    console = PlainConsole(width=max(needed, out.width if out.is_terminal else 1000))
     console.print(grid)
     for note in table.notes:
         console.print(note)

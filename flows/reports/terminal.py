@@ -7,23 +7,55 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
 
 from tasks.lifecycle.errors import Refused
 
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
-# Names and paths are the user's: nothing printed is read as markup.
-out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
-err = Console(stderr=True, highlight=False, markup=False, width=None if sys.stderr.isatty() else WIDE)
+
+
+def printable(text: str) -> str:
+    """Return a text with `?` for each character that could steer a terminal or reorder a line, except line ends.
+
+    Names, manifests and messages may be anybody's; whatever `das` prints for a person passes through here.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one == "\n" or unicodedata.category(one) == "Zs" else "?" for one in text
+    )
+
+
+class PlainConsole(Console):
+    """A console on which text is never markup, an emoji's name or a control sequence, whosever it is."""
+
+    def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
+        super().__init__(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make of a string what is measured and shown."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as rich does; its own control sequences are apart from the text."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable(text), style)
+
+
+out = PlainConsole(width=None if sys.stdout.isatty() else WIDE)
+err = PlainConsole(width=None if sys.stderr.isatty() else WIDE, stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
@@ -31,14 +63,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> None:
     """Print `data` as one JSON document, or what `render` returns for a person to read."""
     if as_json:
-        typer.echo(json.dumps(data, indent=2, default=_plain))
+        typer.echo(json.dumps(data, indent=2, default=_plain).replace("\x7f", "\\u007f"))  # it escapes all others
     else:
         out.print(render())
 
 
 def labelled(label: str, message: str, style: str = "bold red") -> Text:
-    """Return a line with a highlighted label."""
-    return Text.assemble((label, style), " ", message)
+    """Return one line with a highlighted label; a message of several lines could pass for several messages."""
+    return Text.assemble((label, style), " ", " ".join(message.splitlines()))
 
 
 def _plain(value: Any) -> Any:

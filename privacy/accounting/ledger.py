@@ -2,26 +2,48 @@
 (docs/decisions.md#spending).
 
 SQLite on a local disk with a rollback journal and `synchronous=EXTRA` (FULL, and the journal's removal too): a
-committed row survives a crash. The ledger holds digests of confidential data and is confidential itself.
+committed row survives a crash. Every act is entered in the ledger's journal (journal.py), and every opening compares
+the two: an older copy, an empty file in the ledger's place and a row that was changed by hand are refused. The ledger
+holds digests of confidential data and is confidential itself.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from privacy.accounting.conversions import pure_to_rho
+from privacy.accounting.journal import (
+    Books,
+    JournalError,
+    JournalRun,
+    Sign,
+    append,
+    catch_up,
+    flush,
+    journal_path,
+    line_digest,
+    line_of,
+    make_file,
+    read_file,
+    replay,
+    write_file,
+)
 from privacy.accounting.states import check_states
 from privacy.noise.laws import UNITS, Definition
 
+LOST = "lost"  # in place of the digests of a run that was entered from the journal
 CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic data is wrong"
 RAN_AS_SYNTHETIC = (
     "this data was run as synthetic before, when nothing was charged, so it cannot now be run as confidential; "
@@ -29,7 +51,8 @@ RAN_AS_SYNTHETIC = (
 )
 LONGEST_NAME = 100  # of an account: tables and messages show it
 Status = Literal["reserved", "sealed", "released", "abandoned"]
-SCHEMA = 3  # kept as the file's user_version; 0.1 kept none
+LONGEST_REASON = 1000  # of an approval
+SCHEMA = 4  # kept as the file's user_version; 0.1 kept none
 TABLES_0_1 = {"account", "run", "charge"}
 
 
@@ -38,7 +61,7 @@ class LedgerError(ValueError):
 
 
 class LedgerUnusable(LedgerError):
-    """The ledger's file cannot be read or written now, so nothing is known of what it holds."""
+    """The ledger or its journal cannot be read or written now, or contradict each other: nothing is known of either."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +78,10 @@ class Request:
     """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
-    `input_digest` is of all that was read, `records_digests` are of each file of records alone: data that shares one of
-    them is the same data, also under another geography or counted by another system. `second_account` says that the
-    curator means to charge persons that another account was charged for: neither total bounds the two, only their sum.
+    `input_digest` is of all that was read, `records_digests` are of each file of records alone and of each state's
+    records: data that shares one of them is the same data, also under another geography, beside other states' records
+    or counted by another system. `second_account` says that the curator means to charge persons that another account
+    was charged for: neither total bounds the two, only their sum.
     """
 
     run: str
@@ -98,6 +122,7 @@ class Row:
     status: Status
     release_digest: str | None
     reserved: str
+    journal: str  # the digest of the act that reserved it
 
 
 @dataclass(frozen=True)
@@ -112,11 +137,41 @@ class Together:
     amount: Fraction
 
 
-class Ledger:
-    """The ledger in one SQLite file; every method is one transaction."""
+@dataclass(frozen=True)
+class Examined:
+    """What an examination of a ledger found.
 
-    def __init__(self, path: Path) -> None:
+    found: what was compared, its extent, and the faults. books: what follows from the journal, whose lines are `lines`.
+    """
+
+    found: tuple[tuple[str, str, list[str]], ...]
+    rows: Mapping[str, Row]
+    accounts: Mapping[str, Account]
+    books: Books
+    lines: Sequence[str]
+
+
+class Ledger:
+    """The ledger in one SQLite file, and its journal beside it; every method is one transaction.
+
+    code: what the journal calls the code that acts; the version of das-flows unless the caller knows more. sign:
+    returns the publisher's signature of an act.
+    """
+
+    def __init__(self, path: Path, code: Mapping[str, str] | None = None, sign: Sign | None = None) -> None:
         self.path = path
+        self.code = code or {"version": version("das-flows")}
+        self.sign = sign
+
+    @property
+    def journal(self) -> Path:
+        """The journal's file."""
+        return journal_path(self.path)
+
+    def exists(self) -> bool:
+        """Return whether there is a ledger, or the journal of one that is lost."""
+        with _unusable():
+            return self.path.exists() or bool(read_file(self.journal))
 
     def open_account(self, account: Account) -> None:
         """Open an account. Raises LedgerError where the name is taken or cannot be shown, or the total not positive."""
@@ -128,7 +183,7 @@ class Ledger:
         with self._transaction(create=True) as entries:
             if entries.account(name):
                 raise LedgerError(f"account {name} is open already; a total is never changed")
-            entries.insert_account(account)
+            entries.open_account(account)
 
     def accounts(self) -> list[Account]:
         """Return all accounts, by name."""
@@ -141,9 +196,28 @@ class Ledger:
             return entries.spent(account)
 
     def precheck(self, request: Request) -> Fraction:
-        """Return what a request would charge, in the account's currency. Raises LedgerError where it cannot be met."""
+        """Return what a request would charge, in the account's currency.
+
+        Raises LedgerError where `reserve` would refuse it; a request may be without digests, before its data is read.
+        """
         with self._transaction() as entries:
-            return entries.price(request)
+            try:
+                return entries.admit(request)
+            except LedgerError as error:
+                refusal = error
+            entries.refuse(request, refusal)
+        raise refusal
+
+    def note_approval(self, run: str, by: str, why: str) -> None:
+        """Enter in the journal that a person approved the charge of a run, before it is reserved, and the reason.
+
+        Raises LedgerError where the person has no name, or either cannot be shown or is too long.
+        """
+        for what, text in (("name", by), ("reason", why)):
+            if not text.isprintable() or len(text) > LONGEST_REASON or (what == "name" and not text.strip()):
+                raise LedgerError(f"the {what} of an approval is one line of at most {LONGEST_REASON} characters")
+        with self._transaction() as entries:
+            entries.note("approved", run=run, by=by, why=why)
 
     def reserve(self, request: Request, make_secret: Callable[[], str]) -> Row:
         """Charge a run and make its secret in one act: all levels at once, before any noise.
@@ -162,14 +236,18 @@ class Ledger:
         with self._transaction() as entries:
             if entries.row(request.run):
                 raise LedgerError(f"run {request.run} is reserved already")
-            entries.check_confidential(request.digests)
-            entries.check_account(request)
-            amount = entries.price(request)
-            entries.insert_run(request, amount, make_secret())
-            row = entries.row(request.run)
-            if row is None or row.amount != amount or set(row.states) != set(request.states):
-                raise LedgerError(f"the ledger {self.path} does not keep what is written: somebody has changed it")
-            return row
+            try:
+                amount = entries.admit(request)
+            except LedgerError as error:
+                refusal = error
+                entries.refuse(request, error)
+            else:
+                entries.insert_run(request, amount, make_secret())
+                row = entries.row(request.run)
+                if row is None or row.amount != amount or set(row.states) != set(request.states):
+                    raise LedgerError(f"the ledger {self.path} does not keep what is written: somebody has changed it")
+                return row
+        raise refusal
 
     def row(self, run: str) -> Row | None:
         """Return the row of a run, None where there is none."""
@@ -185,10 +263,9 @@ class Ledger:
             where a run was charged for this data, or this run has other data.
         """
         with self._transaction(create=True) as entries:
-            if entries.has_data(digests, synthetic=False):
-                raise LedgerError(CHARGED_BEFORE)
+            entries.check_synthetic(digests)
             if not entries.digests(run):
-                entries.insert_data(run, digests, synthetic=True)
+                entries.enter_synthetic(run, digests)
             elif entries.digests(run) != digests:
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
 
@@ -196,6 +273,11 @@ class Ledger:
         """Raise LedgerError where some run took data with one of these digests for synthetic."""
         with self._transaction() as entries:
             entries.check_confidential(digests)
+
+    def check_synthetic(self, digests: Set[str]) -> None:
+        """Raise LedgerError where a run was charged for data with one of these digests."""
+        with self._transaction() as entries:
+            entries.check_synthetic(digests)
 
     def synthetic_runs(self) -> list[tuple[str, str]]:
         """Return the runs on synthetic data, which were not charged, and when each was entered; oldest first."""
@@ -228,6 +310,11 @@ class Ledger:
                     sums[state] += spent[state] if pure or account.definition == "zcdp" else pure_to_rho(spent[state])
         return Together(tuple(account.name for account in accounts), "puredp" if pure else "zcdp", max(sums.values()))
 
+    def acts(self) -> list[dict[str, Any]]:
+        """Return every act in the journal, oldest first, as docs/spec/files.md describes them."""
+        with self._transaction() as entries:
+            return [json.loads(line) for line in entries.lines]
+
     def seal(self, run: str, release_digest: str) -> None:
         """Record the digest of the release that a run will give; from now on it can give no other."""
         self._move(run, ("reserved", "sealed"), "sealed", release_digest)
@@ -240,8 +327,8 @@ class Ledger:
         """Record that a run will give no release; its charge stays. A released run stays released."""
         with self._transaction() as entries:
             row = entries.row(run)
-            if row is not None and row.status != "released":
-                entries.move(run, "abandoned", row.release_digest)
+            if row is not None and row.status in ("reserved", "sealed"):
+                entries.move(row, "abandoned", row.release_digest)
 
     def _move(self, run: str, sources: Sequence[Status], target: Status, release_digest: str) -> None:
         with self._transaction() as entries:
@@ -250,11 +337,124 @@ class Ledger:
                 raise LedgerError(f"run {run} is {row.status if row else 'not in the ledger'}: it cannot be {target}")
             if row.release_digest not in (None, release_digest):
                 raise LedgerError(f"run {run} was sealed with another release")
-            entries.move(run, target, release_digest)
+            if row.status != target:
+                entries.move(row, target, release_digest)
+
+    def backup(self, place: Path) -> None:
+        """Copy the ledger and its journal, as they are between two acts, to `place` and `place`.journal: a ledger too.
+
+        The copy appears whole. Raises LedgerError where either place is taken or cannot be written.
+        """
+        copies = {self.path: place, self.journal: journal_path(place)}
+        if taken := [str(copy) for copy in copies.values() if copy.exists()]:
+            raise LedgerError(f"{' and '.join(taken)} exists already: name another file for the backup")
+        drafts = {path: copy.with_name(f".{copy.name}.{os.getpid()}") for path, copy in copies.items()}
+        try:
+            for draft in drafts.values():
+                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with self._transaction():  # nobody writes meanwhile
+                append(drafts[self.journal], self.journal.read_bytes())
+                with closing(sqlite3.connect(self.path)) as here, closing(sqlite3.connect(drafts[self.path])) as there:
+                    here.backup(there)
+            flush(drafts[self.path])
+            for path in (self.journal, self.path):
+                os.rename(drafts[path], copies[path])
+            flush(place.parent)
+        except (OSError, JournalError) as error:
+            raise LedgerError(f"the backup {place} cannot be written: {error}") from None
+        finally:
+            for draft in drafts.values():
+                draft.unlink(missing_ok=True)
+
+    def restore(self) -> tuple[int, list[str]]:
+        """Mend a ledger that lacks acts of its journal's file, or a journal's file that is lost or older; say so in it.
+
+        The accounts, charges and statuses of the acts that are missing are entered in the ledger, which may be lost
+        altogether. Digests are not in the journal: a run that is entered from there cannot be resumed, and is not
+        recognized by its data. Returns how many acts were entered, and those runs.
+
+        Raises
+        ------
+        LedgerError
+            where there is nothing to mend, or the two are not of one ledger.
+        """
+        with self._connected(create=self.exists()) as (database, entries, old), _unusable():
+            if old:
+                raise LedgerError(f"{self.path} is the ledger of version 0.1: put it away, and restore again")
+            held = read_file(self.journal)
+            filed = (held or b"").decode("ascii", "replace").split("\n")[:-1]
+            common = min(len(filed), len(entries.lines))
+            if filed[:common] != entries.lines[:common]:
+                raise JournalError(f"{self.journal} is not the journal of the ledger {self.path}")
+            if held is not None and len(entries.lines) - 1 <= len(filed) <= len(entries.lines):
+                raise LedgerError(f"the ledger {self.path} lacks nothing of its journal: there is nothing to restore")
+            if fault := next(replay(entries.lines).faults(entries.books()), None):
+                raise JournalError(
+                    f"the ledger {self.path} was changed by hand ({fault}): put it away, and restore again"
+                )
+            missing = filed[common:]
+            lost = entries.enter(missing)
+            if fault := next(replay(entries.lines).faults(entries.books()), None):
+                raise JournalError(f"the acts of {self.journal} cannot be entered ({fault})")
+            entries.note("restored", entered=len(missing), without_digests=lost)
+            database.execute("COMMIT")
+            database.execute("BEGIN IMMEDIATE")
+            write_file(self.journal, _Entries(database, self.code, self.sign).lines)
+        return len(missing), lost
+
+    def examine(self) -> Examined:
+        """Compare the ledger with its journal, its sums with its totals, and itself with what SQLite requires.
+
+        Raises LedgerError where the ledger cannot be read at all.
+        """
+        with self._connected() as (database, entries, old), _unusable():
+            if old:
+                raise LedgerError(f"{self.path} is the ledger of version 0.1: das ledger show takes it over")
+            damage = [text for (text,) in database.execute("PRAGMA integrity_check") if text != "ok"]
+            try:
+                catch_up(self.journal, self.path, entries.lines)
+                journal: list[str] = []
+            except JournalError as error:
+                journal = [str(error)]
+            try:
+                books, tables = replay(entries.lines), entries.books()
+                changed = list(books.faults(tables))
+            except JournalError as error:
+                books, changed = Books(), [str(error)]
+            found = [
+                ("the database", str(self.path), damage),
+                ("the journal's file", str(self.journal), journal),
+                ("every row follows from its acts", f"{len(entries.lines)} acts", changed),
+            ]
+            for account in entries.accounts():
+                spent = entries.spent(account.name)
+                fullest = max(spent, key=lambda state: spent[state], default=None)
+                most = spent[fullest] if fullest else Fraction(0)
+                over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
+                unit = f"{UNITS[account.definition]} {format_amount(most)} of {format_amount(account.total)}"
+                found.append((f"account {account.name}", unit + (f" in state {fullest}" if fullest else ""), over))
+            rows = {row.run: row for account in entries.accounts() for row in entries.rows(account.name)}
+            return Examined(tuple(found), rows, {each.name: each for each in entries.accounts()}, books, entries.lines)
 
     @contextmanager
     def _transaction(self, *, create: bool = False) -> Iterator[_Entries]:
+        """Yield the tables for one act, of a ledger that agrees with its journal."""
+        with self._connected(create=create) as (database, entries, old):
+            self._check_journal(entries)
+            held = len(entries.lines)
+            if old:
+                entries.take_over()
+            yield entries
+            database.execute("COMMIT")
+            if len(entries.lines) > held:  # under the lock again: another process may have come between
+                database.execute("BEGIN IMMEDIATE")
+                self._check_journal(_Entries(database, self.code, self.sign))
+
+    @contextmanager
+    def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, _Entries, bool]]:
+        """Yield the database under its write lock, its tables, and whether it has those of 0.1 to be taken over."""
         if not create and not self.path.exists():
+            self._check_not_lost()
             raise LedgerError(f"there is no ledger {self.path}: open an account first (das ledger open)")
         try:
             if create:
@@ -267,45 +467,174 @@ class Ledger:
                 for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
                     database.execute(f"PRAGMA {pragma}")
                 database.execute("BEGIN IMMEDIATE")  # closing without COMMIT rolls back
-                self._prepare(database, create=create)
-                yield _Entries(database)
-                database.execute("COMMIT")
+                old = self._prepare(database, create=create)
+                yield database, _Entries(database, self.code, self.sign), old
         except sqlite3.Error as error:
             raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
 
-    def _prepare(self, database: sqlite3.Connection, *, create: bool) -> None:
-        """Make the tables in an empty file if `create`, take over a ledger of 0.1, refuse any other schema.
+    def _check_not_lost(self) -> None:
+        """Raise LedgerUnusable where there is no ledger, but its journal is there."""
+        with _unusable():
+            if read_file(self.journal):
+                catch_up(self.journal, self.path, [])
+
+    def _check_journal(self, entries: _Entries) -> None:
+        """Let the journal's file catch up with the ledger, and compare both with the ledger's tables.
+
+        The file of a new ledger, or of one of 0.1, is made before the first commit: later on, none is made.
+        """
+        with _unusable():
+            if not entries.lines and read_file(self.journal) is None:
+                try:
+                    make_file(self.journal)
+                except OSError as error:
+                    raise JournalError(f"the journal {self.journal} cannot be made: {error.strerror}") from None
+            catch_up(self.journal, self.path, entries.lines)
+            try:
+                fault = next(replay(entries.lines).faults(entries.books()), None)
+            except JournalError as error:
+                fault = str(error)
+            if fault:
+                raise JournalError(
+                    f"the ledger {self.path} was changed by hand ({fault}): put back the newest copy that das ledger "
+                    "check finds whole"
+                )
+
+    def _prepare(self, database: sqlite3.Connection, *, create: bool) -> bool:
+        """Make the tables in an empty file if `create`, or beside those of 0.1; refuse any other schema.
 
         A ledger that has lost a table stays as it is: an empty one in its place would forget what was spent.
+        Returns whether there are tables of 0.1, under other names, to be taken over.
         """
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         if schema == SCHEMA:
-            return
+            return False
+        if schema > SCHEMA:
+            raise LedgerUnusable(
+                f"{self.path} is the ledger of a later version of das-flows (its schema is {schema}): use that version"
+            )
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         old = sorted(TABLES_0_1) if schema == 0 and tables == TABLES_0_1 else []
         if not old and (schema or tables or not create):
+            self._check_not_lost()
             raise LedgerUnusable(
-                f"{self.path} is not a ledger of this version of das-flows or of 0.1 (its schema is {schema})"
+                f"{self.path} is not a ledger of this version of das-flows or of 0.1 (its schema is {schema}): use the "
+                "version that made it, or open the accounts in another file (--ledger)"
             )
         for table in old:
             database.execute(f"ALTER TABLE {table} RENAME TO {table}_0_1")
         for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
             database.execute(statement)
-        if old:
-            for table in ("account", "run", "charge"):
-                database.execute(f"INSERT INTO {table} SELECT * FROM {table}_0_1 ORDER BY rowid")
-            database.execute("INSERT INTO data SELECT id, 0, reserved FROM run ORDER BY rowid")
-            database.execute("INSERT INTO data_digest SELECT id, input_digest FROM run")
-            for table in ("charge", "run", "account"):
-                database.execute(f"DROP TABLE {table}_0_1")
         database.execute(f"PRAGMA user_version = {SCHEMA}")
+        return bool(old)
+
+
+@contextmanager
+def _unusable() -> Iterator[None]:
+    """Turn what the journal refuses into a ledger that cannot be used."""
+    try:
+        yield
+    except JournalError as error:
+        raise LedgerUnusable(str(error)) from None
+
+
+@dataclass(frozen=True)
+class _Act:
+    """An act in the journal: when it was entered, and the digest of its line."""
+
+    when: str
+    digest: str
 
 
 class _Entries:
     """The tables of the ledger, within a transaction."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
+    def __init__(self, database: sqlite3.Connection, code: Mapping[str, str], sign: Sign | None) -> None:
+        self._database, self._code, self._sign = database, code, sign
+        self.lines = [line for (line,) in database.execute("SELECT line FROM journal ORDER BY number")]
+
+    def note(self, act: str, **facts: Any) -> _Act:
+        """Enter an act in the journal."""
+        when = _now()
+        line = line_of(act, when, facts, self._code, self.lines, self._sign)
+        self.lines.append(line)
+        self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
+        return _Act(when, line_digest(line))
+
+    def take_over(self) -> None:
+        """Enter what a ledger of 0.1 held, as one act."""
+        database, states = self._database, dict[str, list[str]]()
+        for run, state in database.execute("SELECT run, us_state FROM charge_0_1 ORDER BY us_state"):
+            states.setdefault(run, []).append(state)
+        opened = database.execute("SELECT name, definition, total, opened FROM account_0_1 ORDER BY rowid")
+        accounts = {name: account for name, *account in opened}
+        runs = {
+            run: [account, amount, states.get(run, []), *status]
+            for run, account, amount, *status in database.execute(
+                "SELECT id, account, amount, state, release_digest, reserved FROM run_0_1 ORDER BY rowid"
+            )
+        }
+        act = self.note("taken over", accounts=accounts, runs=runs)
+        database.execute("INSERT INTO account SELECT * FROM account_0_1 ORDER BY rowid")
+        database.execute("INSERT INTO run SELECT *, ? FROM run_0_1 ORDER BY rowid", (act.digest,))
+        database.execute("INSERT INTO charge SELECT * FROM charge_0_1 ORDER BY rowid")
+        database.execute("INSERT INTO data SELECT id, 0, reserved FROM run ORDER BY rowid")
+        database.execute("INSERT INTO data_digest SELECT id, input_digest FROM run")
+        for table in ("charge", "run", "account"):
+            database.execute(f"DROP TABLE {table}_0_1")
+
+    def enter(self, lines: Sequence[str]) -> list[str]:
+        """Enter lines of the journal's file and what follows from them; return the runs whose digests are lost."""
+        for line in lines:
+            self.lines.append(line)
+            self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
+        books, tables, lost = replay(self.lines), self.books(), list[str]()
+        for name in books.accounts.keys() - tables.accounts.keys():
+            self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", (name, *books.accounts[name]))
+        for run, row in books.runs.items():
+            if run not in tables.runs:
+                lost.append(run)
+                digests = (LOST, LOST, 0, LOST)
+                values = (
+                    run,
+                    row.account,
+                    row.amount,
+                    *digests,
+                    row.status,
+                    row.release_digest,
+                    row.reserved,
+                    row.journal,
+                )
+                self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+                charges = [(run, state) for state in row.states]
+                self._database.executemany("INSERT INTO charge VALUES (?, ?)", charges)
+                self._database.execute("INSERT INTO data VALUES (?, 0, ?)", (run, row.reserved))
+            elif tables.runs[run].status != row.status:
+                if tables.runs[run].status == "reserved" and row.release_digest:
+                    self._update(run, "sealed", row.release_digest)
+                self._update(run, row.status, row.release_digest)
+        for run in books.synthetic.keys() - tables.synthetic.keys():
+            self._database.execute("INSERT INTO data VALUES (?, 1, ?)", (run, books.synthetic[run]))
+        return lost
+
+    def refuse(self, request: Request, refusal: LedgerError) -> None:
+        """Enter that a request was refused, and why."""
+        self.note("refused", run=request.run, account=request.account, why=str(refusal))
+
+    def books(self) -> Books:
+        """Return what the tables hold, to be compared with what follows from the journal."""
+        states: dict[str, list[str]] = {}
+        for run, state in self._database.execute("SELECT run, us_state FROM charge ORDER BY us_state"):
+            states.setdefault(run, []).append(state)
+        runs = self._database.execute("SELECT id, account, amount, status, release_digest, reserved, journal FROM run")
+        return Books(
+            {name: tuple(account) for name, *account in self._database.execute("SELECT * FROM account")},
+            {
+                run: JournalRun(account, amount, tuple(states.pop(run, ())), *rest)
+                for run, account, amount, *rest in runs
+            },
+            dict(self._database.execute("SELECT run, entered FROM data WHERE synthetic")),
+        )
 
     def accounts(self) -> list[Account]:
         """Return all accounts, by name."""
@@ -316,10 +645,11 @@ class _Entries:
         """Return an account, None where there is none."""
         return next((account for account in self.accounts() if account.name == name), None)
 
-    def insert_account(self, account: Account) -> None:
+    def open_account(self, account: Account) -> None:
         """Enter an account."""
-        values = (account.name, account.definition, str(account.total), _now())
-        self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", values)
+        name, definition, total = account.name, account.definition, str(account.total)
+        act = self.note("opened", account=name, definition=definition, total=total)
+        self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", (name, definition, total, act.when))
 
     def row(self, run: str) -> Row | None:
         """Return the row of a run, None where there is none."""
@@ -337,6 +667,8 @@ class _Entries:
 
     def insert_run(self, request: Request, amount: Fraction, secret_digest: str) -> None:
         """Enter a reserved run, its charges and its data."""
+        states = sorted(request.states)
+        act = self.note("reserved", run=request.run, account=request.account, amount=str(amount), states=states)
         values = (
             request.run,
             request.account,
@@ -347,15 +679,19 @@ class _Entries:
             secret_digest,
             "reserved",
             None,
-            _now(),
+            act.when,
+            act.digest,
         )
-        self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        charges = [(request.run, state) for state in request.states]
-        self._database.executemany("INSERT INTO charge VALUES (?, ?)", charges)
-        self.insert_data(request.run, request.digests, synthetic=False)
+        self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._database.executemany("INSERT INTO charge VALUES (?, ?)", [(request.run, state) for state in states])
+        self._insert_data(request.run, request.digests, act, synthetic=False)
 
-    def move(self, run: str, status: Status, release_digest: str | None) -> None:
+    def move(self, row: Row, status: Status, release_digest: str | None) -> None:
         """Set the status of a run and the digest of its release."""
+        self.note(status, run=row.run, account=row.account, release=release_digest)
+        self._update(row.run, status, release_digest)
+
+    def _update(self, run: str, status: str, release_digest: str | None) -> None:
         values = (status, release_digest, run)
         self._database.execute("UPDATE run SET status = ?, release_digest = ? WHERE id = ?", values)
 
@@ -370,9 +706,12 @@ class _Entries:
             spent[state] = spent.get(state, Fraction(0)) + Fraction(amount)
         return spent
 
-    def insert_data(self, run: str, digests: Set[str], *, synthetic: bool) -> None:
-        """Enter the data of a run and whether it is synthetic."""
-        self._database.execute("INSERT INTO data VALUES (?, ?, ?)", (run, int(synthetic), _now()))
+    def enter_synthetic(self, run: str, digests: Set[str]) -> None:
+        """Enter a run on synthetic data, and the digests of its data."""
+        self._insert_data(run, digests, self.note("synthetic", run=run), synthetic=True)
+
+    def _insert_data(self, run: str, digests: Set[str], act: _Act, *, synthetic: bool) -> None:
+        self._database.execute("INSERT INTO data VALUES (?, ?, ?)", (run, int(synthetic), act.when))
         values = [(run, digest) for digest in sorted(digests)]
         self._database.executemany("INSERT INTO data_digest VALUES (?, ?)", values)
 
@@ -397,6 +736,17 @@ class _Entries:
         """Raise LedgerError where a run took data with one of these digests for synthetic."""
         if self.has_data(digests, synthetic=True):
             raise LedgerError(RAN_AS_SYNTHETIC)
+
+    def check_synthetic(self, digests: Set[str]) -> None:
+        """Raise LedgerError where a run was charged for data with one of these digests."""
+        if self.has_data(digests, synthetic=False):
+            raise LedgerError(CHARGED_BEFORE)
+
+    def admit(self, request: Request) -> Fraction:
+        """Return what a request charges in the account's currency. Raises LedgerError where it cannot be met."""
+        self.check_confidential(request.digests)
+        self.check_account(request)
+        return self.price(request)
 
     def accounts_charged(self, digests: Set[str], states: Sequence[str]) -> set[str]:
         """Return the accounts in which one of these states was charged for data with one of these digests."""

@@ -1,4 +1,4 @@
--- The ledger, schema 3. Statements are separated by empty lines. Amounts are exact fractions, as 5 or 1/3.
+-- The ledger, schema 4. Statements are separated by empty lines. Amounts are exact fractions, as 5 or 1/3.
 CREATE TABLE account (
     name TEXT PRIMARY KEY,
     definition TEXT NOT NULL CHECK (definition IN ('zcdp', 'puredp')),
@@ -19,6 +19,7 @@ CREATE TABLE run (
     status TEXT NOT NULL CHECK (status IN ('reserved', 'sealed', 'released', 'abandoned')),
     release_digest TEXT,
     reserved TEXT NOT NULL,
+    journal TEXT NOT NULL,  -- digest of the act that reserved it
     CHECK (amount GLOB '[1-9]*' AND amount NOT GLOB '*[^0-9/]*' AND amount NOT GLOB '*/[0/]*'
         AND amount NOT GLOB '*/*/*' AND amount NOT GLOB '*/'),
     CHECK (status = 'abandoned' OR (status = 'reserved') = (release_digest IS NULL))
@@ -42,6 +43,11 @@ CREATE TABLE data_digest (  -- of all that a run read, and of each of its files 
     PRIMARY KEY (run, digest)
 ) STRICT
 
+CREATE TABLE journal (  -- every act; the same lines are in a file beside the ledger (privacy/accounting/journal.py)
+    number INTEGER PRIMARY KEY,
+    line TEXT NOT NULL
+) STRICT
+
 -- Nothing is deleted. INSERT OR REPLACE and UPDATE OR REPLACE delete a row without firing DELETE triggers, so a row is
 -- inserted once, under a rowid of its own, and keeps that rowid.
 CREATE TRIGGER account_stays BEFORE DELETE ON account BEGIN SELECT RAISE (ABORT, 'nothing is deleted'); END
@@ -53,6 +59,8 @@ CREATE TRIGGER charge_stays BEFORE DELETE ON charge BEGIN SELECT RAISE (ABORT, '
 CREATE TRIGGER data_stays BEFORE DELETE ON data BEGIN SELECT RAISE (ABORT, 'nothing is deleted'); END
 
 CREATE TRIGGER data_digest_stays BEFORE DELETE ON data_digest BEGIN SELECT RAISE (ABORT, 'nothing is deleted'); END
+
+CREATE TRIGGER journal_stays BEFORE DELETE ON journal BEGIN SELECT RAISE (ABORT, 'nothing is deleted'); END
 
 CREATE TRIGGER account_once BEFORE INSERT ON account
 WHEN EXISTS (SELECT 1 FROM account WHERE rowid = NEW.rowid OR name = NEW.name)
@@ -74,8 +82,14 @@ CREATE TRIGGER data_digest_once BEFORE INSERT ON data_digest
 WHEN EXISTS (SELECT 1 FROM data_digest WHERE rowid = NEW.rowid OR run = NEW.run AND digest = NEW.digest)
 BEGIN SELECT RAISE (ABORT, 'a digest is entered once'); END
 
+CREATE TRIGGER journal_follows BEFORE INSERT ON journal
+WHEN NEW.number != (SELECT COALESCE(MAX(number), 0) + 1 FROM journal)
+BEGIN SELECT RAISE (ABORT, 'an act follows the last'); END
+
 -- Nothing is refunded or changed. A run keeps its secret and gets one release.
 CREATE TRIGGER account_is_fixed BEFORE UPDATE ON account BEGIN SELECT RAISE (ABORT, 'a total is never changed'); END
+
+CREATE TRIGGER journal_is_fixed BEFORE UPDATE ON journal BEGIN SELECT RAISE (ABORT, 'an act is never changed'); END
 
 CREATE TRIGGER charge_is_fixed BEFORE UPDATE ON charge BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END
 
@@ -85,7 +99,7 @@ CREATE TRIGGER data_digest_is_fixed BEFORE UPDATE ON data_digest
 BEGIN SELECT RAISE (ABORT, 'data is never changed'); END
 
 CREATE TRIGGER run_is_fixed BEFORE UPDATE
-OF id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest, reserved ON run
+OF id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest, reserved, journal ON run
 BEGIN SELECT RAISE (ABORT, 'nothing is refunded'); END
 
 CREATE TRIGGER run_goes_one_way BEFORE UPDATE ON run

@@ -156,5 +156,5 @@ def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
         "clipped": plan.clip,
         "configuration_digest": plan.digest(),
         "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in statements},
-        **made_by(),
+        **made_by(run),
     }

@@ -15,6 +15,8 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
+from tasks.lifecycle.received import path_in
+from tasks.lifecycle.release_database import ReleaseDatabase
 
 CELLS = {"total_only": 1, "total": 1, "age4": 8, "age9": 18, "age23": 46}  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
@@ -59,12 +61,11 @@ def _law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
 
 def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
     slug = _slug(name)
-    files = {table: f"{release}/parquet/{table}/{slug}.parquet" for table in ("t1", "t2")}
-    with duckdb.connect(config={"autoinstall_known_extensions": False}) as database:
-        database.execute("SET enable_progress_bar = false")  # which it prints to stdout, into what --json prints
+    files = {table: str(path_in(release, f"parquet/{table}/{slug}.parquet")) for table in ("t1", "t2")}
+    with ReleaseDatabase() as database:
         for table, file in files.items():
             database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet(?)".replace("?", _quoted(file)))
-            yield _check_text(database, table, f"{release}/{table}/{slug}.csv", name)
+            yield _check_text(database, table, str(path_in(release, f"{table}/{slug}.csv")), name)
         database.execute(
             "CREATE TABLE grouped AS SELECT t1.*, coalesce(rows, 0) AS cells, sexes, of_cells "
             f"FROM t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "

@@ -75,7 +75,7 @@ def describe_release(
         "coterminous_sets": _coterminous(run, jurisdiction),
         "parameter_files": parameters.digests,
         "configuration_digest": configuration_digest(parameters.digests, options),
-        **made_by(),
+        **made_by(run),
     }
     write_report(run, out, manifest)
     write_manifest(out, manifest)

@@ -6,6 +6,7 @@ Everything here is confidential, findings included.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.detailed_dhca.fast_reader import ParsedPersons, encode_parsed, parse_persons
-from tasks.detailed_dhca.person_file import PersonFile
+from tasks.detailed_dhca.person_file import CELLS, PersonFile
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validating_reader import read_validating
+from tasks.inputs.block_codes import code_number
+from tasks.inputs.record_digests import Sums, sum_by_state, weights
 from tasks.inputs.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
 from tasks.lifecycle.files import read_object, save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
@@ -60,7 +63,10 @@ def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk, parse
     else:
         arrays, report = read_validating(file, chunk, blocks)
     if arrays and report.left_out < report.rows:
-        save_arrays(run / f"persons/{number:05d}", _sorted_by_block(arrays))
+        arrays = _sorted_by_block(arrays)
+        if file.blocks_known and len(arrays["block"]):
+            report = replace(report, sums=_sums(file, arrays, blocks))
+        save_arrays(run / f"persons/{number:05d}", arrays)
     save_object(_report_path(run, number), report)
 
 
@@ -69,6 +75,21 @@ def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
         return encoded
     order = np.argsort(encoded["block"], kind="stable")
     return {name: array if name == "combinations" else array[order] for name, array in encoded.items()}
+
+
+def _sums(file: PersonFile, encoded: dict[str, NDArray[Any]], blocks: NDArray[np.int64]) -> Sums:
+    """Return the sums of encoded persons, sorted by block, by the codes themselves and not by their numbers here."""
+    starts = np.flatnonzero(np.diff(encoded["block"], prepend=-1))
+    codes = np.zeros(1 + max(file.code_numbers.values(), default=0), np.int64)
+    codes[list(file.code_numbers.values())] = [code_number(code) for code in file.code_numbers]
+    of_combination = weights(*codes[encoded["combinations"].T])
+    of_cell = weights(np.arange(CELLS))
+    within = tuple(
+        np.add.reduceat(by_combination[encoded["combination"]] * by_cell[encoded["cell"]], starts)
+        for by_combination, by_cell in zip(of_combination, of_cell, strict=True)
+    )
+    counts = np.diff(starts, append=len(encoded["block"]))
+    return sum_by_state(blocks[encoded["block"][starts]], counts, within)
 
 
 def encoded_chunks(run: DetailedRun) -> Iterator[Path]:

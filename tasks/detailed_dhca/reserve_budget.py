@@ -49,6 +49,19 @@ def precheck_budget(run: DetailedRun, params: str, data: str, jurisdiction: Juri
     precheck(run, charging, configuration.states(jurisdiction), total.definition, total.unbounded)
 
 
+def precheck_reservation(run: DetailedRun, jurisdiction: Jurisdiction, charging: Charging) -> None:
+    """Refuse a validated run that `reserve_budget` would refuse; charge nothing.
+
+    Raises
+    ------
+    Refused, Failed
+        as `reserve_budget` does.
+    """
+    configuration = run.parameters.configuration
+    total = planned_spend(configuration, jurisdiction)
+    precheck(run, charging, configuration.states(jurisdiction), total.definition, total.unbounded, run.validated)
+
+
 def reserve_budget(
     run: DetailedRun,
     jurisdiction: Jurisdiction,

@@ -25,9 +25,10 @@ from tasks.population_groups.run import SafeTabRun
 class Validated:
     """The facts about a valid input that later stages need.
 
-    `input_digest` and `records_digests` (of the file of person records alone) are confidential: they go to the ledger,
-    the first into key derivation too, and are never shown or stored outside the confidential directory. The rest is
-    public. `synthetic` says that a mark covers the files; tasks/lifecycle/reservation.py decides what a mark is worth.
+    `input_digest` and `records_digests` (of the file of person records, and of each state's persons) are confidential:
+    they go to the ledger, the first into key derivation too, and are never shown or stored outside the confidential
+    directory. The rest is public. `synthetic` says that a mark covers the files; tasks/lifecycle/reservation.py decides
+    what a mark is worth.
     """
 
     input_digest: str

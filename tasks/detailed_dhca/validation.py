@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from typing import NoReturn
 
 from spine.settings import Jurisdiction
@@ -21,6 +22,7 @@ from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
+from tasks.inputs.record_digests import digests
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
 from tasks.inputs.synthetic_mark import GRF_FILE, read_mark
 from tasks.inputs.tables import empty
@@ -29,6 +31,13 @@ from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.iterations import PARAMETER_FILES
 from tasks.population_groups.parameters import digest_parameters
+
+_validated_here: set[Path] = set()  # directories validated in this process before their own run has begun
+
+
+def validated_for_another(run: DetailedRun) -> None:
+    """Note that a run was validated by the run beside it: its own, in this process, need not read the input again."""
+    _validated_here.add(run.path)
 
 
 def validate(
@@ -107,7 +116,7 @@ def _validate_data(
     geography_digest = parsed.digest if parsed else None
     del parsed  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
-    person_digest, faults = _collect(run, workers, person_file, chunks, jurisdiction)
+    person_digest, of_states, faults = _collect(run, workers, person_file, chunks, jurisdiction)
     findings += faults
     if geography is None or has_errors(findings):
         remove(run / "persons")
@@ -119,7 +128,7 @@ def _validate_data(
         mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
     return Validated(
         input_digest=_input_digest(person_digest, geography_digest),
-        records_digests=(person_digest,),
+        records_digests=(person_digest, *of_states),
         geography_digest=geography_digest,
         synthetic=mark is not None,
         blocks=len(geography.blocks),
@@ -141,12 +150,12 @@ def _prepare(next_run: NextRun, parameters: Parameters, data: str, parsed: Parse
         return False
     geography, findings = _read_geography(data, jurisdiction, parameters, parsed)
     person_file, _ = _person_file(data, jurisdiction, parameters)
-    if geography is None or person_file is None or not len(geography.blocks):
+    if geography is None or person_file is None:
         return False
     _clear(run)
     _save(run, parameters, geography, person_file)
     note_prepared(run, parameters, data, findings)
-    return True
+    return len(geography.blocks) > 0
 
 
 def _input_digest(persons: str, geography: str) -> str:
@@ -156,6 +165,9 @@ def _input_digest(persons: str, geography: str) -> str:
 def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str) -> Validated:
     """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
     validated: Validated = run.validated
+    if run.path in _validated_here:
+        _validated_here.remove(run.path)
+        return validated
     file: PersonFile = run.person_file
     try:
         with suppress(FileNotFoundError):
@@ -232,8 +244,8 @@ def _save(run: DetailedRun, parameters: Parameters, geography: RegionMap | None,
 
 def _collect(
     run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, jurisdiction: Jurisdiction
-) -> tuple[str, list[Finding]]:
-    """Join the chunks' reports: the digest of the person records and the findings, by lines of the whole file."""
+) -> tuple[str, tuple[str, ...], list[Finding]]:
+    """Join the chunks' reports: the digests of the file and of each state's persons, and the findings by line."""
     reports = [read_report(run, number) for number in range(chunks)]
     joined = join_reports(file, reports)
     findings = joined.findings
@@ -242,4 +254,5 @@ def _collect(
     if joined.left_out:
         rule = f"persons outside the states of {jurisdiction.upper()}, left out"
         findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
-    return digest_records(run, workers, file, reports), findings
+    of_states = digests("persons of the Detailed DHC-A", [report.sums for report in reports])
+    return digest_records(run, workers, file, reports), of_states, findings

@@ -8,7 +8,7 @@ file's path and columns: findings, numbers of rows and digests too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from operator import add
 from uuid import uuid4
@@ -22,6 +22,7 @@ from tasks.inputs.block_codes import has_digits
 from tasks.inputs.files import LONGEST_LINE, identity, open_file, read_bytes, read_lines, size_of, why
 from tasks.inputs.findings import MISSING, Finding, kept
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
+from tasks.inputs.record_digests import Sums
 from tasks.inputs.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.lifecycle.files import atomic_path, remove
@@ -207,7 +208,7 @@ class ChunkReport:
     """What the reading of one chunk showed.
 
     lines, digest: the chunk's. rows: those with a record. left_out: those of other states. findings: by line of the
-    chunk.
+    chunk. sums: of its records by state (record_digests.py), where the system knows its data by them.
     """
 
     lines: int
@@ -215,13 +216,16 @@ class ChunkReport:
     left_out: int
     digest: str
     findings: list[Finding]
+    sums: Sums = field(default_factory=dict)
 
 
-def report_of(chunk: Chunk, rows: int, left_out: int, findings: Iterable[Finding]) -> ChunkReport:
+def report_of(
+    chunk: Chunk, rows: int, left_out: int, findings: Iterable[Finding], sums: Sums | None = None
+) -> ChunkReport:
     """Return the report of a chunk, whose table it was parsed to; `findings` are by number of row."""
     _, faults = chunk.parse()
     placed = [finding.at(chunk.line_of_row) for finding in findings]
-    return ChunkReport(chunk.lines, rows, left_out, chunk.digest, [*faults, *placed])
+    return ChunkReport(chunk.lines, rows, left_out, chunk.digest, [*faults, *placed], sums or {})
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,15 @@ AUTHORIZATION = "authorization"
 
 @dataclass(frozen=True)
 class Authorization:
-    """Everything besides the secret that a run's noise depends on, fixed by the reservation."""
+    """Everything besides the secret that a run's noise depends on, fixed by the reservation.
+
+    journal: the head of the ledger's journal then, the digest of the run's reservation; None for synthetic data.
+    """
 
     input_digest: str
     configuration_digest: str
     secret_digest: str
+    journal: str | None = None
 
 
 def save_authorization(run: RunDirectory, authorization: Authorization) -> None:

@@ -6,15 +6,21 @@ checks, of its sums and margins.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from privacy.accounting.conversions import epsilon
+from privacy.accounting.conversions import epsilon, pure_to_rho
+from privacy.accounting.ledger import Examined, format_amount
+from privacy.noise.laws import UNITS
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import parse_exact, released_files
+from tasks.lifecycle.manifest import BESIDE, MANIFEST, SIGNATURE, parse_exact, read_manifest, release_digest
+from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
+from tasks.lifecycle.signature import verifier
 
+DIGEST = re.compile("[0-9a-f]{64}")
 ROUNDING = 1e-9  # a decimal in the manifest is a float of what is recomputed
 
 
@@ -28,16 +34,22 @@ class Check:
 
 
 def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
-    """Compare the digest of every file with the manifest's, and the files that are there with those that it names."""
+    """Compare the digest of every file with the manifest's, and all that is there with the files that it names."""
     named: dict[str, str] = manifest["files"]
-    there = {str(path.relative_to(release)) for path in released_files(release)}
-    outside = [name for name in named if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts]
-    missing = sorted(named.keys() - there - set(outside))
-    changed = sorted(name for name in named.keys() & there if file_digest(release / name) != named[name])
-    faults = [f"{name} is outside of the release" for name in outside]
-    faults += [f"{name} is missing" for name in missing] + [f"{name} was changed" for name in changed]
-    faults += [f"{name} is not of this release" for name in sorted(there - named.keys())]
+    faults = [fault for name in sorted(named) if (fault := file_fault(release, name, named[name]))]
+    there = sorted(name for name, regular in entries(release) if not (regular and name in BESIDE))
+    faults += [f"{name} is not of this release" for name in there if name not in named]
     return Check("digests of all files", f"{len(named)} files", tuple(faults))
+
+
+def file_fault(release: Path, name: str, digest: str) -> str | None:
+    """Return how a file differs from the one that the manifest names; None where it does not."""
+    try:
+        return None if file_digest(path_in(release, name)) == digest else f"{name} was changed"
+    except NotOfRelease as fault:
+        return str(fault)
+    except OSError as error:
+        return f"{name} cannot be read: {error.strerror}"
 
 
 def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
@@ -51,6 +63,64 @@ def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
             if not _close(expected, amount["epsilon_at_delta"]):
                 faults.append(f"{name}: epsilon is {expected}, not {amount['epsilon_at_delta']}")
         yield Check(f"spent, {name}", f"{spent['unit']} {float(exact):g}", tuple(faults))
+
+
+def check_made_by(manifest: Mapping[str, Any]) -> Check:
+    """Check that the manifest names its code and, where budget was charged, the head of the ledger's journal.
+
+    Manifests of version 0.1 name neither.
+    """
+    code, charged = manifest.get("code"), bool(manifest["spent"]) and "SYNTHETIC" not in manifest
+    if code is None and "journal" not in manifest:
+        return Check("code", "not named, as by version 0.1")
+    named = code is not None and DIGEST.fullmatch(code["digest"])
+    faults = [] if named else ["the code is not named"]
+    if charged and not DIGEST.fullmatch(manifest.get("journal", "")):
+        faults.append("the head of the ledger's journal is not named")
+    if not charged and "journal" in manifest:
+        faults.append("it names a journal, but charged nothing")
+    return Check("code", str(code["version"])[:40] if code else "", tuple(faults))
+
+
+def check_signature(release: Path, publisher: Path) -> Check:
+    """Check the signature of the manifest by a publisher's public key. Raises Refused where the file is no such key."""
+    what, is_signed = "signature", verifier(publisher)
+    try:
+        signature = read_in(release, SIGNATURE)[:1000].decode("ascii", "replace").strip()
+    except NotOfRelease as fault:
+        return Check(what, str(publisher), (f"the release is not signed: {fault}",))
+    signed = is_signed(read_in(release, MANIFEST), signature)
+    return Check(what, str(publisher), () if signed else ("it is not by this publisher's key, or of another manifest",))
+
+
+def check_charge(release: Path, examined: Examined) -> Check:
+    """Compare a release with its row of a ledger: digest, amount, states, and the journal's head at its reservation."""
+    manifest = read_manifest(release)
+    run, spent = manifest["run"], manifest["spent"]
+    what = f"release {release}"
+    if "SYNTHETIC" in manifest or not spent:
+        known = run in examined.books.synthetic or "SYNTHETIC" not in manifest
+        return Check(what, "nothing was charged", () if known else (f"run {run} is not in the ledger as synthetic",))
+    row = examined.rows.get(run)
+    if row is None:
+        return Check(what, "", (f"run {run} has no row: the ledger is older than the release, or another",))
+    account = examined.accounts[row.account]
+    relation = spent["unbounded"] if "unbounded" in spent else spent["bounded"]
+    amount = parse_exact(relation[spent["unit"]])
+    if spent["definition"] != account.definition:
+        amount = pure_to_rho(amount)
+    stated = {
+        "status": "released",
+        "release_digest": release_digest(release),
+        "amount": amount,
+        "states": tuple(sorted(manifest.get("states") or manifest.get("geography", {}).get("states") or row.states)),
+        "journal": manifest.get("journal", None if run in examined.books.taken_over else ""),
+    }
+    if stated["journal"] is None:  # of version 0.1
+        del stated["journal"]
+    faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
+    over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
+    return Check(what, f"{over}, {len(row.states)} states", tuple(faults))
 
 
 def check_same(what: str, over: str, expected: Any, stated: Any) -> Check:

@@ -3,7 +3,8 @@
     staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
 
 A run that is killed between any two of these steps can be resumed: each step first checks whether it is done. A sealed
-release is never written again. It is complete and flushed in its staging folder and is moved from there.
+release is never written again. It is complete, signed where the run has a publisher's key, and flushed in its staging
+folder and is moved from there.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.lifecycle.authorization import SECRET, is_truth
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
-from tasks.lifecycle.manifest import MANIFEST, drop_unnamed, is_whole, read_manifest, release_digest
+from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, drop_unnamed, is_whole, read_manifest, release_digest
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
-from tasks.lifecycle.staging import clear_staging, drafts, staging
+from tasks.lifecycle.signature import signer
+from tasks.lifecycle.staging import clear_staging, own_folders, staging
 
 
 def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
@@ -29,7 +31,7 @@ def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
     own: set[Path] = set()
     for folder, run in runs.items():
         staged = staging(run, out, folder)
-        own |= {staged, drafts(staged)} | ({out / folder} if is_released(run, out, folder) else set())
+        own |= own_folders(staged) | ({out / folder} if is_released(run, out, folder) else set())
     return not own.issuperset(out.iterdir())
 
 
@@ -71,7 +73,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged must not be released without noise")
     place, staged = out / folder, staging(run, out, folder)
-    ledger = Ledger(charging.ledger)
+    ledger = charging.book
     row = ledger.row(run.id) if charged else None
     if charged and row is None:
         raise _row_lost(run, ledger)
@@ -83,6 +85,8 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     digest = release_digest(place if there else staged)
     if not there:
         drop_unnamed(staged)
+        if charging.sign and not is_truth(run):
+            (staged / SIGNATURE).write_text(signer(charging.sign)((staged / MANIFEST).read_bytes()) + "\n")
         fsync_tree(staged)
         fsync_up(out)
     if row and row.status != "released":
@@ -146,7 +150,7 @@ def finish_released(
     Failed
         where the ledger cannot be read now.
     """
-    ledger = Ledger(charging.ledger)
+    ledger = charging.book
     try:
         row = ledger.row(run.id)
     except LedgerUnusable as error:

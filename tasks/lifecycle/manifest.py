@@ -1,7 +1,7 @@
 """Write and read the manifest of a release, and compare a folder with its manifest.
 
-A manifest holds digests of public inputs, versions, the noise of every query and what was spent: nothing exact about
-persons.
+A manifest holds digests of public inputs, versions, the code, the noise of every query and what was spent: nothing
+exact about persons.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.process import versions
+from tasks.lifecycle.process import code_names, versions
+from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in, read_json
+from tasks.lifecycle.run_directory import RunDirectory
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
+BESIDE = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
@@ -54,44 +59,54 @@ def noise_law(law: Law) -> dict[str, str | float]:
     return {"law": law.name, law.parameter_name: str(law.parameter), "variance": law.variance()}
 
 
-def made_by() -> dict[str, Any]:
-    """Return the noise scheme and the versions that a release was made with."""
+def made_by(run: RunDirectory) -> dict[str, Any]:
+    """Return what a release was made with, and the head of the ledger's journal at its reservation, if it was charged.
+
+    That head stays the same however often the run is resumed.
+    """
+    authorization = read_authorization(run)
+    journal = authorization.journal if authorization else None
     return {
         "noise_scheme": NOISE_SCHEME_VERSION,
         "versions": {"das-flows": version("das-flows"), **versions()},
+        "code": code_names(),
+        **({"journal": journal} if journal else {}),
     }
 
 
 def released_files(out: Path) -> list[Path]:
-    """Return the files of a release except its manifest, sorted."""
-    return sorted(path for path in out.rglob("*") if path.is_file() and path != out / MANIFEST)
+    """Return the regular files of a release except its manifest and the manifest's signature, sorted."""
+    return sorted(out / name for name, regular in entries(out) if regular and name not in BESIDE)
 
 
 def release_digest(out: Path) -> str:
     """Return the digest of a release: of its manifest, which holds those of all its files."""
-    return sha256((out / MANIFEST).read_bytes()).hexdigest()
+    return sha256(read_in(out, MANIFEST)).hexdigest()
 
 
 def is_whole(out: Path) -> bool:
     """Return whether a folder holds a manifest and every file that it names, unchanged."""
-    if not (out / MANIFEST).is_file():
+    try:
+        named = read_manifest(out)["files"].items()
+        return all(file_digest(path_in(out, name)) == digest for name, digest in named)
+    except NotOfRelease:
         return False
-    named = read_manifest(out)["files"].items()
-    return all((out / name).is_file() and file_digest(out / name) == digest for name, digest in named)
 
 
 def drop_unnamed(out: Path) -> None:
     """Remove the files of a folder that its manifest does not name: a desktop or a file server leaves such files."""
     named = read_manifest(out)["files"]
-    for path in released_files(out):
-        if str(path.relative_to(out)) not in named:
-            path.unlink()
+    for name in [name for name, _ in entries(out) if name not in BESIDE and name not in named]:
+        (out / name).unlink()
 
 
 def read_manifest(out: Path) -> dict[str, Any]:
-    """Return the manifest of a release."""
-    manifest: dict[str, Any] = json.loads((out / MANIFEST).read_text())
-    return manifest
+    """Return the manifest of a release. Raises NotOfRelease where there is none, or where it names no files."""
+    manifest = read_json(out, MANIFEST)
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
+        raise NotOfRelease(f"{MANIFEST} is not the manifest of a release: it has no digests of files")
+    return dict(manifest)
 
 
 def parse_exact(text: str) -> Fraction:

@@ -9,13 +9,15 @@ import os
 import platform
 import re
 import resource
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import tasks
 from tasks.lifecycle.errors import Failed
@@ -54,18 +56,41 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 @cache
+def code_names() -> dict[str, str]:
+    """Return what names this code: its version, `code_digest`, and the git commit of a checkout, `-dirty` if changed.
+
+    Raises Failed as `code_digest` does.
+    """
+    names = {"version": version("das-flows"), "digest": code_digest()}
+    return names | ({"commit": commit} if (commit := _commit()) else {})
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that this code is; empty for an installed package, or where git cannot say."""
+    if not (HOME / ".git").exists():
+        return ""
+    git = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(HOME),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of LIBRARIES that this process found first."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
-
-
-def with_code(code: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on a worker whose code has this digest. Raises Failed on any other."""
-    if code_digest() != code:
-        raise Failed(
-            "a worker runs different code from this process: install the same das-flows everywhere, then resume"
-        )
-    return function(*arguments)
 
 
 def no_core_dumps() -> None:
@@ -77,18 +102,31 @@ def no_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
+def installation_folder() -> Path | None:
+    """Return the folder, perhaps not yet there, of what is made once for every user of the virtual environment."""
+    return Path(sys.prefix) / ENVIRONMENT_FOLDER if sys.prefix != sys.base_prefix else None
+
+
 def keep_kernels(state: Path) -> Path:
     """Set the folder where numba caches the kernels of this process and of those it starts; return it.
 
-    The folder is in the virtual environment, for every run from there, or below `state` where that is read-only. numba
-    compares a kernel's cache with the kernel's own file only, not with other files whose functions are compiled into
-    it; so each version of the kernels' sources has a folder of its own. Call it before anything imports a kernel:
-    RuntimeError after that, for numba reads the setting once.
+    The folder is in the virtual environment, for every run from there. Where that may not be written it is below
+    `state`, and begins as a copy of the environment's: numba uses no folder that it cannot write. numba compares a
+    kernel's cache with the kernel's own file only, not with other files whose functions are compiled into it; so each
+    version of the kernels' sources has a folder of its own. Call it before anything imports a kernel: RuntimeError
+    after that, for numba reads the setting once.
     """
     if "spine.compiled" in sys.modules:
         raise RuntimeError("keep_kernels comes before the import of spine.compiled")
-    virtual = sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK)
-    folder = (Path(sys.prefix) / ENVIRONMENT_FOLDER if virtual else state) / "kernels" / _kernels_version()
+    name = f"kernels/{_kernels_version()}"
+    folder, installed = state / name, installation_folder()
+    if installed and os.access(sys.prefix, os.W_OK):
+        folder = installed / name
+    elif installed and not folder.exists():
+        from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
+
+        with suppress(OSError), atomic_path(folder) as copy:
+            shutil.copytree(installed / name, copy)
     os.environ[CACHE_VARIABLE] = str(folder)
     return folder
 

@@ -24,21 +24,30 @@ from tasks.lifecycle.authorization import (
     save_authorization,
 )
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.signature import signer
 
 NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
 
 
 @dataclass(frozen=True)
 class Charging:
-    """Where a run's spend is charged. Public: a name and a path; None for synthetic data, which is exempt.
+    """Where a run's spend is charged. Public: a name and paths; no account for synthetic data, which is exempt.
 
-    `second_account`: charge persons even if another account was charged for them.
+    `second_account`: charge persons even if another account was charged for them. `sign`: the publisher's private key,
+    which signs the run's acts and its release.
     """
 
     account: str | None
     ledger: Path
     second_account: bool = False
+    sign: Path | None = None
+
+    @property
+    def book(self) -> Ledger:
+        """The ledger; its journal will name this code, and be signed. Raises Refused where the key is none."""
+        return Ledger(self.ledger, code_names(), signer(self.sign) if self.sign else None)
 
 
 class Input(Protocol):
@@ -54,25 +63,37 @@ class Input(Protocol):
 
     @property
     def records_digests(self) -> tuple[str, ...]:
-        """Digests of the files of records alone."""
+        """Digests of the files of records alone, and of each state's records."""
 
 
 def precheck(
-    run: RunDirectory, charging: Charging, states: tuple[str, ...], definition: Definition, amount: Fraction
-) -> None:
-    """Refuse, before the data is read, what `authorize` would refuse a run that has no row yet. Charges nothing.
+    run: RunDirectory,
+    charging: Charging,
+    states: tuple[str, ...],
+    definition: Definition,
+    amount: Fraction,
+    given: Input | None = None,
+) -> Fraction:
+    """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
+
+    given: what validation returned; None before the data is read. Returns what is, or would be, charged to each state,
+    in the account's currency.
 
     Raises
     ------
     Refused, Failed
         as `authorize` does.
     """
-    request = _request(run.id, charging, states, definition, amount)
-    check_named(request)
-    ledger = Ledger(charging.ledger)
+    request = _request(run.id, charging, states, definition, amount, given=given)
+    ledger = charging.book
     try:
-        if ledger.row(run.id) is None:
-            ledger.precheck(request)
+        if given is not None and given.synthetic:
+            if ledger.exists():
+                ledger.check_synthetic(request.digests)
+            return Fraction(0)
+        check_named(request)
+        row = ledger.row(run.id)
+        return row.amount if row else ledger.precheck(request)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:
@@ -90,7 +111,7 @@ def check_open(charging: Charging) -> None:
     if not charging.account:
         raise Refused(NO_ACCOUNT)
     try:
-        if charging.account not in [account.name for account in Ledger(charging.ledger).accounts()]:
+        if charging.account not in [account.name for account in charging.book.accounts()]:
             name = charging.account
             raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
     except LedgerUnusable as error:
@@ -127,10 +148,11 @@ def authorize(
     """
     request = _request(entered_as or run.id, charging, states, definition, amount, configuration_digest, given)
     if register_if_synthetic(request.run, charging.ledger, request.digests, marked=given.synthetic):
-        secret_digest = _synthetic_secret(run, request)
+        secret_digest, journal = _synthetic_secret(run, request), None
     else:
-        secret_digest = _reserve(run, Ledger(charging.ledger), request)
-    save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest))
+        row = _reserve(run, charging.book, request)
+        secret_digest, journal = row.secret_digest, row.journal
+    save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest, journal))
 
 
 def _request(
@@ -165,7 +187,8 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
     shown at no charge, is never confidential again.
 
     `marked` says that a mark beside the data covers these very files (tasks/inputs/synthetic_mark.py); `digests` are
-    those of all that was read and of each file of records alone. A ledger is made where marked data finds none.
+    those of all that was read, of each file of records alone and of each state's records. A ledger is made where marked
+    data finds none.
 
     Raises
     ------
@@ -174,11 +197,11 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
     Failed
         where the ledger cannot be read or written now.
     """
-    book = Ledger(ledger)
+    book = Ledger(ledger, code_names())
     try:
         if marked:
             book.enter_synthetic(run_id, digests)
-        elif ledger.exists():
+        elif book.exists():
             book.check_confidential(digests)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None
@@ -193,7 +216,7 @@ def check_named(request: Request) -> None:
         raise Refused(NO_ACCOUNT)
 
 
-def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
+def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> Row:
     check_named(request)
     try:
         row = ledger.row(request.run)
@@ -209,7 +232,7 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> str:
     except LedgerError as error:
         raise Refused(str(error)) from None
     check_row(run, row, request)
-    return row.secret_digest
+    return row
 
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,6 +29,27 @@ def drafts(staged: Path) -> Path:
     return staged.with_name(f"{staged.name}.drafts")
 
 
+@contextmanager
+def seen_elsewhere(staged: Path) -> Iterator[Path]:
+    """Give a folder beside a staged release by which other machines know that their OUT is this one, and remove it.
+
+    An empty folder under OUT's path, where nothing is mounted, does not have it. OUT is made where it is not there.
+    """
+    mark = _mark(staged)
+    new = [folder for folder in (mark, *mark.parents) if not folder.exists()]
+    mark.mkdir(parents=True, exist_ok=True)
+    try:
+        yield mark
+    finally:
+        for folder in {mark: None, **dict.fromkeys(new)}:
+            with suppress(OSError):  # it holds a release
+                folder.rmdir()
+
+
+def _mark(staged: Path) -> Path:
+    return staged.with_name(f"{staged.name}.seen")
+
+
 def clear_staging(run: RunDirectory, out: Path, folder: str, *, but: str | None = None) -> None:
     """Remove what a run has staged and not released, `but` one folder of it."""
     staged = staging(run, out, folder)
@@ -40,6 +61,11 @@ def clear_staging(run: RunDirectory, out: Path, folder: str, *, but: str | None 
             path.unlink()
     if but is None:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def own_folders(staged: Path) -> set[Path]:
+    """Return what a run may have in OUT before its release is there."""
+    return {staged, drafts(staged), _mark(staged)}
 
 
 @contextmanager

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, Protocol
 
-from distributed import Client, Future, as_completed
+from distributed import Client, Future, Worker, as_completed, get_worker
 
 from tasks.lifecycle.confidential import guard
+from tasks.lifecycle.costs import Cost, account, measured
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.process import code_digest, with_code
+from tasks.lifecycle.process import code_digest
 from tasks.lifecycle.run_directory import RunDirectory
 
 ASK_EACH = 5.0  # seconds without news after which a stage asks whether there are workers
-PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost
+PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost, unless its settings say otherwise
+OTHER_CODE = "lacks das-flows or runs different code: install the same das-flows everywhere"
+Paths = tuple[tuple[str, int], ...]  # each with what it is needed for: os.R_OK, or os.R_OK | os.W_OK
 
 
 class Progress(Protocol):
@@ -29,11 +35,19 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 class Workers:
-    """Dask workers that see the run's confidential directory by the same path."""
+    """Dask workers that see the run's confidential directory by the same path.
 
-    def __init__(self, client: Client, progress: Progress = silent) -> None:
+    paths: what every worker must see, where they are not this machine's; looked for before its first piece.
+    patience: seconds without a worker after which the cluster counts as lost.
+    """
+
+    def __init__(
+        self, client: Client, progress: Progress = silent, *, paths: Paths = (), patience: float = PATIENCE
+    ) -> None:
         self.client = client
         self.progress = progress
+        self.paths = paths
+        self.patience = patience
 
     @property
     def count(self) -> int:
@@ -61,9 +75,9 @@ class Workers:
         problems: list[BaseException] = []
         self.progress(stage, 0, len(calls))
         try:
-            futures = [submit(self.client, guard, stage, run, function, *call) for call in calls]
+            futures = [self.submit(guard, stage, run, function, *call) for call in calls]
             place = {future: number for number, future in enumerate(futures)}
-            for done, (future, result, problem) in enumerate(ended(self.client, futures), start=1):
+            for done, (future, result, problem) in enumerate(ended(self.client, futures, self.patience), start=1):
                 results[place[future]] = result
                 if problem is not None:
                     problems.append(problem)
@@ -78,17 +92,61 @@ class Workers:
             raise Failed(f"{stage}: the connection to the workers was lost ({type(problems[0]).__name__})")
         return results
 
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Have a worker call a function; the call fails on a worker that `check` would refuse."""
+        return self.client.submit(on_worker, code_digest(), self.paths, function, *arguments, pure=False)
 
-def submit(client: Client, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Have a worker call a function; the call fails on a worker whose code differs from this process's."""
-    return client.submit(with_code, code_digest(), function, *arguments, pure=False)
+    def check(self) -> None:
+        """Look for the code and the paths on every worker that there is now, also on one that has had no piece yet.
+
+        Raises
+        ------
+        Failed
+            with the worker, its host, and what it lacks.
+        """
+        found = self.client.run(check_worker, code_digest(), self.paths, on_error="return")
+        for address, problem in found.items():
+            if isinstance(problem, Failed):
+                raise Failed(f"cluster: {problem}")
+            if problem is not None:  # it has no das-flows to look with, or one that is older
+                raise Failed(f"cluster: the worker {address} {OTHER_CODE}, then resume")
 
 
-def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
-    """Yield futures as they end, each with its result and its exception.
+def check_worker(code: str, paths: Paths, dask_worker: Worker | None = None) -> None:
+    """Check on a worker that its code has this digest and that it sees these paths. Raises Failed, which names it."""
+    try:
+        if code_digest() != code:
+            raise Failed(OTHER_CODE)
+        _see(paths)
+    except Failed as lacking:
+        worker = dask_worker or get_worker()
+        problem = f"the worker {worker.address} on host {socket.gethostname()} {lacking}, then resume"
+    else:
+        return
+    raise Failed(problem)  # with no other as its context
+
+
+@cache  # what was seen once: a network's file system takes a while to say so
+def _see(paths: Paths) -> None:
+    for path, mode in paths:
+        if not os.access(path, mode):
+            fault = "may not write" if os.access(path, os.R_OK) else "does not see"
+            raise Failed(f"{fault} {path}: mount the same file system there under the same path, for the same user")
+
+
+def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments: Any) -> tuple[Any, Cost]:
+    """Call a function on a worker that has this code and sees these paths. Raises Failed on any other."""
+    check_worker(code, paths)
+    return measured(function, *arguments)
+
+
+def ended(
+    client: Client, futures: Sequence[Future[Any]], patience: float
+) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
+    """Yield futures of `Workers.submit` as they end, each with its result and its exception; account for their costs.
 
     A client that lost its scheduler, or a scheduler that lost its workers, never finishes its futures: so this asks
-    from time to time. Raises ConnectionError where the cluster is lost.
+    from time to time. Raises ConnectionError where the cluster is lost, also after `patience` seconds without a worker.
     """
     done = as_completed(futures, loop=client.loop, with_results=True, raise_errors=False)
     asked = alive = time.monotonic()
@@ -97,7 +155,9 @@ def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Futu
         if done.has_ready():
             future, result = next(done)
             if future.status == "finished":
-                yield future, result, None
+                value, cost = result
+                account.get()(cost)
+                yield future, value, None
             else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
                 yield future, None, result[1] if future.status == "error" else result
             alive = now
@@ -106,7 +166,7 @@ def ended(client: Client, futures: Sequence[Future[Any]]) -> Iterator[tuple[Futu
         elif now - asked > ASK_EACH:
             asked = now
             alive = now if client.nthreads() else alive
-            if now - alive > PATIENCE:
+            if now - alive > patience:
                 raise ConnectionError("no worker is left")
         else:
             with done.thread_condition:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +16,7 @@ from tasks.inputs.files import read_text, why
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.received import NotOfRelease, read_json
 from tasks.population_groups.iterations import Iterations, read_iterations
 
 MANIFEST = "manifest.json"  # as in tasks.detailed_dhca.manifest, whose import takes half a second
@@ -131,7 +131,7 @@ def read_settings(path: Path) -> list[Setting]:
     """
     folder = path if path.is_dir() else path.parent
     manifest = folder / MANIFEST
-    if path == manifest or (path.is_dir() and manifest.is_file()):
+    if path == manifest or (path.is_dir() and manifest.exists()):
         return [_of_release(manifest)]
     config, iterations = read_parameter_files(path)
     if idle := [jurisdiction.upper() for jurisdiction in config.jurisdictions if not config.levels(jurisdiction)]:
@@ -155,7 +155,7 @@ def read_settings(path: Path) -> list[Setting]:
 
 def _of_release(path: Path) -> Setting:
     try:
-        manifest: dict[str, Any] = json.loads(read_text(path))
+        manifest: dict[str, Any] = read_json(path.parent, MANIFEST)
         if manifest["spent"] is None:
             raise Refused(f"{path}: a release of exact counts (`das truth`) has no budgets")
         config = manifest["configuration"]
@@ -174,8 +174,8 @@ def _of_release(path: Path) -> Setting:
             None if chance is None else parse_exact(chance),
             levels,
         )
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from None
+    except NotOfRelease as fault:
+        raise Refused(f"{path.parent}: {fault}") from None
     except KeyError as error:
         raise Refused(f"{path}: the key {error} is missing") from None
     except (ValueError, TypeError, AttributeError, RecursionError):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-from distributed import Client
 
 from spine.settings import Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.blocks.columns import GRFC
@@ -23,7 +22,7 @@ from tasks.inputs.synthetic_mark import GRF_FILE
 from tasks.inputs.tables import split_header
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.staging import SEE_SPINE
-from tasks.lifecycle.workers import Workers, ended, submit
+from tasks.lifecycle.workers import Workers, ended
 from tasks.spine.first_pass import summarize_state
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.summary import SpineSummary
@@ -43,9 +42,9 @@ def optimize_spine(prepared: Prepared, map_states: StateMap | None = None) -> Sp
         return write_spine(prepared, summaries, map_states)
 
 
-def over(client: Client | None) -> StateMap:
-    """Return a function that maps over states: on a client's workers or, without a client, in this process."""
-    return in_turn if client is None else on_client(client)
+def over(workers: Workers | None) -> StateMap:
+    """Return a function that maps over states: on workers or, without any, in this process."""
+    return in_turn if workers is None else on_workers(workers)
 
 
 def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
@@ -53,20 +52,20 @@ def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) 
     return (function(*of_state) for of_state in arguments)
 
 
-def on_client(client: Client, progress: Callable[[int, int], None] = lambda done, total: None) -> StateMap:
-    """Return a function that maps over states on a Dask client's workers, which share the file system.
+def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda done, total: None) -> StateMap:
+    """Return a function that maps over states on workers, which share the file system.
 
     progress: called with the number of states of a pass that are done, and of all. An exception of a call is raised
     after all have ended. Raises Failed if the cluster is lost.
     """
 
     def map_states(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-        futures = [submit(client, function, *argument) for argument in arguments]
+        futures = [workers.submit(function, *argument) for argument in arguments]
         progress(0, len(futures))
         results: dict[Any, Any] = {}
         problems = []
         try:
-            for done, (future, result, problem) in enumerate(ended(client, futures), start=1):
+            for done, (future, result, problem) in enumerate(ended(workers.client, futures, workers.patience), start=1):
                 results[future] = result
                 problems += [problem] if problem else []
                 progress(done, len(futures))
@@ -95,7 +94,7 @@ def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states:
     else:
         return "skipped: GRF-C is not on a file system of the workers"
     try:
-        map_states = on_client(workers.client, partial(workers.progress, "spine"))
+        map_states = on_workers(workers, partial(workers.progress, "spine"))
         prepared = prepare(geography, folder, settings, states=[int(state) for state in states])
         summary = optimize_spine(prepared, map_states)
     except Refused as refused:

@@ -36,7 +36,7 @@ H = TypeVar("H", bound=Histograms)
 class Validated:
     """The facts about a valid input that later stages need.
 
-    `input_digest` and `records_digests` (of the files of the run's products) are confidential: both go to the ledger,
+    `input_digest` and `records_digests` (of each product's file and states) are confidential: both go to the ledger,
     the first also into key derivation, and neither anywhere else. The rest is public. states: two-digit codes.
     digests: of public files, by name.
     """

@@ -1,24 +1,34 @@
-"""The files of deploy/clusters: that of SLURM carries a run on a node here, the others say what a cluster takes."""
+"""Clusters of others: their workers' settings and what they must see; the files of deploy/clusters.
+
+That of SLURM carries a run on a node here, the other says what Kubernetes takes.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 import yaml
-from e2e_runs import digest, directory, prepared
+from conftest import lacking
+from e2e_runs import ACCOUNT, das, digest, directory, open_account, prepared, real_data, reconfigure
 from slurm_node import missing, slurm_node
 
-from benchmarks.two_hosts import write_certificates
-from flows.execution.cluster import ClusterSettings
+from benchmarks.two_hosts import DASK_CONFIG, LOOPBACK, Cluster, Host, tls_cluster, write_certificates
+from flows.execution.cluster import FORKED, NO_PAGES, QUIET, ClusterSettings, open_cluster
+from flows.execution.fork_server import ENVIRONMENT
 
-CLUSTERS = Path(__file__).resolve().parents[2] / "deploy/clusters"
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTERS = ROOT / "deploy/clusters"
+PIECE_LOG = ROOT / "benchmarks/piece_log.py"
 
 
 def told(name: str, **places: Path) -> Any:
@@ -29,6 +39,92 @@ def told(name: str, **places: Path) -> Any:
         assert there in text
         text = text.replace(there, str(here))
     return yaml.safe_load(text)
+
+
+def flat(settings: Any, above: str = "") -> dict[str, Any]:
+    """Settings of Dask by their names with dots, as its own configuration takes them."""
+    if not isinstance(settings, dict):
+        return {above.removesuffix("."): settings}
+    return {name: value for key, inner in settings.items() for name, value in flat(inner, f"{above}{key}.").items()}
+
+
+def test_dasks_settings_of_workers_of_others_are_those_of_our_own() -> None:
+    ours = QUIET | NO_PAGES | FORKED
+    for local in ("distributed.deploy.lost-worker-timeout", "distributed.worker.multiprocessing-method"):
+        del ours[local]
+    assert flat(yaml.safe_load(DASK_CONFIG.read_text())) == ours
+
+
+def blind(folder: Path) -> Host:
+    """This machine, without what is in a folder: something else is mounted in its place."""
+    hide = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(folder))
+    if subprocess.run([*hide, "true"], capture_output=True).returncode:
+        lacking("leave to mount (root)")
+    return Host("127.0.0.2", hide)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A scheduler and a worker as deploy/README.md starts them."""
+    (tmp_path / "cluster").mkdir()
+    with tls_cluster(tmp_path / "cluster", PIECE_LOG, LOOPBACK[:1]) as started:
+        yield started
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_a_worker_that_does_not_see_a_place_is_named_before_anything_is_charged(
+    example: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One that is there from the start, and one that joins just before the reservation, which gives it no piece."""
+    import flows.detailed_dhca
+
+    real_data(example, tmp_path)
+    reconfigure(tmp_path / "params", run_us=False)
+    ledger, out, state = open_account(tmp_path), tmp_path / "out", ("--state", tmp_path)
+    out.mkdir()
+    where, scheduler = blind(out), ClusterSettings.model_validate(cluster.settings)
+    named = rf"worker tls://127\.0\.0\.2:\d+ on host {socket.gethostname()} does not see {out}/\.pr-far-pr\S*: mount"
+
+    def is_named(*words: object) -> None:
+        assert das("run", *words, *state, *cluster.options) == 3
+        assert re.search(named, capfd.readouterr().err)
+        assert ledger.rows(ACCOUNT) == []
+        assert list(out.iterdir()) == []
+
+    def of_a_worker(dask_worker: Any) -> tuple[dict[str, Any], dict[str, str], int]:
+        return dask.config.config, dict(os.environ), len(dask_worker.http_application.applications)
+
+    with open_cluster(scheduler, tmp_path / "dask") as client:
+        ((settings, environment, pages),) = client.run(of_a_worker).values()
+        expected = flat(yaml.safe_load(DASK_CONFIG.read_text()))
+        assert {name: dask.config.get(name, config=settings) for name in expected} == expected
+        assert ENVIRONMENT.items() <= environment.items()
+        assert pages == 0
+
+        def join() -> None:
+            client.wait_for_workers(1)
+            cluster.join(where)
+            client.wait_for_workers(2)
+
+        def leave() -> None:
+            client.retire_workers([address for address in client.nthreads() if "127.0.0.2" in address])
+
+        join()
+        begin = (tmp_path / "params", tmp_path / "data", out, "--account", ACCOUNT, "--run-id", "far", "--no-spine")
+        is_named(*begin)
+        leave()
+
+        save_sets = flows.detailed_dhca.save_sets
+        with monkeypatch.context() as patch:
+            patch.setattr(flows.detailed_dhca, "count_population_groups", lambda run, **_: None)
+            patch.setattr(flows.detailed_dhca, "save_sets", lambda run, **named: (save_sets(run, **named), join()))
+            is_named("--resume", "far-pr")
+        leave()
+    assert das("run", "--resume", "far-pr", *state, *cluster.options) == 0
+    assert [row.status for row in ledger.rows(ACCOUNT)] == ["released"]
+    assert {path.name for path in out.iterdir()} == {"pr"}
 
 
 @pytest.fixture
@@ -66,14 +162,12 @@ def test_a_run_on_jobs_of_slurm_gives_the_same_bytes(example: Path, tmp_path: Pa
     assert [line for line in queue.stdout.splitlines() if " CG " not in line] == []
 
 
-def test_the_settings_of_every_cluster_are_settings() -> None:
-    for name in ("slurm.yaml", "gateway.yaml"):
-        ClusterSettings.model_validate(told(name)["cluster"])
+def test_the_settings_of_slurm_are_settings() -> None:
+    ClusterSettings.model_validate(told("slurm.yaml")["cluster"])
 
 
-@pytest.mark.parametrize("name", ["slurm.yaml", "gateway.yaml"])
-def test_every_option_is_one_of_the_class(name: str) -> None:
-    cluster = told(name)["cluster"]
+def test_every_option_is_one_of_the_class() -> None:
+    cluster = told("slurm.yaml")["cluster"]
     module, _, attribute = cluster["cluster_class"].partition(":")
     of = getattr(pytest.importorskip(module, reason=f"no {module}"), attribute)
     known: set[str] = set()

@@ -213,7 +213,7 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
     home.go(before="commit")
     if moved:
         os.rename(home.staged, home.place)
-    kept = Path(home.settings.ledger).read_bytes()
+    kept = {path: path.read_bytes() for path in (home.ledger.path, home.ledger.journal)}
     lost_row(home, monkeypatch)
     for goes_on in (lambda: bring_in(home.settings), home.go):
         with pytest.raises(Refused, match=r"ledger\.sqlite has no row"):
@@ -221,7 +221,8 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
         assert home.place.exists() == moved
         assert (home.run / SECRET).exists()
         assert home.ledger.rows(ACCOUNT) == []
-    Path(home.settings.ledger).write_bytes(kept)
+    for path, content in kept.items():
+        path.write_bytes(content)
     assert home.go() == home.place
     assert home.charges() == 1
 
@@ -326,9 +327,15 @@ def other_secret(home: Home, patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_row(home: Home, patch: pytest.MonkeyPatch) -> None:
-    """The ledger is put back from a backup that is older than the run."""
-    (home.folder / "ledger.sqlite").unlink()
+    """The ledger is put back, with its journal, from a backup that is older than the run."""
+    lose_ledger(home)
     open_account(home.folder)
+
+
+def lose_ledger(home: Home) -> None:
+    """Nothing is left of the ledger, nor of its journal."""
+    home.ledger.path.unlink()
+    home.ledger.journal.unlink()
 
 
 def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
@@ -393,7 +400,7 @@ def test_without_budget_there_is_no_secret(
 
 
 def test_without_a_ledger_there_is_no_secret(home: Home) -> None:
-    Path(home.settings.ledger).unlink()
+    lose_ledger(home)
     with pytest.raises(Refused, match="there is no ledger"):
         home.go()
     assert not (home.run / SECRET).exists()
@@ -404,7 +411,7 @@ def test_without_a_ledger_there_is_no_secret(home: Home) -> None:
 
 
 def test_runs_that_race_for_the_rest_of_an_account_pass_it_never(home: Home) -> None:
-    Path(home.settings.ledger).unlink()
+    lose_ledger(home)
     open_account(home.folder, total=COSTS * 2 + 1)
     racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(6)]
     for settings in racing:

@@ -89,7 +89,8 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
     go(settings, Workers(two, watch), before="totals")
     secret = (run / SECRET).read_bytes()
     (reserved,) = ledger.rows(ACCOUNT)
-    shutil.copy(ledger.path, tmp_path / "before")
+    for path in (ledger.path, ledger.journal):
+        shutil.copy(path, tmp_path / f"before-{path.name}")
     place = go(settings, Workers(two, watch))  # a resume: it takes up what is there
     assert place is not None
     process = int(died.read_text())
@@ -101,7 +102,8 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
     released = digest(place)
     # The same reservation once more, from the input on, in one process and undisturbed.
     shutil.rmtree(place)
-    shutil.copy(tmp_path / "before", ledger.path)
+    for path in (ledger.path, ledger.journal):
+        shutil.copy(tmp_path / f"before-{path.name}", path)
     run.create()
     (run / SECRET).write_bytes(secret)
     assert go(settings, HERE) == place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,13 +14,17 @@ import sys
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, cast
 
 import httpx
+import psutil
 import pytest
 from dhca_inputs import Here
 from e2e_runs import (
@@ -45,6 +50,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240  # seconds until a test gives up; nothing depends on it
 PERSONS = {"us": 23_457, "pr": 12_391}  # exact counts that nobody may learn
 BAD_AGE, BAD_CODE = "9Q7Z", "7Z1X"
+BY_SCHEDULE = "auto-scheduled"  # Prefect's tag; of a run that a schedule has just made it sees events 15 minutes late
+ANSWER = {"approve": True, "name": "A. Person", "reason": "the yearly release"}
 ALARM = "a value of person 4711 in an exception"
 
 
@@ -75,6 +82,10 @@ class Office:
             time.sleep(0.2)
         return answer.raise_for_status().json()
 
+    def get(self, path: str) -> Any:
+        """What the server's API has at a path."""
+        return httpx.get(f"{self.api}/{path}", timeout=PATIENCE).raise_for_status().json()
+
     def deployments(self) -> dict[str, str]:
         """Ids of the deployments of the Detailed DHC-A by name."""
         return {found["name"]: found["id"] for found in self.post("deployments/filter", {}) if found["name"] in PERSONS}
@@ -84,7 +95,8 @@ class Office:
 def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     """`prefect server start`, `work-pool create`, `deploy --all`, `worker start`, on real data with an open account.
 
-    Beside their own schedule, once a year, both deployments get one that starts a run in some seconds.
+    Beside their own schedule, once a year, both deployments get one that starts a run in some seconds, as deployed: it
+    waits for approval.
     """
     folder = tmp_path_factory.mktemp("office")
     real_data(example, folder)
@@ -105,8 +117,9 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "3",
         "DAS_HOME": str(ROOT),
         "DAS_PARAMS": str(folder / "params"),
-        "DAS_INPUT": str(folder / "data"),
-        "DAS_TDA_INPUT": str(folder / "top-down"),
+        **{f"DAS_INPUT_{name}": str(folder / "data") for name in ("US", "PR")},
+        **{f"DAS_TDA_INPUT_{name}": str(folder / "top-down") for name in ("US", "PR")},
+        **{f"DAS_BOTTOM_UP_{name}": "1" for name in ("TABLE", "DOMAIN", "EPSILON")},
         "DAS_OUT": str(folder / "out"),
         "DAS_ACCOUNT": ACCOUNT,
         "DAS_STATE": str(folder),
@@ -126,8 +139,12 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
         start("server", "start", "--host", "127.0.0.1", "--port", str(port))
         wait_for(lambda: is_healthy(office.api), "the server")
-        subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process"], check=True, **told)
+        template = ("--base-job-template", "deploy/work-pool.json")
+        subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process", *template], check=True, **told)
         subprocess.run([*prefect, "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"], check=True, **told)
+        policy = folder / "policy.json"
+        policy.write_text(json.dumps({"account": ACCOUNT, "state": str(folder), "cluster": {"cluster_class": None}}))
+        told["env"] = loud | {"DAS_POLICY": str(policy)}
         start("worker", "start", "--pool", "das")
         soon = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
         for deployment in office.deployments().values():
@@ -168,19 +185,29 @@ def wait_for(happens: Callable[[], Any], what: str) -> None:
 
 @pytest.fixture(scope="module")
 def scheduled(office: Office) -> dict[str, dict[str, Any]]:
-    """The flow runs of both deployments that a schedule started, brought to their end by the worker."""
+    """The flow runs of both deployments that a schedule started, approved and brought to their end by the worker."""
     runs: dict[str, dict[str, Any]] = {}
 
     def done() -> bool:
         for name, deployment in office.deployments().items():
-            over = {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}
-            filters = {"deployment_id": {"any_": [deployment]}, "state": {"type": over}}
+            came = {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED", "PAUSED"]}
+            filters = {"deployment_id": {"any_": [deployment]}, "state": {"type": came}}
             for run in office.post("flow_runs/filter", {"flow_runs": filters}):
-                runs[name] = run
+                if run["state_type"] == "PAUSED":
+                    assert office.ledger.row(f"{run['id']}-{name}") is None, "it is not charged before"
+                    assert answered(office, run["id"], approve=True) == "REJECT", "by nobody, for no reason"
+                    assert answered(office, run["id"], **ANSWER) == "ACCEPT"
+                else:
+                    runs[name] = run
         return len(runs) == 2
 
     wait_for(done, "two scheduled runs")
     return runs
+
+
+def answered(office: Office, run: str, **answer: Any) -> str:
+    """Resume a run that waits for approval with an answer; returns what the server says of it."""
+    return str(office.post(f"flow_runs/{run}/resume", {"run_input": answer})["status"])
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +310,10 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert row is not None
         assert row.status == "released"
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[jurisdiction]
+        (approved,) = [act for act in office.ledger.acts() if act["act"] == "approved" and act["run"] == own]
+        assert (approved["by"], approved["why"]) == (ANSWER["name"], ANSWER["reason"])
+        names = [state["name"] for state in told_of(office, run["id"])]
+        assert names[-6:] == ["Suspended", "Resuming", "Pending", "Submitting", "Running", "Completed"]
 
 
 @pytest.mark.scheduled
@@ -331,7 +362,7 @@ def test_the_server_says_how_a_run_ended(
     assert "charged" in stopped["tags"]
     for jurisdiction, run in scheduled.items():
         (ended,) = flow_runs_of(office, f"{run['id']}-{jurisdiction}")
-        assert "charged" in ended["tags"]
+        assert {"charged", "resumed"} <= set(ended["tags"])
         assert re.fullmatch(rf"{jurisdiction.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
 
 
@@ -342,11 +373,12 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
         "run", office.folder / "params", data, nowhere, *words, "--account", "x", "--run-id", "none"
     )
     assert code == 1, told
-    for jurisdiction in PERSONS:
-        (run,) = flow_runs_of(office, f"none-{jurisdiction}")
-        assert run["state"]["message"] == "refused: there is no account x: open it first (das ledger open x …)"
-        tasks = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}})
-        assert [task["name"] for task in tasks] == ["parameters and account"]
+    (run,) = flow_runs_of(office, "none-us")
+    both = "refused: US and Puerto Rico were refused: there is no account x: open it first (das ledger open x …)"
+    assert run["state"]["message"] == both
+    tasks = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}})
+    assert [task["name"] for task in tasks] == ["parameters and account"]
+    assert flow_runs_of(office, "none-pr") == []  # all or none: it did not begin
 
 
 def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_path: Path) -> None:
@@ -374,25 +406,141 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
     assert [row.status for row in office.ledger.rows(ACCOUNT) if row.run == "killed-pr"] == ["released"]
 
 
+def state_of(office: Office, run: str) -> str:
+    return str(office.get(f"flow_runs/{run}")["state_name"])
+
+
+def started(office: Office, deployment: str, *tags: str, **changes: Any) -> str:
+    """Start a run of a deployment, with some settings changed; returns the id of its flow run."""
+    own = office.deployments()[deployment]
+    settings = office.get(f"deployments/{own}")["parameters"]["settings"]
+    changed = {"parameters": {"settings": settings | changes}, "state": {"type": "SCHEDULED"}, "tags": list(tags)}
+    return str(office.post(f"deployments/{own}/create_flow_run", changed)["id"])
+
+
+def process_of(run: str) -> psutil.Process | None:
+    """The process that Prefect's worker has started for a flow run, or for its hook."""
+
+    def is_of_run(process: psutil.Process | None) -> bool:
+        return process is not None and process.environ().get("PREFECT__FLOW_RUN_ID") == run
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if is_of_run(process) and not is_of_run(process.parent()):
+                return process
+    return None
+
+
+def told_of(office: Office, run: str) -> list[dict[str, Any]]:
+    """The states of a flow run, the first first."""
+    asked = httpx.get(f"{office.api}/flow_run_states/", params={"flow_run_id": run}).raise_for_status()
+    return sorted(asked.json(), key=lambda state: str(state["timestamp"]))
+
+
 @pytest.mark.slow
-def test_a_suspended_run_goes_on_once_it_is_approved(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
-    deployment = office.deployments()["pr"]
-    settings = httpx.get(f"{office.api}/deployments/{deployment}").raise_for_status().json()["parameters"]["settings"]
-    changed = {"parameters": {"settings": settings | {"approval": True}}, "state": {"type": "SCHEDULED"}}
-    run = office.post(f"deployments/{deployment}/create_flow_run", changed)["id"]
-
-    def state() -> str:
-        return str(httpx.get(f"{office.api}/flow_runs/{run}").raise_for_status().json()["state_name"])
-
-    wait_for(lambda: state() == "Suspended", "the question")
-    assert office.ledger.row(f"{run}-pr") is None
-    office.post(f"flow_runs/{run}/resume", {"run_input": {"approve": True}})
-    wait_for(lambda: state() == "Completed", "the approved run")
-    (ended,) = flow_runs_of(office, f"{run}-pr")
-    assert {"charged", "resumed"} <= set(ended["tags"])
+def test_no_crash_is_told_of_a_retry_that_goes_on(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
+    """A Retry as soon as the crash is seen, while Prefect's worker still starts the hook; another run is cancelled."""
+    run = started(office, "pr", approval=False)
+    wait_for(lambda: state_of(office, run) == "Running", "the first try")
+    process = process_of(run)
+    assert process is not None
+    other = started(office, "pr", approval=False)
+    wait_for(lambda: state_of(office, other) == "Cancelled", "another run of the deployment")
+    process.kill()
+    retries = 0
+    while (state := state_of(office, run)) != "Completed":
+        if state == "Crashed" and (retries == 0 or process_of(run) is None):
+            retries += 1
+            retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
+            office.post(f"flow_runs/{run}/set_state", retry)
+        assert state != "Failed"
+        assert retries <= 2, "Prefect's worker tells of a crash a second time, once the hook is done"
+        time.sleep(0.05)
+    names = [each["name"] for each in told_of(office, run)]
+    final = [names[at + 1] for at, each in enumerate(told_of(office, run)) if "Retry continues" in str(each["message"])]
+    assert set(final) <= {"AwaitingRetry"}, names
     row = office.ledger.row(f"{run}-pr")
     assert row is not None
     assert row.status == "released"
+    flow_runs_of(office, f"{run}-pr")
+
+
+class Messages(BaseHTTPRequestHandler):
+    """Where the automations' messages go."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        cast("Any", self.server).messages.append(body["text"])
+        self.send_response(200)
+        self.end_headers()
+
+
+@pytest.fixture(scope="module")
+def messages(office: Office, scheduled: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+    """What the automations of deploy/ tell from now on; the schedules that they would stop have had their run."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Messages) as server:
+        told: list[str] = []
+        cast("Any", server).messages = told
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = office.environment | {"DAS_NOTIFY_URL": f"http://127.0.0.1:{server.server_port}"}
+        subprocess.run([sys.executable, "deploy/automations.py"], check=True, cwd=ROOT, env=environment)
+        yield told
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_a_schedule_that_is_refused_stops_and_the_policy_of_the_worker_refuses(
+    office: Office, messages: list[str]
+) -> None:
+    started(office, "us", BY_SCHEDULE, account="mine")
+    own = office.deployments()["us"]
+    wait_for(lambda: office.get(f"deployments/{own}")["paused"], "the schedule to be paused")
+    refused = f"account is 'mine', and the policy of this worker fixes it at '{ACCOUNT}': leave it out"
+    wait_for(lambda: any("Refused" in text and refused in text for text in messages), "the message")
+    waiting = {"deployment_id": {"any_": [own]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
+    assert office.post("flow_runs/filter", {"flow_runs": waiting}) == []
+
+
+@pytest.mark.slow
+def test_a_scheduled_run_that_is_late_is_cancelled(office: Office, messages: list[str]) -> None:
+    """While its work pool is paused, as in an outage; nothing begins when it is over."""
+    pool = f"{office.api}/work_pools/das"
+    httpx.patch(pool, json={"is_paused": True}).raise_for_status()
+    run = started(office, "pr", BY_SCHEDULE)
+    wait_for(lambda: state_of(office, run) == "Cancelled", "the late run")
+    httpx.patch(pool, json={"is_paused": False}).raise_for_status()
+    assert [state["name"] for state in told_of(office, run)][:2] == ["Scheduled", "Late"]
+    assert office.ledger.row(f"{run}-pr") is None
+    wait_for(lambda: any("Late" in text for text in messages), "the message")
+
+
+@pytest.mark.slow
+def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Office, messages: list[str]) -> None:
+    run = started(office, "pr")
+    wait_for(lambda: state_of(office, run) == "Suspended", "the question")
+    wait_for(lambda: any("waits for a person" in text and f"/runs/flow-run/{run}" in text for text in messages), "it")
+    asked = office.get(f"flow_runs/{run}/input/suspended-approval-1-description")
+    spent = sum((row.amount for row in office.ledger.rows(ACCOUNT) if "72" in row.states), Fraction(0))
+    for words in (
+        "charge to each state: rho 2, not refunded",
+        "a person added or removed: rho 2, epsilon 14.87 at delta 1e-10",
+        f"data: {office.folder}/data, pr",
+        "states: 72",
+        f"account {ACCOUNT}: of rho 1000 state 72, charged most, has {1000 - spent} left, and {998 - spent} after",
+    ):
+        assert words in asked
+    assert found(counts(), asked) == []
+    assert answered(office, run, **ANSWER | {"approve": False, "reason": "another day"}) == "ACCEPT"
+    wait_for(lambda: state_of(office, run) == "Refused", "the answer")
+    last = office.get(f"flow_runs/{run}")["state"]["message"]
+    assert last == "refused: the charge was not approved by A. Person: another day"
+    again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
+    office.post(f"flow_runs/{run}/set_state", again)  # a Retry asks again, and the answer before is no answer
+    wait_for(lambda: state_of(office, run) == "Suspended", "the second question")
+    office.post(f"flow_runs/{run}/set_state", {"state": {"type": "SCHEDULED", "name": "Resuming"}})
+    wait_for(lambda: state_of(office, run) == "Refused", "no answer")
+    assert "was resumed without an answer" in office.get(f"flow_runs/{run}")["state"]["message"]
+    assert office.ledger.row(f"{run}-pr") is None
 
 
 # On a scheduler with TLS. What the workers preload makes them fail or hang once a file says so.

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import lacking
-from dhca_inputs import stage_here
+from dhca_inputs import HERE, stage_here
 from show_release import inputs, serving
 from typer.testing import CliRunner
 
@@ -29,6 +30,13 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage"
 )
+
+
+DOMAIN = {
+    "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"]},
+    "states": ["44", "45", "46"],
+    "groups": {"STATE": {"of": "COUNTY", "first": 2}},
+}
 
 
 @pytest.fixture
@@ -117,6 +125,38 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("top-down")
     return finish(begin(folder, country(folder), design(nation=True)), folder)
+
+
+def bottom_up(folder: Path, *, clip: bool) -> Path:
+    """Make a bottom-up release of few records."""
+    from tasks.bottom_up.domain import read_domain
+    from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, measure
+    from tasks.bottom_up.release import stage_release
+    from tasks.bottom_up.reserve_budget import reserve_budget
+    from tasks.bottom_up.tabulate import tabulate
+    from tasks.lifecycle.files import save_object
+    from tasks.lifecycle.reservation import Charging
+    from tasks.lifecycle.run_directory import RunDirectory
+
+    (folder / "domain.json").write_text(json.dumps(DOMAIN))
+    (folder / "table.csv").write_text("COUNTY,SEX\n" + "44001,1\n" * 5 + "44003,2\n" * 90 + "46001,2\n" * 4)
+    ledger = e2e_runs.open_account(folder, total=1, definition="puredp", name="long-form")
+    run = RunDirectory(folder / "runs/r1")
+    run.create()
+    domain = read_domain(folder / "domain.json")
+    save_object(run / PLAN, Plan(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=clip))
+    tabulate(run, HERE, str(folder / "table.csv"), domain)
+    reserve_budget(run, Charging("long-form", ledger.path))
+    measure(run, HERE)
+    calibrate_counts(run, HERE)
+    stage_release(run, HERE, folder / "release")
+    return folder / "release"
+
+
+@pytest.fixture(scope="session")
+def bottom_up_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A staged bottom-up release. Copy before you change it."""
+    return bottom_up(tmp_path_factory.mktemp("bottom-up"), clip=False)
 
 
 @pytest.fixture

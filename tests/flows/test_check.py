@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from fractions import Fraction
 from functools import partial
@@ -16,53 +16,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import HERE
-from e2e_runs import open_account
+from hostile_releases import HOSTILE, leaves
 from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
-from tasks.bottom_up.domain import read_domain
-from tasks.bottom_up.measure import PLAN, Plan, calibrate_counts, measure
-from tasks.bottom_up.release import stage_release
-from tasks.bottom_up.reserve_budget import reserve_budget
-from tasks.bottom_up.tabulate import tabulate
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import save_object
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, write_manifest
-from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import RunDirectory
-from tests.flows.conftest import Das, Refuse, processor_seconds
+from tests.flows.conftest import Das, Refuse, bottom_up, processor_seconds
 
 Manifest = dict[str, Any]
 slow = partial(pytest.param, marks=pytest.mark.slow)
 of_releases = partial(pytest.mark.parametrize, indirect=["release"])
-DOMAIN = {
-    "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"]},
-    "states": ["44", "45", "46"],
-    "groups": {"STATE": {"of": "COUNTY", "first": 2}},
-}
-
-
-def bottom_up(folder: Path, *, clip: bool) -> Path:
-    """Make a bottom-up release of few records."""
-    (folder / "domain.json").write_text(json.dumps(DOMAIN))
-    (folder / "table.csv").write_text("COUNTY,SEX\n" + "44001,1\n" * 5 + "44003,2\n" * 90 + "46001,2\n" * 4)
-    ledger = open_account(folder, total=1, definition="puredp", name="long-form")
-    run = RunDirectory(folder / "runs/r1")
-    run.create()
-    domain = read_domain(folder / "domain.json")
-    save_object(run / PLAN, Plan(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=clip))
-    tabulate(run, HERE, str(folder / "table.csv"), domain)
-    reserve_budget(run, Charging("long-form", ledger.path))
-    measure(run, HERE)
-    calibrate_counts(run, HERE)
-    stage_release(run, HERE, folder / "release")
-    return folder / "release"
-
-
-@pytest.fixture(scope="module")
-def bottom_up_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bottom_up(tmp_path_factory.mktemp("bottom-up"), clip=False)
 
 
 @pytest.fixture(scope="module")
@@ -303,18 +267,6 @@ def test_a_table_that_is_none_is_refused(refused: Refuse, release: Path) -> None
         path.write_bytes(content)
         rewrite(release)
         refused("is no manifest of a release", "check", release)
-
-
-HOSTILE = ("1e999999999", "1/0", "9" * 990, "1/" + "9" * 990, "-1", "nan", "../../x", "x" * 5000, float("nan"), 1e999)
-HOSTILE = (*HOSTILE, -1, 10**30, None, [], {}, [[]], True, "", {"decimal": 1})
-
-
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of each value of a manifest; of many of a kind, only the first's."""
-    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []
-    for name, each in list(below)[: 1 if path and path[-1] in ("levels", "files", "noise") else None]:
-        yield (*path, name)
-        yield from leaves(each, (*path, name))
 
 
 def check_with(release: Path, path: tuple[Any, ...], value: Any) -> None:

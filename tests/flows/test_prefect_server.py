@@ -1,16 +1,28 @@
-"""The temporary Prefect server, on a loopback that every user of the machine reaches, is its command's alone."""
+"""The temporary Prefect server is its command's alone: its address, its database, its end."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
+import stat
 import subprocess
 import sys
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from flows.execution.server_process import DATABASE, TEMPLATES
 
 
 def test_only_who_started_the_server_is_answered() -> None:
     """In a process of its own, since the server is forked off, which a process with threads must not do."""
     program = (
+        "from pathlib import Path\n"
         "from flows.execution.prefect_server import PATIENCE, TemporaryServer\n"
-        "server = TemporaryServer()\n"
+        "server = TemporaryServer(Path('state'), fork=True)\n"
         "server.wait()\n"
         "import httpx\n"
         "user, _, password = server.password.partition(':')\n"
@@ -20,3 +32,114 @@ def test_only_who_started_the_server_is_answered() -> None:
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert told.split() == ["401", "401", "200"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_killed_run_leaves_no_trace_in_what_is_configured(tmp_path: Path) -> None:
+    """Neither in a database that environment, files or profile name, nor in a home whose own database is damaged."""
+    home, here, scratch = (tmp_path / name for name in ("home", "here", "scratch"))
+    for folder in (home, here, scratch):
+        folder.mkdir()
+    lite = "sqlite+aiosqlite:///" + str(tmp_path / "configured")
+    (home / DATABASE).write_text("damaged")
+    (home / "profiles.toml").write_text(
+        f'active = "own"\n[profiles.own]\nPREFECT_SERVER_ALLOW_EPHEMERAL_MODE = "true"\n'
+        f'PREFECT_API_DATABASE_CONNECTION_URL = "{lite}-profile.db"\n'
+    )
+    (here / "prefect.toml").write_text(f'[server.database]\nconnection_url = "{lite}-file.db"\n')
+    (here / ".env").write_text(f"PREFECT_SERVER_DATABASE_CONNECTION_URL={lite}-env.db\n")
+    before = files(tmp_path)
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from flows.execution import prefect_server\n"
+        "prefect_server.start_server(Path(sys.argv[1]))\n"
+        "from prefect import flow\n"
+        "@flow\n"
+        "def wait():\n"
+        "    print(prefect_server._server.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+        "with prefect_server.served():\n"
+        "    wait()\n"
+    )
+    environment = os.environ | {
+        "PREFECT_HOME": str(home),
+        "PREFECT_API_DATABASE_CONNECTION_URL": "postgresql+asyncpg://das@127.0.0.1:1/prefect",
+        "TMPDIR": str(scratch),
+    }
+    command = [sys.executable, "-c", program, str(tmp_path / "state")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=here) as killed:
+        assert killed.stdout
+        server = psutil.Process(int(killed.stdout.readline()))
+        (own,) = scratch.glob("das-prefect-*")
+        assert stat.S_IMODE(own.stat().st_mode) == 0o700
+        assert b"Running" in (own / DATABASE).read_bytes() + (own / f"{DATABASE}-wal").read_bytes()
+        killed.send_signal(signal.SIGKILL)
+    server.wait(60)
+    assert {name: text for name, text in files(tmp_path).items() if not name.startswith("state/")} == before
+
+
+def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
+    """One that does not start; then another one, which ends before the flow does."""
+    program = (
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from flows.execution import prefect_server, server_process\n"
+        "def fail(*_):\n"
+        "    raise OSError('no room for it')\n"
+        "server_process._prepare_database = fail\n"
+        "prefect_server.start_server(Path('state'))\n"
+        "from prefect import flow\n"
+        "@flow\n"
+        "def late():\n"
+        "    os.kill(prefect_server._server.pid, signal.SIGKILL)\n"
+        "for _ in range(2):\n"
+        "    try:\n"
+        "        with prefect_server.served():\n"
+        "            late()\n"
+        "    except Exception as error:\n"
+        "        print(type(error).__name__, error, prefect_server._server.home)\n"
+        "    if not prefect_server._server.answered:\n"
+        "        prefect_server._server = None\n"
+    )
+    impatient = os.environ | {"PREFECT_CLIENT_MAX_RETRIES": "0"}
+    told = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, env=impatient
+    ).stdout
+    unable, ended = told.splitlines()
+    assert unable.startswith("Failed the temporary Prefect server did not start: ")
+    assert " / OSError: no room for it" in unable
+    assert ended.startswith("Failed the temporary Prefect server ended: ")
+    assert not any(Path(line.split()[-1]).exists() for line in (unable, ended))
+
+
+def test_a_template_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from flows.execution import server_process\n"
+        "os.environ[server_process.PASSWORD] = 'das:x'\n"
+        "server_process._take_own_settings(sys.argv[1])\n"
+        "sys.prefix = '/proc'\n"  # an installation that cannot be written
+        "server_process._prepare_database(Path(sys.argv[1], server_process.DATABASE), Path(sys.argv[2]))\n"
+    )
+    kept = tmp_path / "state" / TEMPLATES
+    kept.mkdir(parents=True)
+    foreign = kept / "3.0.0-0.db"
+    damaged = kept / f"{version('prefect')}-{'0' * 32}.db"
+    for template in (foreign, damaged):
+        template.write_text("no database")
+    for number in range(2):
+        home = tmp_path / str(number)
+        home.mkdir()
+        subprocess.run([sys.executable, "-c", program, str(home), str(kept.parent)], check=True)
+        assert foreign.exists()
+        assert not damaged.exists()
+        (template,) = set(kept.iterdir()) - {foreign}
+        with closing(sqlite3.connect(home / DATABASE)) as database:
+            assert database.execute("SELECT COUNT(*) FROM alembic_version").fetchall() == [(1,)]
+            assert database.execute("SELECT COUNT(*) FROM flow_run").fetchall() == [(0,)]
+    assert (home / DATABASE).read_bytes() == template.read_bytes()  # the second one was copied

@@ -15,14 +15,13 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.parse import quote
-from urllib.request import urlopen
+from urllib.parse import quote, urlsplit
 
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
 from hypothesis import given
 from hypothesis import strategies as st
-from show_release import inputs, serving, with_estimates
+from show_release import entered, inputs, serving, urlopen, with_estimates
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -340,9 +339,10 @@ def test_every_layout_gives_the_names_that_were_written(names):
 
 
 def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    """Ask for a path as it stands."""
-    with closing(http.client.HTTPConnection(page.removeprefix("http://").rstrip("/"))) as connection:
-        connection.request("GET", path, headers=headers)
+    """Ask for a path below the page as it stands, as one who has been let in."""
+    place = urlsplit(page)
+    with closing(http.client.HTTPConnection(place.netloc)) as connection:
+        connection.request("GET", place.path.rstrip("/") + path, headers=entered(page) | headers)
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read().decode()
 
@@ -350,7 +350,7 @@ def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]
 def test_only_this_machine_s_names_are_answered(page):
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
         assert get(page, "/", Host=host)[0] == 400
-    port = page.rstrip("/").rpartition(":")[2]
+    port = urlsplit(page).port
     for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
         assert get(page, "/", Host=host)[0] == 200
 
@@ -450,7 +450,7 @@ def test_a_changed_release_says_so_loudly(tmp_path, released):
     said = CliRunner().invoke(app, ["show", str(copy), "--region", "Alabama"])
     assert "THIS RELEASE WAS CHANGED after it was made" in said.output
     told = json.loads(das(copy, "--json"))["changed"]
-    assert told == ["report.html is missing", "t1/usa-1.csv is not the file that was released"]
+    assert told == ["report.html is missing", "t1/usa-1.csv was changed"]
     with serving(copy) as address:
         with urlopen(f"{address}?view=group/STATE/01/1002") as answer:
             assert "THIS RELEASE WAS CHANGED" in answer.read().decode()
@@ -467,7 +467,7 @@ def test_a_release_that_lost_a_file_is_refused(tmp_path, released, name):
         with pytest.raises(Refused, match="cannot be read"):
             das(copy, "--json")
     (copy / name).unlink()
-    with pytest.raises(Refused, match=f"lacks {name}, which its manifest names"):
+    with pytest.raises(Refused, match=f"is incomplete or damaged: {name} is missing"):
         das(copy, "--json")
 
 

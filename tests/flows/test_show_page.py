@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from show_release import copied_to, differences, problems, too_wide, with_estimates
+from show_release import copied_to, differences, enter, problems, too_wide, with_estimates
 
 from flows.reports.show.export import file_name
 from flows.reports.show.scope import Scope
@@ -37,6 +37,7 @@ VIEWS = (
 @pytest.mark.parametrize(("width", "scheme", "views"), [(1300, "light", VIEWS), (400, "dark", VIEWS[::3])])
 def test_pages_are_accessible_and_fit(page, sized, width, scheme, views):
     browser = sized(width, scheme)
+    enter(browser, page)
     for view in views:
         browser.get(f"{page}?view={view}")
         assert (view, problems(browser), too_wide(browser)) == (view, [], False)
@@ -64,7 +65,7 @@ def test_the_tuning_page_is_accessible_and_its_table_fits(tmp_path, sized):
 
 def test_by_keyboard_alone(page, sized):
     browser = sized(1300)
-    browser.get(page)
+    enter(browser, page)
     focused = lambda: browser.switch_to.active_element  # noqa: E731
     focused().send_keys(Keys.TAB)
     assert focused().text == "to the content"
@@ -154,6 +155,7 @@ def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
 def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, page, sized):
     """As the page that is served; a group that has no page of its own leads to the list of its region."""
     browser = sized(1300)
+    enter(browser, page)
     for query in ("Iteration 1002 Alabama", "alabama, iteration 1002", "how many iteration 1002 live in 01001"):
         browser.get(f"{page}?view=find&q={query}")
         served = [link.text for link in browser.find_elements(By.CSS_SELECTOR, ".choices a")]

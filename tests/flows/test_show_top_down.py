@@ -8,11 +8,10 @@ from collections import Counter
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from urllib.request import urlopen
 
 import pandas as pd
 import pytest
-from show_release import copied_to, differences, problems, serving, too_wide, with_margins
+from show_release import copied_to, differences, enter, problems, serving, too_wide, urlopen, with_margins
 from top_down_inputs import read
 
 from flows.reports.show.geography import Region
@@ -209,6 +208,7 @@ def test_a_copy_has_the_pages_and_tables_that_are_served(place, tmp_path):
 
 def test_pages_are_accessible(release, page, sized):
     browser = sized(1300)
+    enter(browser, page)
     spine = next(f"geounit/{one.key}" for one in every(release) if one.kind == "spine_persons")
     for view in ("overview", f"geounit/{COUNTY.key}", spine, "listing/tabulation/Block/46", "find&q=46003"):
         browser.get(f"{page}?view={view}")

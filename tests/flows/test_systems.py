@@ -14,6 +14,7 @@ import pytest
 from flows.commands.show import open_release
 from flows.execution.settings import keep_settings, load_settings
 from flows.execution.systems import SYSTEMS, released_by
+from flows.execution.timings import CLUSTER
 from flows.execution.truth import release_truth
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle.errors import Failed, Refused
@@ -98,6 +99,17 @@ def test_a_toy_system_needs_nothing_but_its_record(
     assert resumed == settings
     place = Path(toy_system.toy(resumed))
     assert json.loads((place / "lines.json").read_text()) == {"lines": noisy}
+    told = das("runs", "show", "first", "--timings", "--json")[1]
+    failed, whole = json.loads(told)["timings"]
+    assert set(failed["stages"]) == {CLUSTER, "count", "reserve budget", "measure", "release"}
+    assert set(whole["stages"]) == {*failed["stages"], "commit"}
+    measured = failed["stages"]["measure"]
+    assert (measured["pieces"], whole["stages"]["release"]["pieces"]) == (1, 0)
+    assert 0 < measured["processor_of_workers"] <= measured["seconds"] <= failed["seconds"]
+    assert 2**25 < measured["memory_of_a_worker"] < 2**33
+    kept = state_home / "timings/first.json"
+    assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert "start of the workers" in das("runs", "show", "first", "--timings")[1]
     (row,) = ledger.rows("toy")
     assert (row.status, row.amount, row.states) == ("released", 1, ("44",))
     assert not settings.directory.path.exists()

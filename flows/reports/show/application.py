@@ -1,7 +1,7 @@
 """The web server of `das show`, on loopback: one address, a style sheet, and the release's own report.
 
 No request names a path of the file system: the routes below are complete. DNS rebinding is refused: a page of another
-site whose name points to this machine sends a Host header that is not ours.
+site whose name points to this machine sends a Host header that is not ours. Nothing is answered without the token.
 """
 
 from __future__ import annotations
@@ -18,26 +18,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
 
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
+from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import STATES, capitalized
-from flows.reports.show.release_pages import NotThere, ReleasePages
-from tasks.lifecycle.digests import file_digest
+from flows.reports.show.release_pages import NotThere, ReleasePages, anybodys
+from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.received import NotOfRelease, read_in
 from tasks.pages import style
 
 HOSTS = ["127.0.0.1", "localhost"]
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
@@ -56,7 +50,7 @@ class Check:
     def run(self) -> None:
         """Read every file that the manifest names."""
         for name, digest in sorted(self._named.items()):
-            if word := changed(self._folder, name, digest):
+            if word := file_fault(self._folder, name, digest):
                 self.changed.append(word)
         self.done.set()
 
@@ -70,25 +64,18 @@ class Check:
         return f"All {len(self._named)} files match the digests in the manifest."
 
 
-def changed(folder: Path, name: str, digest: str) -> str | None:
-    """Return how a file differs from the one that the manifest names; None where it does not."""
-    path = folder / name
-    if not path.is_file():
-        return f"{name} is missing"
-    return None if file_digest(path) == digest else f"{name} is not the file that was released"
-
-
 def warm(shown: ReleasePages, check: Check) -> None:
     """Compile the templates, index the names and open the files, for fast first answers."""
     made = rendering.templates()
     for name in made.list_templates(extensions=["html"]):
         made.get_template(name)
-    shown.warm()
-    _answer(shown, check, {"view": "overview"})
+    with anybodys(shown.folder):
+        shown.warm()
+        _respond(shown, check, {"view": "overview"})
 
 
-def application(shown: ReleasePages, check: Check) -> Starlette:
-    """Return the web application over a release."""
+def application(shown: ReleasePages, check: Check, token: str) -> Starlette:
+    """Return the web application over a release, for those who know the token."""
     sheet = style()
 
     async def page(request: Request) -> Response:
@@ -99,13 +86,17 @@ def application(shown: ReleasePages, check: Check) -> Starlette:
         return Response(sheet, media_type="text/css", headers=HEADERS)
 
     async def report(_: Request) -> Response:
-        path = shown.folder / REPORT
-        if REPORT not in shown.manifest["files"] or not path.is_file():
+        if REPORT not in shown.manifest["files"]:
             return PlainTextResponse("this release has no report", 404, HEADERS)
-        return FileResponse(path, headers={**HEADERS, "Content-Security-Policy": REPORT_POLICY})
+        try:
+            content = await run_in_threadpool(read_in, shown.folder, REPORT)
+        except NotOfRelease as fault:
+            return PlainTextResponse(f"{fault}\n", 404, HEADERS)
+        return Response(content, headers={**HEADERS, "Content-Security-Policy": REPORT_POLICY}, media_type="text/html")
 
     routes = [Route("/", page), Route("/static/style.css", style_sheet), Route(f"/{REPORT}", report)]
-    return Starlette(routes=routes, middleware=[Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS))])
+    guards = [Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS)), Middleware(partial(Gate, token=token))]
+    return Starlette(routes=[Mount(folder_of(token).rstrip("/"), routes=routes)], middleware=guards)
 
 
 def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
@@ -139,11 +130,16 @@ def _covers(states: Sequence[str]) -> str:
 
 
 def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
-    form = asked.get("format", "html")
     try:
-        view = shown.view(asked)
+        with anybodys(shown.folder):
+            return _respond(shown, check, asked)
     except (NotThere, Refused) as error:
-        return _message(shown, check, str(error), form)
+        return _message(shown, check, str(error), asked.get("format", "html"))
+
+
+def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
+    """Return the view that an address names, in the form that it asks for. Raises NotThere, Refused or anything."""
+    form, view = asked.get("format", "html"), shown.view(asked)
     if form == "csv":
         name = asked.get("view", "overview").replace("/", "-")
         safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"

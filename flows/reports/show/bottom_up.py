@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from flows.reports.show.caveats import caveat
@@ -75,8 +75,9 @@ class BottomUpPages(ReleasePages):
         if scope != Scope() or names or params:
             raise Refused("--names, --params and --scope are for releases of the Detailed DHC-A")
         super().__init__(folder, manifest, scope)
-        self._database = Database(folder)
-        names_of_tables = sorted(path.stem for path in (folder / "parquet").glob("*.parquet"))
+        self._database = Database(folder, manifest["files"])
+        stems = (PurePosixPath(name).stem for name in manifest["files"])
+        names_of_tables = sorted({stem for stem in stems if _file(stem) in manifest["files"]})
         self._columns = {name: self._columns_of(name) for name in names_of_tables}
         if not self._columns:
             raise Refused(f"{folder} has no tables in parquet/")

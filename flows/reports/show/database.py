@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.received import LARGEST, NotOfRelease, path_in
+from tasks.lifecycle.release_database import ReleaseDatabase, Setting
 
-# Of the database alone: a server on a board's laptop stays under 500 MiB in all. Nothing is fetched from the network.
-LIMITS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": "200MB",
-    "threads": 2,
-    "autoinstall_known_extensions": False,
-}
+# Of the database alone: a server on a board's laptop stays under 500 MiB in all.
+LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}
 
 
 class Database:
-    """The Parquet files of a release's folder, for SQL queries of several threads at once."""
+    """The files that a release's manifest names, its Parquet for SQL queries of several threads at once."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._connection = duckdb.connect(":memory:", config=LIMITS)
+    def __init__(self, folder: Path, named: Collection[str]) -> None:
+        self.folder, self.named = folder, named
+        self._database = ReleaseDatabase(**LIMITS)
 
-    def path(self, name: str) -> Path:
-        """Return the path of a file of the release. Raises Refused where it is gone."""
-        path = self.folder / name
-        if not path.is_file():
-            raise Refused(f"{self.folder} lacks {name}, which its manifest names: the release is incomplete")
-        return path
+    def path(self, name: str, most: int = LARGEST) -> Path:
+        """Return the path of a file of the release of at most so many bytes. Raises Refused where it has no such."""
+        if name not in self.named:
+            raise Refused(f"{self.folder} is incomplete: its manifest does not name {name}")
+        try:
+            return path_in(self.folder, name, most)
+        except NotOfRelease as fault:
+            raise Refused(f"{self.folder} is incomplete or damaged: {fault}") from None
 
     def source(self, name: str) -> str:
-        """Return what stands in a query for a Parquet file of the release. Raises Refused where it is gone."""
+        """Return what stands in a query for a Parquet file of the release. Raises Refused as `path`."""
         text = str(self.path(name)).replace("'", "''")
         return f"read_parquet('{text}')"
 
@@ -47,7 +47,7 @@ class Database:
         Raises Refused where a file is not the Parquet that the query takes it for.
         """
         try:  # a cursor of its own, so that threads do not take each other's rows
-            return self._connection.cursor().execute(query, list(given)).fetchall()
+            return self._database.connection.cursor().execute(query, list(given)).fetchall()
         except duckdb.Error as error:
             raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
 

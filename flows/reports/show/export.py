@@ -45,7 +45,9 @@ def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str
             raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
     draft = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        (draft / "static").mkdir(parents=True)
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir(mode=0o700 if "NOT_PRIVATE" in pages.manifest else 0o777)  # exact counts are their owner's alone
+        (draft / "static").mkdir()
         _write(pages, addresses, draft, {**about, "served": False, "report": False})
         if out.exists():
             out.rmdir()

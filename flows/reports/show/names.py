@@ -22,6 +22,7 @@ from pathlib import Path
 from flows.reports.show.geography import Region
 from tasks.inputs.blocks.columns import PL94
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.received import LARGEST_READ, NotOfRelease, path_in
 
 KEPT = "names.csv"
 KEPT_COLUMNS = ["REGION_TYPE", "REGION_ID", "NAME"]
@@ -73,8 +74,12 @@ def read_names(paths: Iterable[Path]) -> Names:
 
 def names_for(release: Path, given: Names) -> Names:
     """Return the names kept beside a release, overridden by those given."""
-    kept = release / KEPT
-    return {**(read_names([kept]) if kept.is_file() else {}), **given}
+    if not os.path.lexists(release / KEPT):
+        return given
+    try:
+        return {**read_names([path_in(release, KEPT, LARGEST_READ)]), **given}
+    except NotOfRelease as fault:
+        raise Refused(f"{release}: {fault}") from None
 
 
 def write_names(release: Path, names: Names) -> Path:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, release_digest
+from tasks.lifecycle.manifest import read_manifest as manifest_of
+from tasks.lifecycle.received import NotOfRelease, reason_of
 
 Table = tuple[list[str], list[list[Any]]]  # columns and rows
 
@@ -79,18 +81,32 @@ class ReleasePages(ABC):
         """Prepare what the first answers need; by default nothing."""
 
 
+@contextmanager
+def anybodys(folder: Path) -> Iterator[None]:
+    """Turn what a release of another shape makes the code inside raise into a refusal: it may be anybody's work.
+
+    No list of what its manifest and tables must be would be complete. OSError passes: it names its reason itself.
+    """
+    try:
+        yield
+    except (Refused, NotThere, OSError):
+        raise
+    except Exception as error:
+        what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
+        raise Refused(f"{what}: {reason_of(error)}") from error
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
-    path = folder / MANIFEST
     inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
     if inside:
         raise Refused(f"{folder} holds releases but is not one itself; show one of them: {', '.join(inside)}")
-    if not path.is_file():
+    if not (folder / MANIFEST).exists():
         raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
     try:
-        manifest = json.loads(path.read_text())
-        if not isinstance(manifest, dict) or not isinstance(manifest["release"], str) or not dict(manifest["files"]):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise Refused(f"{path} is not the manifest of a release") from None
+        manifest = manifest_of(folder)
+    except NotOfRelease as fault:
+        raise Refused(f"{folder}: {fault}") from None
+    if not all(isinstance(manifest.get(key), str) for key in ("release", "run")):
+        raise Refused(f"{folder / MANIFEST} is not the manifest of a release: it does not say what, or of which run")
     return manifest

@@ -20,6 +20,7 @@ from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.release_database import ReleaseDatabase
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
 from tasks.top_down.gls.margin_tables import PLACES, Z, columns_of
 from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
@@ -51,7 +52,7 @@ def has_measurements(manifest: Mapping[str, Any]) -> bool:
 def check_counts(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
     """Check histograms and invariants over the levels, and everything made of the blocks of each state."""
     levels = list(manifest["products"][product]["geounits"])
-    with duckdb.connect() as database:
+    with ReleaseDatabase() as database:
         for kind, view in (("histograms", histogram), ("invariants", _invariants)):
             yield _check_levels(
                 database, release / kind / product, levels, manifest["states"], view, f"{kind} of {product}"
@@ -181,7 +182,7 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: str)
         exact = parse_exact(noise["sigma_squared" if "sigma_squared" in noise else "scale"])
         law = (noise["query"], noise["share"], str(exact.numerator), str(exact.denominator), noise["variance"])
         expected.setdefault(noise["level"], set()).add(law)
-    with duckdb.connect() as database:
+    with ReleaseDatabase() as database:
         faults, number = [], 0
         for level, state in spine_files(manifest, product):
             laws = f"SELECT {LAW}, count(*) FROM {parquet(folder / level / f'{state}.parquet')} GROUP BY ALL"
@@ -226,7 +227,7 @@ def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> I
     columns = columns_of(product)
     cell, column = np.nonzero(columns.cells)
     counted = pa.table({"cell": cell, "name": np.array(columns.names)[column]})
-    with duckdb.connect() as database:
+    with ReleaseDatabase() as database:
         database.register("counted", counted)
         for entry in manifest["products"][product]["margins"]["mean_standard_error"]:
             folder = FOLDERS.get(entry["of"], entry["of"])

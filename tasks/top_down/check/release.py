@@ -15,6 +15,7 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
+from tasks.lifecycle.received import PART, NotOfRelease
 from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED
 from tasks.top_down.check.counts import (
     check_counts,
@@ -95,7 +96,16 @@ def _check_shares(product: str, entry: Mapping[str, Any], nation: bool, spent: M
 
 
 def _check_names(release: Path, manifest: Mapping[str, Any]) -> Check:
-    """Compare the names of the files with those that the levels, states and options call for."""
+    """Compare the names of the files with those that the levels, states and options call for.
+
+    Raises NotOfRelease for a level, state or family whose name would lead to another folder.
+    """
+    products = manifest["products"].values()
+    words = [*manifest["products"], *manifest["states"]]
+    words += [level for entry in products for level in entry.get("geounits", ())]
+    words += [each["of"] for entry in products for each in entry.get("margins", {}).get("mean_standard_error", ())]
+    if strange := [word for word in words if not PART.fullmatch(word)]:
+        raise NotOfRelease(f"{ascii(strange[0])[:100]} is the name of no state, level or family")
     present, needed = set(manifest["files"]), set(_required(manifest))
     allowed = needed | set(_optional(manifest))
     faults = [f"{name} is missing" for name in sorted(needed - present)]

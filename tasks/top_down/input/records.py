@@ -21,6 +21,7 @@ from spine.geography import BoolArray, Geography, IntArray
 from spine.top_down.histogram import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits
+from tasks.inputs.record_digests import Sums, sum_by_state, weights
 from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
 from tasks.inputs.tables import Column
 from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
@@ -79,7 +80,7 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
     """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
     row = np.full(len(codes), -1)
     row[np.searchsorted(codes, short_codes(blocks.geography))] = np.arange(len(blocks.geography))
-    save_arrays(run / CODES, {"code": codes, "row": row})
+    save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography)})
 
 
 def load_records(run: TopDownRun, product: ProductName) -> Records:
@@ -122,8 +123,16 @@ def _count(run: TopDownRun, product: ProductName, number: int) -> None:
         checks = RowChecks(records.file, table, records.states)
         keys, counts = np.unique(encode(product, records, checks), return_counts=True)
         save_arrays(run.chunk_folder(product, number), {"key": keys, "count": counts})
-        report = report_of(chunk, len(table), checks.left_out, checks.findings)
+        sums = _sums(run, product, keys, counts) if records.blocks is not None else None
+        report = report_of(chunk, len(table), checks.left_out, checks.findings, sums)
     save_object(_report_path(run, product, number), report)
+
+
+def _sums(run: TopDownRun, product: ProductName, keys: IntArray, counts: IntArray) -> Sums:
+    """Return the sums of records that were counted by block and cell."""
+    row, cell = np.divmod(keys, CELLS[product])
+    within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
+    return sum_by_state(open_array(run / CODES, "block")[row], counts, within)
 
 
 def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from spine.geography import IntArray
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
+from tasks.inputs.record_digests import digests as state_digests
 from tasks.inputs.records import (
     STATE,
     RecordFile,
@@ -95,9 +96,11 @@ def _validate_records(
         save_blocks(run, blocks)
         save_codes(run, codes, blocks)
     digests: dict[ProductName, str] = {}
+    of_states: list[str] = []
     for product in design.products:
-        digest, faults = _count(run, workers, tables, product, blocks is not None)
+        digest, known, faults = _count(run, workers, tables, product, blocks is not None)
         digests[product] = digest
+        of_states += known
         findings += faults
     if blocks is not None and not has_errors(findings):
         pairs = [(product, state) for product in design.products for state in blocks.states]
@@ -114,7 +117,7 @@ def _validate_records(
         mark.check(records | _beside_mark(tables, public))
     return Validated(
         input_digest=_input_digest(digests, public),
-        records_digests=tuple(digests.values()),
+        records_digests=(*digests.values(), *of_states),
         synthetic=mark is not None,
         states=blocks.states,
         nation=design.with_nation(blocks.states),
@@ -124,17 +127,17 @@ def _validate_records(
 
 def _count(
     run: TopDownRun, workers: Workers, tables: Tables, product: ProductName, known: bool
-) -> tuple[str, list[Finding]]:
-    """Count the records of a product chunk by chunk; return the digest of their file, and the findings by line.
+) -> tuple[str, tuple[str, ...], list[Finding]]:
+    """Count the records of a product chunk by chunk; return digests of file and states' records, findings by line.
 
     known: whether the blocks are known, so that records of other states can be told apart.
     """
     path = tables.records(product)
     if path is None:
-        return "", [Finding(f"{product}.txt", MISSING)]
+        return "", (), [Finding(f"{product}.txt", MISSING)]
     file, findings = open_records(path, COLUMNS[product], more=True)
     if file is None:
-        return "", findings
+        return "", (), findings
     save_object(run / records_name(product), file)
     workers.map("validate", run, count_chunk, [(product, number) for number in range(file.chunks)])
     reports = [read_report(run, product, number) for number in range(file.chunks)]
@@ -145,7 +148,8 @@ def _count(
     if joined.left_out and known:
         rule = "records of other states, left out"
         findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
-    return digest_records(run, workers, file, reports), findings
+    of_states = state_digests(f"{product} of the TopDown Algorithm", [report.sums for report in reports])
+    return digest_records(run, workers, file, reports), of_states, findings
 
 
 def _beside_mark(tables: Tables, public: dict[str, str]) -> dict[str, str]:

@@ -21,9 +21,9 @@ from spine.allocations import Allocation
 from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
-from tasks.inputs.files import open_file, read_text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.input.public_input import QUARTERS
@@ -87,7 +87,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
 
 def read_description(folder: Path) -> Description:
     """Read design.json of a folder of measurements. Raises Refused, or one of UNREADABLE."""
-    content = json.loads(read_text(folder / SETTINGS_FILE))
+    content = read_json(folder, SETTINGS_FILE)
     totals = {int(state): int(total) for state, total in content["state_totals"].items()}
     if not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a total that no state has")
@@ -180,9 +180,8 @@ def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:
 
     Raises Refused, or one of UNREADABLE.
     """
-    path = folder / BLOCKS_FOLDER / f"{state}.parquet"
-    with open_file(path) as stream:
-        table = pq.read_table(stream)
+    path = path_in(folder, f"{BLOCKS_FOLDER}/{state}.parquet")
+    table = pq.read_table(path)
     columns = [name for name in (*GEOGRAPHY, *QUARTERS) if name in table.column_names or name in QUARTERS]
     if any(table[name].null_count or pa.types.is_floating(table.schema.field(name).type) for name in columns):
         raise Refused(f"{path}: a column is not of whole numbers, or one is missing")

@@ -16,10 +16,10 @@ from spine.geography import Geography, IntArray
 from spine.noise import parameter
 from spine.top_down import NoisyAnswers, query_group
 from tasks.inputs.arrow import text
-from tasks.inputs.files import locate_file
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
 from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest
 from tasks.top_down.measure.description import (
@@ -51,13 +51,13 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     Refused
         where the folder is none of such measurements.
     """
-    if not (folder / SETTINGS_FILE).is_file() and (folder / FOLDER / SETTINGS_FILE).is_file():
-        folder = folder / FOLDER
     try:
+        if not (folder / SETTINGS_FILE).exists() and (folder / FOLDER / SETTINGS_FILE).exists():
+            folder = path_in(folder, f"{FOLDER}/{SETTINGS_FILE}").parent
         description = read_description(folder)
         parts = [read_blocks(folder, state) for state in description.validated.states]
-    except FileNotFoundError as error:
-        raise Refused(f"{error.filename} is not there: give the folder measurements/ of a TopDown release") from None
+    except NotOfRelease as fault:
+        raise Refused(f"{folder}: {fault}; give the folder measurements/ of a TopDown release") from None
     except UNREADABLE as error:
         raise Refused(
             f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
@@ -102,8 +102,8 @@ class PublishedAnswers:
     parts: tuple[PublishedAnswers, ...] = ()
 
     def path(self, level: int) -> Path:
-        """Return the file of a level."""
-        return self.folder / self.product / self.plan.spine.levels[level] / f"{self.state}.parquet"
+        """Return the file of a level. Raises NotOfRelease."""
+        return path_in(self.folder, f"{self.product}/{self.plan.spine.levels[level]}/{self.state}.parquet")
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
         """Read the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
@@ -135,7 +135,6 @@ def open_answers(path: Path, codes: pa.Array) -> tuple[pq.ParquetFile, IntArray]
     """Open a file of noisy answers; also return the first and last geounit of each row group. Cached."""
     now = stamp(path)
     if path not in _OPEN or _OPEN[path][0] != now:
-        locate_file(str(path))  # refuses a pipe, which reading would never end
         file, bounds = pq.ParquetFile(path), []
         for group in range(file.num_row_groups):
             rows = geounit_numbers(file.read_row_group(group, columns=["geounit"])["geounit"], codes)
@@ -183,8 +182,6 @@ def validate_file(run: TopDownRun, product: ProductName, state: str, level: str)
     try:
         for query, geounit in _answers(published, number):
             np.add.at(answered[queries.index(query)], geounit, 1)
-    except FileNotFoundError:
-        raise Refused(f"{path} is not there") from None
     except UNREADABLE as error:
         raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
     if (answered != expected).any():

@@ -84,7 +84,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
         },
         "public_files": validated.digests,
         "configuration_digest": request_digest(design, validated.digests),
-        **made_by(),
+        **made_by(run),
     }
     write_report(run, staged, manifest)
     write_manifest(staged, manifest)

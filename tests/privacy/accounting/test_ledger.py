@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import sqlite3
 import stat
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accounting.ledger import Account, Ledger, LedgerError, LedgerUnusable, Request, Together
+from privacy.accounting.ledger import SCHEMA, Account, Ledger, LedgerError, LedgerUnusable, Request, Together
 
 TWO = ("01", "02")
 
@@ -304,7 +305,7 @@ def test_an_abandoned_run_stays_charged(ledger: Ledger) -> None:
 
 
 ROW = "rowid, id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest"
-ROW += ", status, release_digest, reserved"
+ROW += ", status, release_digest, reserved, journal"
 ATTACKS = [
     "INSERT OR REPLACE INTO account VALUES ('census','zcdp','1000','x')",
     "REPLACE INTO account VALUES ('census','puredp','5','x')",
@@ -314,8 +315,8 @@ ATTACKS = [
     "UPDATE OR REPLACE account SET rowid=2 WHERE rowid=1",
     "INSERT INTO account VALUES ('n','zcdp','-5','x')",
     "INSERT INTO account VALUES ('n','rho','5','x')",
-    "INSERT OR REPLACE INTO run VALUES ('a','census','0','x','y',1,'z','reserved',NULL,'t')",
-    f"INSERT OR REPLACE INTO run({ROW}) VALUES (1,'z','census','1','x','y',1,'z','reserved',NULL,'t')",
+    "INSERT OR REPLACE INTO run VALUES ('a','census','0','x','y',1,'z','reserved',NULL,'t','j')",
+    f"INSERT OR REPLACE INTO run({ROW}) VALUES (1,'z','census','1','x','y',1,'z','reserved',NULL,'t','j')",
     "UPDATE OR REPLACE run SET rowid=2 WHERE rowid=1",
     "UPDATE OR REPLACE run SET _rowid_=2 WHERE id='a'",
     "UPDATE run SET rowid=77 WHERE id='a'",
@@ -330,11 +331,12 @@ ATTACKS = [
     "UPDATE run SET release_digest='other' WHERE id='d'",
     "UPDATE run SET release_digest='other' WHERE id='a'",
     "UPDATE run SET reserved='2000' WHERE id='a'",
-    "INSERT INTO run VALUES ('n','census','-3','x','y',1,'z','reserved',NULL,'t')",
-    "INSERT INTO run VALUES ('n','census','0','x','y',1,'z','reserved',NULL,'t')",
-    "INSERT INTO run VALUES ('n','census','1/-3','x','y',1,'z','reserved',NULL,'t')",
-    "INSERT INTO run VALUES ('n','census','','x','y',1,'z','reserved',NULL,'t')",
-    "INSERT INTO run VALUES ('n','census','1/0','x','y',1,'z','reserved',NULL,'t')",
+    "UPDATE run SET journal='x' WHERE id='a'",
+    "INSERT INTO run VALUES ('n','census','-3','x','y',1,'z','reserved',NULL,'t','j')",
+    "INSERT INTO run VALUES ('n','census','0','x','y',1,'z','reserved',NULL,'t','j')",
+    "INSERT INTO run VALUES ('n','census','1/-3','x','y',1,'z','reserved',NULL,'t','j')",
+    "INSERT INTO run VALUES ('n','census','','x','y',1,'z','reserved',NULL,'t','j')",
+    "INSERT INTO run VALUES ('n','census','1/0','x','y',1,'z','reserved',NULL,'t','j')",
     "INSERT OR REPLACE INTO charge VALUES ('a','01')",
     "INSERT OR REPLACE INTO charge(rowid,run,us_state) VALUES (1,'zz','44')",
     "UPDATE charge SET rowid=99 WHERE rowid=1",
@@ -351,6 +353,10 @@ ATTACKS = [
     "DELETE FROM data_digest",
     "UPDATE data_digest SET digest='x'",
     "REPLACE INTO data_digest(rowid, run, digest) VALUES (1,'z','x')",
+    "DELETE FROM journal",
+    "UPDATE journal SET line='x'",
+    "REPLACE INTO journal VALUES (1, 'x')",
+    "INSERT INTO journal VALUES (99, 'x')",
     "UPDATE run SET amount = '0'",
     "UPDATE run SET account = 'other'",
     "UPDATE run SET secret_digest = 'x'",
@@ -379,7 +385,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.mark.parametrize("statement", ATTACKS)
 def test_the_file_itself_gives_nothing_back(attacked: Ledger, statement: str) -> None:
     """Raw SQL by the file's owner: what is charged stays charged, a run goes one way and has one release."""
-    tables = "account", "run", "charge", "data", "data_digest"
+    tables = "account", "run", "charge", "data", "data_digest", "journal"
     with closing(sqlite3.connect(attacked.path, isolation_level=None)) as database:
         before = [database.execute(f"SELECT rowid, * FROM {table}").fetchall() for table in tables]
         with pytest.raises(sqlite3.IntegrityError):
@@ -482,14 +488,24 @@ def test_a_ledger_of_0_1_becomes_what_a_new_one_is(old: Ledger, ledger: Ledger) 
     assert schema(old) == schema(ledger)
 
 
-@pytest.mark.parametrize("change", ["PRAGMA user_version = 2", "PRAGMA user_version = 4", "CREATE TABLE data (x)"])
-def test_a_ledger_of_another_version_is_refused(old: Ledger, change: str) -> None:
+OTHER = r"not a ledger of this version of das-flows or of 0\.1"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("PRAGMA user_version = 3", OTHER),
+        (f"PRAGMA user_version = {SCHEMA + 1}", "of a later version of das-flows"),
+        ("CREATE TABLE data (x)", OTHER),
+    ],
+)
+def test_a_ledger_of_another_version_is_refused(old: Ledger, change: str, says: str) -> None:
     with closing(sqlite3.connect(old.path)) as database:
         database.execute(change)
     before = old.path.read_bytes()
-    with pytest.raises(LedgerUnusable, match=r"not a ledger of this version of das-flows or of 0\.1"):
+    with pytest.raises(LedgerUnusable, match=says):
         old.reserve(request(), never)
-    with pytest.raises(LedgerUnusable, match=r"not a ledger of this version of das-flows or of 0\.1"):
+    with pytest.raises(LedgerUnusable, match=says):
         old.open_account(Account("other", "zcdp", Fraction(1)))
     assert old.path.read_bytes() == before
 
@@ -578,3 +594,7 @@ def test_processes_at_once_never_pass_the_total(ledger: Ledger, work: Callable[.
     assert won == expected
     assert len(ledger.rows("census")) == expected
     assert ledger.spent("census") == dict.fromkeys(TWO, Fraction(expected, 2))
+    acts = [entry["act"] for entry in ledger.acts()]
+    assert acts[0] == "opened"
+    assert acts.count("reserved") == expected
+    assert [json.loads(line) for line in ledger.journal.read_text().splitlines()] == ledger.acts()

@@ -37,6 +37,19 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")} == written
 
 
+def test_kernels_of_an_installation_that_may_not_be_written_are_copied_and_not_compiled(tmp_path: Path) -> None:
+    """As set-up makes them for every user of the machine and for a container."""
+    state, environment = tmp_path / "state", tmp_path / "environment"
+    environment.mkdir()
+    command = [sys.executable, "-c", CODE, str(state), str(environment)]
+    made = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    command[2] = f"import os\nos.access = lambda *_: False\n{CODE}\nprint(sum(folded.stats.cache_misses.values()))"
+    folder, compiled = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert made.is_relative_to(environment)
+    assert Path(folder) == state / "kernels" / made.name
+    assert int(compiled) == 0
+
+
 def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file counts that holds kernels, or constants that they use; another does not."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -19,14 +20,13 @@ from distributed import Client, Future, LocalCluster
 from distributed.core import error_message
 from e2e_runs import das
 
-from flows.execution import cluster
-from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.cluster import ClusterSettings, open_cluster, workers_of
 from tasks.lifecycle import process, workers
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.spine.optimize import on_client
+from tasks.spine.optimize import on_workers
 
 TESTS = Path(__file__).parents[2]
 
@@ -110,11 +110,11 @@ def test_a_piece_that_was_given_up_is_not_taken_for_done(client: Client, run: Ru
 
 def test_a_cluster_without_workers_is_lost(run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "ASK_EACH", 0.1)
-    monkeypatch.setattr(workers, "PATIENCE", 0.5)
-    with open_cluster(ClusterSettings(workers=1), tmp_path / "dask") as client:
+    settings = ClusterSettings(workers=1, patience=0.5)
+    with open_cluster(settings, tmp_path / "dask") as client:
         client.retire_workers()
         with pytest.raises(Failed, match="a stage: the connection to the workers was lost"):
-            Workers(client).map("a stage", run, piece, [(0, "")])
+            workers_of(client, settings, ()).map("a stage", run, piece, [(0, "")])
 
 
 @pytest.fixture
@@ -166,30 +166,32 @@ def test_the_spine_gives_up_a_cluster_whose_workers_are_killed(
     mortal: tuple[Client, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "ASK_EACH", 0.1)
-    monkeypatch.setattr(workers, "PATIENCE", 0.5)
     client, worker = mortal
-    each = on_client(client, progress=lambda _done, _total: worker.kill())
+    each = on_workers(Workers(client, patience=0.5), progress=lambda _done, _total: worker.kill())
     with pytest.raises(Failed, match="spine: the connection to the workers was lost"):
         list(each(time.sleep, [(600,), (600,)]))
 
 
 def test_what_a_piece_of_the_spine_raises_comes_as_it_is(client: Client) -> None:
-    assert list(on_client(client)(divmod, [(7, 2), (9, 4)])) == [(3, 1), (2, 1)]
+    assert list(on_workers(Workers(client))(divmod, [(7, 2), (9, 4)])) == [(3, 1), (2, 1)]
     with pytest.raises(ZeroDivisionError):
-        on_client(client)(divmod, [(7, 2), (9, 0)])
+        on_workers(Workers(client))(divmod, [(7, 2), (9, 0)])
 
 
 def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster._check_code(client)
-    monkeypatch.setattr(cluster, "code_digest", os.getpid)  # stands for what differs between processes
-    with pytest.raises(Failed, match="lacks das-flows or runs different code"):
-        cluster._check_code(client)
+    Workers(client).check()
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "code_digest", lambda: "of another checkout")
+        with pytest.raises(
+            Failed, match=r"the worker t(ls|cp)://\S+ on host \S+ lacks das-flows or runs different code"
+        ):
+            Workers(client).check()
     here_alone = ModuleType("here_alone")
-    exec("def code_digest(): return ''", here_alone.__dict__)
+    exec("def check_worker(code, paths): pass", here_alone.__dict__)
     monkeypatch.setitem(sys.modules, "here_alone", here_alone)
-    monkeypatch.setattr(cluster, "code_digest", here_alone.code_digest)
+    monkeypatch.setattr(workers, "check_worker", here_alone.check_worker)
     with pytest.raises(Failed, match="lacks das-flows or runs different code"):
-        cluster._check_code(client)
+        Workers(client).check()
 
 
 def test_code_is_told_by_the_names_and_bytes_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,4 +230,20 @@ def test_a_worker_that_comes_later_with_other_code_does_nothing(
         Workers(client).map("a stage", run, piece, [(0, "")])
     assert not (run / "0").exists()
     with pytest.raises(Failed, match="runs different code"):
-        on_client(client)(divmod, [(7, 2)])
+        on_workers(Workers(client))(divmod, [(7, 2)])
+
+
+def test_a_worker_names_the_path_that_it_does_not_see_and_does_nothing(
+    client: Client, run: RunDirectory, tmp_path: Path
+) -> None:
+    there, away = (str(tmp_path), os.R_OK | os.W_OK), (str(tmp_path / "nothing is mounted here"), os.R_OK)
+    Workers(client, paths=(there,)).check()
+    elsewhere = Workers(client, paths=(there, away))
+    named = rf"the worker tls://\S+ on host {socket.gethostname()} does not see {away[0]}: mount the same file system"
+    with pytest.raises(Failed, match=named):
+        elsewhere.check()
+    with pytest.raises(Failed, match=named):
+        elsewhere.map("a stage", run, piece, [(0, "")])
+    assert not (run / "0").exists()
+    (tmp_path / "nothing is mounted here").mkdir()
+    assert elsewhere.map("a stage", run, piece, [(0, "")]) == [0]

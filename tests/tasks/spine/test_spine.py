@@ -16,7 +16,8 @@ from spine.settings import PRODUCTS, settings_for
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.spine.optimize import on_client, optimize_spine
+from tasks.lifecycle.workers import Workers
+from tasks.spine.optimize import on_workers, optimize_spine
 from tasks.spine.prepare import prepare
 from tasks.spine.summary import SpineSummary
 
@@ -87,7 +88,7 @@ def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: s
 
 def test_on_dask_as_in_one_process(spine: tuple[Path, SpineSummary], grfc: Path, tmp_path: Path, client: Any) -> None:
     alone, summary = spine
-    spread = optimized_spine(grfc, tmp_path / "spread", PERSONS, county="55001", each=on_client(client))
+    spread = optimized_spine(grfc, tmp_path / "spread", PERSONS, county="55001", each=on_workers(Workers(client)))
     assert summary.classes == spread.classes
     for name in ("entities.csv", "levels.csv", "noise.csv", "classes.csv", "spine.html"):
         assert (alone / name).read_bytes() == (tmp_path / "spread" / name).read_bytes()

@@ -124,9 +124,15 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def moved(folder: Path) -> Path:
+    """Move a folder aside, as `elsewhere` in the measurements; returns where it was."""
+    folder.rename(folder.parents[1] / "elsewhere")
+    return folder
+
+
 BAD = {
-    "is not there: give the folder": lambda folder: (folder / "design.json").unlink(),
-    r"no measurements of a TopDown release \(JSONDecodeError": lambda f: (f / "design.json").write_text("{"),
+    "design.json is missing; give the folder": lambda folder: (folder / "design.json").unlink(),
+    "design.json is not JSON": lambda f: (f / "design.json").write_text("{"),
     r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
     "no state": described(lambda told: told.update(states=[])),
     "a person in each facility": described(lambda told: told.update(state_totals={"46": 1})),
@@ -151,12 +157,14 @@ BAD = {
         lambda told: told["allocations"]["units"].update(budget="1e999999999")
     ),
     r"a TopDown release \(OverflowError in design": described(lambda told: told.update(state_totals={"46": 1e999})),
-    r"no measurements of a TopDown release \(OSError in": lambda folder: pipe(folder / "design.json"),
-    r"release \(OSError in design": lambda folder: pipe(folder / "blocks/46.parquet"),
-    r"46.parquet: no measurements of a TopDown release \(OSError\)": lambda f: pipe(f / "units/Block/46.parquet"),
+    "design.json is a link, a folder or a device": lambda folder: pipe(folder / "design.json"),
+    "design.json has 3,221,225,472 bytes, more than": lambda folder: os.truncate(folder / "design.json", 3 << 30),
+    "blocks/46.parquet is a link, a folder": lambda folder: pipe(folder / "blocks/46.parquet"),
+    "units/Block/46.parquet is a link, a folder": lambda f: pipe(f / "units/Block/46.parquet"),
+    "Block/46.parquet is missing: Block is a link": lambda f: moved(f / "units/Block").symlink_to(f / "elsewhere"),
     "another spine": described(lambda told: told.update(kind="conventional", geocodes="conventional")),
     "geocodes of the form None": described(lambda told: told.pop("geocodes")),  # an older release
-    r"46.parquet is not there": lambda folder: (folder / "units/County/46.parquet").unlink(),
+    r"46.parquet is missing$": lambda folder: (folder / "units/County/46.parquet").unlink(),
     "0 answers to detailed of geounit": rewritten("Tract", lambda table: table.slice(1)),
     "2 answers to detailed of geounit": rewritten("Tract", lambda table: pa.concat_tables([table, table])),
     "with another share": rewritten("Tract", with_column("share", lambda table: pa.array(["1/7"] * len(table)))),

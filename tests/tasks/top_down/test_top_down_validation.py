@@ -161,7 +161,7 @@ def test_what_the_ledger_is_told_of_the_records_names_every_file(tmp_path: Path,
     for products in (("persons",), ("units",), ("units", "persons")):
         run = new_run(tmp_path, "-".join(products))
         told[products] = validate(run, HERE, tables(data), design(products=products), None).records_digests
-    assert told["units", "persons"] == (*told["units",], *told["persons",])
+    assert sorted(told["units", "persons"]) == sorted((*told["units",], *told["persons",]))
 
 
 def test_data_changed_under_its_mark_is_refused(tmp_path: Path, data: Path) -> None:

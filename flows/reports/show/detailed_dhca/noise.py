@@ -9,6 +9,7 @@ from typing import Any
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_sum
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.manifest import parse_exact
 
 Source = tuple[object, ...]
@@ -34,10 +35,15 @@ class Noise:
 
 
 def read_law(query: Mapping[str, Any]) -> Law:
-    """Return the law of a query from its entry in the manifest."""
-    if query["law"] == "discrete Gaussian":
-        return DiscreteGaussian(parse_exact(query["sigma_squared"]))
-    return TwoSidedGeometric(parse_exact(query["scale"]))
+    """Return the law of a query from its entry in the manifest. Raises ValueError for one that nobody could draw."""
+    gaussian = query["law"] == "discrete Gaussian"
+    law: Law = (
+        DiscreteGaussian(parse_exact(query["sigma_squared"]))
+        if gaussian
+        else TwoSidedGeometric(parse_exact(query["scale"]))
+    )
+    check_law(law)
+    return law
 
 
 def margin_of_difference(one: Noise, *others: Noise) -> int:

@@ -24,6 +24,7 @@ from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.report import SHAPES
 from tasks.inputs.configuration import ALL_LEVELS, Level
+from tasks.lifecycle.received import LARGEST_READ
 from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
@@ -126,7 +127,7 @@ class Release:
             for number, members in enumerate(_sets(manifest.get("coterminous_sets", [])))
             for region in members
         }
-        self._database = Database(folder)
+        self._database = Database(folder, manifest["files"])
         for level in self.facts:
             for table in ("t1", "t2", *(("estimates/t1", "estimates/t2") if self.estimated else ())):
                 self._database.columns(_file(table, level))
@@ -333,7 +334,7 @@ class Release:
     def _regions(self) -> Iterator[Region]:
         """Return the regions of the release's own list; without one, those with a published count."""
         if REGIONS_FILE in self.manifest["files"]:
-            with self._database.path(REGIONS_FILE).open(newline="") as file:
+            with self._database.path(REGIONS_FILE, LARGEST_READ).open(newline="") as file:
                 for row in csv.DictReader(file, delimiter="|"):
                     yield Region(row["REGION_TYPE"], row["REGION_ID"])
             return
@@ -343,7 +344,7 @@ class Release:
 
     def _iterations(self, params: Path | None) -> dict[str, Iteration]:
         if ITERATIONS_FILE in self.manifest["files"]:
-            return read_tabulated(self._database.path(ITERATIONS_FILE))
+            return read_tabulated(self._database.path(ITERATIONS_FILE, LARGEST_READ))
         if params is not None:
             return read_parameters(params, self.manifest["parameter_files"])
         seen: dict[tuple[int, bool], set[str]] = {}

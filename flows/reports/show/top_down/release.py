@@ -15,6 +15,7 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geounit, plain_title, tabulation_above
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.errors import Refused
 
 Place = TypeVar("Place")  # a Geounit, or its row in a view
@@ -84,7 +85,7 @@ class TopDownRelease:
         if not self.states:
             raise Refused(f"the release has no state {scope.state}; it has {', '.join(manifest['states'])}")
         self.nation: bool = manifest["spine"]["us_level"]
-        self._database = Database(folder)
+        self._database = Database(folder, manifest["files"])
         self._width = lru_cache(maxsize=1024)(self._find_width)
         for product in self.products:
             for state in self.states:
@@ -340,7 +341,7 @@ class TopDownRelease:
         return f"histograms/{product}/{kind + '/' if own else ''}{level}/{state}.parquet"
 
     def _is_there(self, kind: str, product: str, level: str, state: str) -> bool:
-        return (self.folder / self._path(kind, product, level, state)).is_file()
+        return self._path(kind, product, level, state) in self.manifest["files"]
 
     def _invariants(self, product: str, level: str, state: str) -> str:
         return self._database.source(f"invariants/{product}/{level}/{state}.parquet")
@@ -349,4 +350,5 @@ class TopDownRelease:
 @lru_cache(maxsize=4096)
 def _margin(gaussian: bool, parameter: Fraction) -> int:
     law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
+    check_law(law)
     return margin_of_error(law)

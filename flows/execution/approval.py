@@ -1,0 +1,97 @@
+"""A person's approval of what a run will charge: the form that Resume shows in Prefect, and the answer.
+
+The form is public: it shows budgets, paths, the account and states. The ledger's journal keeps who approved, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from prefect import runtime, suspend_flow_run
+from prefect.input import RunInput
+from pydantic import Field, ValidationError
+
+from flows.execution.settings import RunSettings
+from privacy.accounting.composition import Spend
+from privacy.accounting.ledger import LONGEST_REASON, LedgerError, LedgerUnusable, format_amount
+from privacy.noise.laws import UNITS
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.manifest import spent
+from tasks.lifecycle.reservation import Input, precheck
+
+APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
+ONE_LINE = r"^[^\r\n]*\S[^\r\n]*$"
+
+
+class Approval(RunInput):
+    """A person's answer to whether a run may charge its account."""
+
+    approve: bool
+    name: str = Field(pattern=ONE_LINE, max_length=LONGEST_REASON, description="Who answers.")
+    reason: str = Field(
+        pattern=ONE_LINE, max_length=LONGEST_REASON, description="Why; the ledger's journal keeps both."
+    )
+
+
+def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> None:
+    """Suspend the flow run until a person approves its charge, and enter the approval in the ledger's journal.
+
+    Its process ends meanwhile; when resumed, the flow comes here again and continues. A Retry asks anew.
+
+    Raises
+    ------
+    Refused
+        where the charge cannot be met, is not approved, or the run was resumed without an answer.
+    Failed
+        where the ledger cannot be read or written now.
+    """
+    form = Approval.with_initial_data(description=question(settings, given, spend, states), approve=False)
+    try:
+        answer = suspend_flow_run(
+            wait_for_input=form, timeout=APPROVAL_SECONDS, key=f"approval-{runtime.flow_run.run_count}"
+        )
+    except ValidationError:
+        raise Refused("the run was resumed without an answer to whether it may charge its account") from None
+    if not answer.approve:
+        raise Refused(f"the charge was not approved by {answer.name}: {answer.reason}")
+    try:
+        settings.charging.book.note_approval(str(settings.run_id), answer.name, answer.reason)
+    except LedgerUnusable as error:
+        raise Failed(f"approval: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+
+
+def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:
+    """Return what a person is asked, in Markdown: the charge, the data, the account and what it has left.
+
+    Raises Refused, Failed as `precheck` does.
+    """
+    asked = tuple(states), spend.definition, spend.unbounded, given
+    amount = precheck(settings.directory, settings.charging, *asked)
+    book, known = settings.charging.book, spent(spend)
+    account = next(account for account in book.accounts() if account.name == settings.account)
+    charged = book.spent(account.name)
+    fullest = max(states, key=lambda state: charged.get(state, Fraction(0)))
+    left = account.total - charged.get(fullest, Fraction(0))
+    unit, total = UNITS[account.definition], format_amount(account.total)
+    (data,) = settings.model_dump(include={"data", "table"}).values()
+    lines = {
+        "charge to each state": f"{unit} {format_amount(amount)}, not refunded",
+        "a person added or removed": _amount(known, "unbounded"),
+        "a person replaced": _amount(known, "bounded"),
+        "data": f"{data}, {settings.folder}",
+        "states": " ".join(sorted(states)),
+        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {format_amount(left)} left, "
+        f"and {format_amount(left - amount)} after this run",
+        "release": f"{settings.out}/{settings.folder}",
+    }
+    return "\n".join(f"* {name}: {line}" for name, line in lines.items())
+
+
+def _amount(known: dict[str, Any], neighbours: str) -> str:
+    amount, unit = known[neighbours], known["unit"]
+    at = f", epsilon {amount['epsilon_at_delta']:.4g} at delta {known['delta']:g}" if unit == "rho" else ""
+    return f"{unit} {amount['decimal']:g}{at}"

@@ -1,0 +1,32 @@
+"""A database in memory over the tables of a release, which may be anybody's, or hold exact counts."""
+
+from __future__ import annotations
+
+import shutil
+from tempfile import mkdtemp
+from weakref import finalize
+
+import duckdb
+
+Setting = str | int | float | list[str]
+
+
+class ReleaseDatabase:
+    """A DuckDB connection that fetches nothing from the network, and spills where only its owner reads: a context.
+
+    settings: DuckDB's own, as `memory_limit`.
+    """
+
+    def __init__(self, **settings: Setting) -> None:
+        scratch = mkdtemp(prefix="das-tables-")  # 0700; DuckDB's own would be .tmp in the working directory
+        self._end = finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        own: dict[str, Setting] = {"temp_directory": scratch, "autoinstall_known_extensions": False}
+        self.connection = duckdb.connect(":memory:", config=own | settings)
+        self.connection.execute("SET enable_progress_bar = false")  # which it prints to stdout, into what --json prints
+
+    def __enter__(self) -> duckdb.DuckDBPyConnection:
+        return self.connection
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+        self._end()

@@ -1,0 +1,177 @@
+"""US and Puerto Rico of one command are charged and released both or not at all, and known by their own persons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e_runs import ACCOUNT, das, open_account, real_data, reconfigure
+
+import flows.detailed_dhca
+from privacy.accounting.ledger import Ledger
+from tasks.detailed_dhca import validation
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("shared_cluster", "prefect_server")]
+PR, STATE = "72", "TABBLKST"
+
+
+class Home:
+    """A folder with data of both jurisdictions, and an account."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger: Ledger = open_account(folder)
+
+    def run(self, run: str, *words: object, account: str = ACCOUNT) -> int:
+        """Run `das run` over both."""
+        inputs = (self.folder / "params", self.folder / "data", self.folder / f"out-{run}")
+        return das("run", *inputs, "--account", account, "--run-id", run, "--no-spine", *self.where, *words)
+
+    def resume(self, run: str) -> int:
+        return das("run", "--resume", run, *self.where)
+
+    @property
+    def where(self) -> tuple[object, ...]:
+        return ("--ledger", self.ledger.path, "--state", self.folder / "state")
+
+    def released(self, run: str) -> list[str]:
+        """The jurisdictions that were released."""
+        out = self.folder / f"out-{run}"
+        return sorted(path.name for path in out.iterdir()) if out.exists() else []
+
+    def charged(self) -> list[str]:
+        """The runs with a row, in any account."""
+        return [row.run for account in self.ledger.accounts() for row in self.ledger.rows(account.name)]
+
+    def directories(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "state/runs").iterdir() if path.is_dir())
+
+    def change(self, of_pr: bool, column: str, value: str, rows: int = 5) -> None:
+        """Set a value in the first persons of a jurisdiction."""
+        path = self.folder / "data/person-records.txt"
+        header, *lines = path.read_text().splitlines()
+        names = header.split("|")
+        state = names.index(STATE)
+        for number, line in enumerate(lines):
+            fields = line.split("|")
+            if rows and (fields[state] == PR) == of_pr:
+                fields[names.index(column)] = value
+                lines[number] = "|".join(fields)
+                rows -= 1
+        path.write_text("\n".join([header, *lines]) + "\n")
+
+
+@pytest.fixture
+def home(example: Path, tmp_path: Path) -> Home:
+    real_data(example, tmp_path)
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"), [("us", "Puerto Rico not released: US"), ("pr", "US not released: Puerto Rico")]
+)
+def test_faults_of_one_leave_neither_released_nor_charged(
+    home: Home, capfd: pytest.CaptureFixture[str], bad: str, told: str
+) -> None:
+    home.change(bad == "pr", "QAGE", "9Q7Z")
+    assert home.run("a") == 1
+    out, err = capfd.readouterr()
+    assert f"{told} was refused: the input does not pass validation" in err.replace("\n", " ")
+    assert out.count("Invalid values found") == 1
+    assert "US not released (run a-us)" in out
+    assert "PR not released (run a-pr)" in out
+    assert "9Q7Z" not in out + err
+    assert (home.released("a"), home.charged(), home.directories()) == ([], [], [f"a-{bad}"])
+    if bad == "us":
+        assert home.run("b", "--each-alone") == 1
+        assert (home.released("b"), home.charged()) == (["pr"], ["b-pr"])
+
+
+def test_one_reading_validates_both_and_each_is_digested_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[Any] = []
+    monkeypatch.setattr(validation, "digest_by_workers", lambda *_: again.append(1))
+    assert home.run("a") == 0
+    assert (home.released("a"), home.charged(), home.directories()) == (["pr", "us"], ["a-us", "a-pr"], [])
+    assert again == []
+
+
+def test_persons_are_known_again_when_those_of_the_other_jurisdiction_were_mended(
+    home: Home, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home.change(False, "QAGE", "9Q7Z")
+    assert home.run("a", "--each-alone") == 1
+    assert home.charged() == ["a-pr"]
+    home.change(False, "QAGE", "40")
+    open_account(home.folder, name="other")
+    capfd.readouterr()
+    assert home.run("b", account="other") == 1
+    err = capfd.readouterr().err.replace("\n", " ")
+    assert (
+        f"US not released: Puerto Rico was refused: this data was charged to another account before, {ACCOUNT}" in err
+    )
+    assert (home.released("b"), home.charged()) == ([], ["a-pr"])
+    assert home.run("c", "--second-account", account="other") == 0
+    assert home.charged() == ["a-pr", "c-us", "c-pr"]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, stage: str) -> Callable[[], None]:
+    """Have a stage of the flow fail; returns what mends it."""
+    whole = getattr(flows.detailed_dhca, stage)
+
+    def fail(run: Any, **_: Any) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(flows.detailed_dhca, stage, fail)
+    return lambda: monkeypatch.setattr(flows.detailed_dhca, stage, whole)
+
+
+def test_a_run_that_stops_before_its_charge_holds_the_other_back(
+    home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mend = failing(monkeypatch, "count_population_groups")
+    assert home.run("a") == 3
+    err = capfd.readouterr().err.replace("\n", " ")
+    assert "nothing was charged; nothing is lost; continue with: das run --resume a-us" in err
+    assert (
+        "run a-pr did not begin, and nothing was charged; after that one, continue with: das run --resume a-pr" in err
+    )
+    assert (home.charged(), home.directories()) == ([], ["a-pr", "a-us"])
+    mend()
+    assert home.resume("a-pr") == 0  # the US is known to pass
+    assert home.resume("a-us") == 0
+    assert (home.released("a"), home.directories()) == (["pr", "us"], [])
+
+
+def test_a_run_that_stops_after_its_charge_does_not_stop_the_other(
+    home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconfigure(home.folder / "params", run_us=True)
+    calls: list[Any] = []
+    equate = flows.detailed_dhca.equate_coterminous
+
+    def fail_once(run: Any, **arguments: Any) -> Any:
+        calls.append(run.id)
+        if run.id == "a-us":
+            raise ValueError
+        return equate(run, **arguments)
+
+    monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", fail_once)
+    assert home.run("a") == 3
+    err = capfd.readouterr().err.replace("\n", " ")
+    assert f"was charged to account {ACCOUNT}; nothing is lost; continue with: das run --resume a-us" in err
+    assert (home.released("a"), home.charged()) == (["pr"], ["a-us", "a-pr"])
+
+
+def test_resumed_alone_a_run_is_not_charged_where_the_other_is_refused(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mend = failing(monkeypatch, "_validate")
+    assert home.run("a") == 3
+    mend()
+    home.change(False, "QAGE", "9Q7Z")
+    assert home.resume("a-pr") == 1
+    assert home.charged() == []
+    assert das("runs", "discard", "a-us", *home.where) == 0
+    assert home.directories() == []

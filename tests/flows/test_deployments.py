@@ -1,0 +1,97 @@
+"""The files of deploy/ that Prefect reads: deployments fit their flows, logs are JSON, and dry runs spend nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+import yaml
+from e2e_runs import ACCOUNT, open_account, real_data, settings_for
+from top_down_inputs import country
+
+from tasks.inputs.synthetic_mark import MARK_FILE
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+
+
+def environment() -> dict[str, str]:
+    lines = (line.split("=", 1) for line in (DEPLOY / "environment").read_text().splitlines() if line[:1] not in "#")
+    return dict(lines)
+
+
+def deployments(variables: dict[str, str]) -> dict[str, Any]:
+    """The deployments by flow and name, as `prefect deploy` reads them with these variables."""
+    text = re.sub(r"\{\{ \$(\w+) \}\}", lambda found: variables[found[1]], (DEPLOY / "prefect.yaml").read_text())
+    found = yaml.safe_load(text)["deployments"]
+    return {f"{each['entrypoint'].rpartition(':')[2]}/{each['name']}": each for each in found}
+
+
+def test_the_parameters_of_every_deployment_are_those_of_its_flow() -> None:
+    systems = {}
+    for name, each in deployments(environment()).items():
+        path, _, function = each["entrypoint"].partition(":")
+        flow = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{function}")
+        settings = flow.validate_parameters(each["parameters"]).get("settings")
+        systems[name] = settings.SYSTEM if settings else "no system"
+    assert systems["dry_run/dry-us"] == systems["detailed_dhca/us"] == "detailed-dhca"
+    assert systems["dry_run/dry-top-down-pr"] == systems["top_down/top-down-pr"] == "top-down"
+    assert systems["dry_run/dry-bottom-up"] == systems["bottom_up/bottom-up"] == "bottom-up"
+    assert systems["geographic_spine/spine-us"] == systems["geographic_spine/spine-pr"] == "no system"
+
+
+def test_every_jurisdiction_has_its_own_input() -> None:
+    for name, each in deployments({variable: f"${variable}" for variable in environment()}).items():
+        inputs = re.findall(r"DAS\w*INPUT\w*", json.dumps(each))
+        assert {one[-3:] for one in inputs} == (set() if "bottom-up" in name else {f"_{name[-2:].upper()}"})
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
+@pytest.mark.parametrize("system", ["detailed-dhca", "top-down"])
+def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, example: Path, tmp_path: Path) -> None:
+    from flows.dry_run import dry_run
+    from flows.execution.top_down_settings import TopDownSettings
+
+    ledger = open_account(tmp_path)
+    if system == "detailed-dhca":
+        real_data(example, tmp_path)
+        settings: Any = settings_for(tmp_path, "dry-pr")
+        spends = "a run of PR would spend rho 2, charged to account census"
+    else:
+        data = country(tmp_path / "country")
+        (data / MARK_FILE).unlink()
+        names = {"out": "out", "ledger": "ledger.sqlite", "state": "state", "data": data}
+        places = {name: tmp_path / place for name, place in names.items()}
+        settings = TopDownSettings.new(account=ACCOUNT, **{name: str(place) for name, place in places.items()})
+        spends = "a run of US would spend rho 2.56595, charged to account census"
+    ended = dry_run(json.loads(settings.model_dump_json(exclude_unset=True)), return_state=True)
+    assert (ended.name, ended.message) == ("Tried", f"{spends}; nothing was charged")
+    assert ledger.rows(ACCOUNT) == []
+    assert not list((tmp_path / "state/runs").glob("dry-*"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_logs_are_one_json_document_a_line(tmp_path: Path) -> None:
+    program = (
+        "from prefect.logging.configuration import setup_logging; setup_logging()\n"
+        "from prefect.logging import get_logger\n"
+        "get_logger('flow_runs').info('run %s\\nbegins', 'a-us', extra={'flow_run_name': 'US'})\n"
+    )
+    set_up = {"PREFECT_LOGGING_SETTINGS_PATH": str(DEPLOY / "logging.yaml"), "PREFECT_LOGGING_TO_API_ENABLED": "false"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | set_up | {"PREFECT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = done.stderr.splitlines()
+    logged = json.loads(line)
+    assert (logged["message"], logged["levelname"], logged["flow_run_name"]) == ("run a-us\nbegins", "INFO", "US")

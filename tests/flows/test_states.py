@@ -1,0 +1,53 @@
+"""What the Prefect server is told of a run that has crashed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from e2e_runs import settings_for
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
+from prefect.states import Crashed, Running, Scheduled
+
+from flows.execution import states
+from flows.execution.run import stage
+from flows.prefect_flows import detailed_dhca
+
+
+def enter(client: SyncPrefectClient, run: UUID, state: State[None]) -> State[None]:
+    entered = client.set_flow_run_state(run, state, force=True).state
+    assert entered is not None
+    return entered
+
+
+def begun(client: SyncPrefectClient, run: FlowRun) -> TaskRun:
+    """A try of the run with a stage at work."""
+    enter(client, run.id, Running())
+    return client.create_task_run(stage, run.id, dynamic_key=str(run.run_count), name="totals", state=Running())
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_hook_acts_only_on_the_crash_that_it_was_called_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect's worker calls it seconds later: a Retry may be at work then, which goes on, charges and releases."""
+    monkeypatch.setattr(states, "SERVER_LAG_SECONDS", 0)
+    with get_client(sync_client=True) as client:
+        parameters = {"settings": settings_for(tmp_path).model_dump(mode="json")}
+        run = client.create_flow_run(detailed_dhca, parameters=parameters)
+        first = begun(client, run)
+        crash = enter(client, run.id, Crashed(message="killed."))
+        enter(client, run.id, Scheduled(name="AwaitingRetry"))
+        second = begun(client, run.model_copy(update={"run_count": 1}))
+
+        states.close(detailed_dhca, run, crash)
+        assert client.read_flow_run(run.id).state_type == StateType.RUNNING
+        assert client.read_task_run(second.id).state_type == StateType.RUNNING
+
+        crash = enter(client, run.id, Crashed(message="killed again."))
+        states.close(detailed_dhca, run, crash)
+        last = client.read_flow_run(run.id).state
+        assert last is not None
+        assert last.type == StateType.CRASHED
+        assert str(last.message).startswith("killed again. nothing was charged; Retry continues")
+        assert {client.read_task_run(task.id).state_type for task in (first, second)} == {StateType.CRASHED}
