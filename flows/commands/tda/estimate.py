@@ -67,6 +67,13 @@ def estimate(
         str | None,
         typer.Option(help="Of the Bureau's files: block tables with places, county subdivisions, AIAN areas."),
     ] = None,
+    check_spine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GEOGRAPHY",
+            help="Compare the Bureau's geocodes with those of the spine that das-flows makes of these block tables.",
+        ),
+    ] = None,
     *,
     options: WorkOptions,
 ) -> None:
@@ -90,10 +97,10 @@ def estimate(
         **({"microdata": "text"} if mdf_text else {}),
     }
     from_files = is_published_files(measurements)
-    if not from_files and (inventory or states or totals or geography):
+    if not from_files and (inventory or states or totals or geography or check_spine):
         raise Refused(
             f"{measurements}: no folder such as US_Person_PL_PROD is in it, or one or two levels below; --inventory, "
-            "--only-state, --totals and --geography are for the Census Bureau's files"
+            "--only-state, --totals, --geography and --check-spine are for the Census Bureau's files"
         )
     if inventory:
         found, faults = take_inventory(measurements, tuple(states or ()))
@@ -110,7 +117,9 @@ def estimate(
         raise Refused("name the folder OUT, where the release goes")
     check_empty(release)
     out = release.resolve()
-    request = Request(totals, geography, changes)
+    if None not in (geography, check_spine) and geography != check_spine:
+        raise Refused("--check-spine names the geography: leave out --geography, or name the same")
+    request = Request(totals, geography or check_spine, changes, check_spine is not None)
     files = take_inventory(measurements, tuple(states or ())) if from_files else None
     with _leaving_nothing(options, out, *(files[0].jurisdictions if files else ())) as (runs, workers):
         if files:

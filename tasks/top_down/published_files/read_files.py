@@ -25,6 +25,7 @@ from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import codes_folder, save_spine
 from tasks.top_down.published_files.answers import INVENTORY, Kind, level_codes, map_answers, measured_total, shares_of
+from tasks.top_down.published_files.check_spine import check_spine
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.geounits import Geounits, read_geounits, read_national_total
 from tasks.top_down.published_files.inventory import LEVELS, Inventory
@@ -43,12 +44,14 @@ OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 class Request:
     """What a user adds to the files. totals: a file of declared populations; None for those of 2020.
 
-    geography: block tables with places, county subdivisions and AIAN areas. changes: fields of the design.
+    geography: block tables with places, county subdivisions and AIAN areas. changes: fields of the design. check_spine:
+    whether the files' geocodes are compared with those of a spine made of the geography.
     """
 
     totals: str | None
     geography: str | None
     changes: Mapping[str, Any]
+    check_spine: bool = False
 
 
 class StateRead(NamedTuple):
@@ -104,7 +107,7 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
     public = {part.name: digest for part, digest in zip(inventory.parts, digests, strict=True)}
     public |= {file_name(request.totals): digest_file(request.totals)} if request.totals else {}
     public |= input_digests(request.geography) if request.geography else {}
-    facts = {
+    facts: dict[str, Any] = {
         "privacy": PRIVACY,
         "state_totals": {state: totals[int(state)] for state in states},
         "state_totals_from": source,
@@ -115,8 +118,10 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
         },
         "notes": [f"{finding.file}: {finding.rule}".removeprefix(": ") for finding in gather(findings)],
     }
-    save_object(run / SOURCE, facts)
     save_object(run / "prepared/validated", Validated("", (), False, states, nation, public))
+    if request.check_spine:
+        facts["blocks_with_the_geocode_of_our_spine"] = check_spine(run, workers)
+    save_object(run / SOURCE, facts)
 
 
 def _refuse(run: TopDownRun, findings: Iterable[Finding]) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from e2e_runs import das
 from top_down_inputs import HERE, damage, read
 
 from privacy.noise.laws import DiscreteGaussian
@@ -45,13 +46,19 @@ def sample(das_data: Path) -> Path:
 
 
 def estimated(
-    folder: Path, nmf: Path, totals: Path | None, geography: Path | None = None, workers: Workers = HERE, **changes: str
+    folder: Path,
+    nmf: Path,
+    totals: Path | None,
+    geography: Path | None = None,
+    workers: Workers = HERE,
+    check_spine: bool = False,
+    **changes: str,
 ) -> list[Path]:
     inventory, notes = take_inventory(nmf)
     runs = [TopDownRun(folder / "runs" / f"run-{name}") for name in inventory.jurisdictions or ("us",)]
     for run in runs:
         run.create()
-    request = Request(totals and str(totals), geography and str(geography), changes)
+    request = Request(totals and str(totals), geography and str(geography), changes, check_spine)
     return release_from_files(runs, workers, inventory, notes, request, folder / "out")
 
 
@@ -89,7 +96,7 @@ def blocks(release: Path, product: str) -> set[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("estimator", ["topdown", "gls"])
 def test_the_truth_comes_out_of_exact_answers(tmp_path: Path, sample: Path, estimator: str) -> None:
-    release = of_sample(tmp_path, sample, "exact", estimator=estimator)
+    release = of_sample(tmp_path, sample, "exact", estimator=estimator, check_spine=True)
     truth = true_blocks(sample)
     assert {product: blocks(release, product) for product in truth} == truth
     manifest = read_manifest(release)
@@ -99,6 +106,11 @@ def test_the_truth_comes_out_of_exact_answers(tmp_path: Path, sample: Path, esti
     assert "not a Census Bureau product" in (release / "report.html").read_text()
     assert manifest["source"]["state_totals"] == {"56": 1227}
     assert manifest["source"]["us_level_used"] is False
+    equal = manifest["source"]["blocks_with_the_geocode_of_our_spine"]
+    assert {product: sum(same for same, _ in counties.values()) for product, counties in equal.items()} == {
+        "persons": 24,
+        "units": 24,
+    }
     assert "guarantee" not in manifest["statements"]
     assert len([name for name in manifest["public_files"] if name.startswith(PERSONS)]) == 18
     assert not list((tmp_path / "runs").glob("run-*"))
@@ -273,6 +285,29 @@ def test_totals_of_2020_add_up() -> None:
     assert (totals[1], totals.pop(72)) == (5_024_279, 3_285_874)
     assert sum(totals.values()) == US_TOTAL
     assert len(totals) == 51
+
+
+def test_the_command(
+    tmp_path: Path, sample: Path, shared_cluster: None, state_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    totals, out = sample / "exact/states.csv", tmp_path / "out"
+    assert das("tda", "estimate", sample / "exact/nmf", "--inventory", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["files"]
+    assert sum(row["rows"] for row in rows if (row["product"], row["rows of"]) == ("persons", "Constraint")) == 168
+    assert das("tda", "estimate", sample / "exact/nmf", out, "--totals", totals, "--only-state", 56, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["release"] == str(out / "us")
+    shutil.copytree(sample / "exact/nmf", tmp_path / "nmf")
+    rows_of("County", lambda rows: rows[1:])(tmp_path / "nmf")
+    assert das("tda", "estimate", tmp_path / "nmf", tmp_path / "none", "--totals", totals) == 1
+    told = capsys.readouterr()
+    assert "a measured geounit lacks the query total: geocode 056100011" in " ".join(told.out.split())
+    assert "Traceback" not in told.out + told.err
+    assert (
+        das("tda", "estimate", sample / "exact/nmf", tmp_path / "none") == 1
+    )  # the made-up state has Wyoming's number
+    assert "declares 576,851 persons in state 56" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "none").exists()
+    assert not list(state_home.glob("runs/tda*"))
 
 
 Break = Callable[[Path], object]
