@@ -21,10 +21,11 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.objects import FlowRun
 from prefect.utilities.urls import url_for
 
+from flows.execution.last_word import is_reserved
 from flows.execution.prefect_server import is_temporary
 from flows.execution.progress import Tally, watched
 from flows.execution.settings import RunSettings
-from flows.execution.states import best_effort, tag
+from flows.execution.states import add_tags, best_effort, missing_tags
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.manifest import read_manifest, release_digest
@@ -35,12 +36,22 @@ NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
 
 @best_effort
 def publish_reserved(settings: RunSettings) -> None:
-    """Publish what was reserved and what is left of the account; tag the run as charged or synthetic."""
+    """Publish what was reserved and what is left of the account, then tag the run as charged or synthetic."""
     rows = _account_lines(settings)
-    tag("charged" if rows else "synthetic")
     once, nothing = "once, however it ends and however often it is resumed", "nothing: its data is synthetic"
     data = json.dumps(rows or [{"charged": "nothing"}])
     _create(settings, "budget", "table", data, f"Run {settings.run_id} is charged {once if rows else nothing}")
+    add_tags("charged" if rows else "synthetic")
+
+
+@best_effort
+def publish_missed(settings: RunSettings) -> None:
+    """Publish what the server missed while it or its database was away: the run's tag, and what was reserved."""
+    missing = missing_tags(f"run:{settings.run_id}", "charged", "synthetic")
+    if f"run:{settings.run_id}" in missing:
+        add_tags(f"run:{settings.run_id}")
+    if {"charged", "synthetic"} <= missing and is_reserved(settings):
+        publish_reserved(settings)
 
 
 @best_effort

@@ -31,11 +31,12 @@ def charge_of(settings: RunSettings) -> str:
 
 
 def is_reserved(settings: RunSettings) -> bool:
-    """Return whether a run may have drawn noise: it has its authorization or, where that is gone, its row."""
+    """Return whether a run may have drawn noise: it has its authorization, or the ledger knows it."""
     if (settings.directory / AUTHORIZATION).exists():
         return True
+    ledger, run = Ledger(Path(settings.ledger)), str(settings.run_id)
     try:
-        return Ledger(Path(settings.ledger)).row(str(settings.run_id)) is not None
+        return ledger.row(run) is not None or run in [synthetic for synthetic, _ in ledger.synthetic_runs()]
     except LedgerError:
         return False
 

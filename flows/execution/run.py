@@ -27,6 +27,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution import artifacts, states
 from flows.execution.approval import await_approval
 from flows.execution.cluster import dashboard_of, open_cluster, workers_of
+from flows.execution.last_word import released_place
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage, Stopped
@@ -205,12 +206,27 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     stay_interruptible()
     try:
         settings = under_policy(settings, settings.SYSTEM).named(f"{runtime.flow_run.id}-{settings.folder}")
-        get_run_logger().info("run %s", settings.run_id)
+    except Refused as error:
+        return states.refused(error)
+    get_run_logger().info("run %s", settings.run_id)
+    state = _ended(settings, nothing)
+    artifacts.publish_missed(settings)
+    return state
+
+
+def _ended(settings: RunSettings, nothing: str) -> State[Any]:
+    """Carry the run out; return its last state. Where it is released, whatever failed after that is but logged."""
+    try:
         place = _carry_out(settings)
     except Refused as error:
         return states.refused(error)
-    except Failed as error:
-        return states.failed(error, settings)
+    except Exception as error:
+        place = released_place(settings)
+        if place is None and isinstance(error, Failed):
+            return states.failed(error, settings)
+        if place is None:
+            raise
+        get_run_logger().warning("the run is released; after that, a %s was raised", type(error).__name__)
     if place is None:
         return states.skipped(nothing)
     artifacts.publish_released(settings, place)

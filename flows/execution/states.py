@@ -21,11 +21,11 @@ from prefect.exceptions import MissingContextError
 from prefect.futures import PrefectFuture
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
+from flows.execution.last_word import charge_of
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
-from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
@@ -101,9 +101,8 @@ def not_run(reason: str) -> State[Any]:
 
 
 def how_to_go_on(settings: RunSettings) -> str:
-    """Return what a run that stopped was charged, and how to continue it."""
-    charged = "one charge" if (settings.directory / AUTHORIZATION).exists() else "nothing was charged"
-    return f"{charged}; Retry continues with the same noise, or `{settings.resume}`"
+    """Return what a run that stopped was charged, by its ledger, and how to continue it."""
+    return f"{charge_of(settings)}; Retry continues with the same noise, or `{settings.resume}`"
 
 
 def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
@@ -204,9 +203,14 @@ def begin(settings: RunSettings) -> list[FlowRun]:
         return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
 
 
-@best_effort
-def tag(name: str) -> None:
-    """Add a tag to the flow run."""
+def add_tags(*names: str) -> None:
+    """Add tags to the flow run."""
     with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
-        client.update_flow_run(own, tags={*client.read_flow_run(own).tags, name})
+        client.update_flow_run(own, tags={*client.read_flow_run(own).tags, *names})
+
+
+def missing_tags(*names: str) -> set[str]:
+    """Return those of the names that are no tag of the flow run on the server."""
+    with get_client(sync_client=True) as client:
+        return {*names} - {*client.read_flow_run(UUID(str(runtime.flow_run.id))).tags}

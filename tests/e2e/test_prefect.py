@@ -358,7 +358,8 @@ def test_the_server_says_how_a_run_ended(
     assert (invalid["state_type"], invalid["state_name"]) == ("FAILED", "Refused")
     assert invalid["state"]["message"].startswith("refused: the input does not pass validation; the findings")
     assert (stopped["state_type"], stopped["state_name"]) == ("FAILED", "Failed")
-    assert "one charge; Retry continues with the same noise" in stopped["state"]["message"]
+    charged = f"was charged to account {ACCOUNT}; Retry continues with the same noise"
+    assert charged in stopped["state"]["message"]
     assert "charged" in stopped["tags"]
     for jurisdiction, run in scheduled.items():
         (ended,) = flow_runs_of(office, f"{run['id']}-{jurisdiction}")
