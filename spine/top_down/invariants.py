@@ -47,13 +47,11 @@ def invariants(spine: Spine, quarters: IntArray, state_totals: dict[int, int], s
 
     quarters: (blocks, types) of the blocks in spine order. state_totals: population by state code; state_of_block: the
     state code of the blocks in spine order. Where a spine ends at the states, its "blocks" are the states' parts.
-    ValueError for a block without quarters, a state without a declared total.
+    ValueError for a state without a declared total. A block may have no quarters that are known: readers of inputs
+    refuse one, except where only units were published, and group quarters are not known.
     """
     if quarters.shape != (spine.blocks, TYPES) or (quarters < 0).any():
         raise ValueError(f"quarters must be ({spine.blocks}, {TYPES}) counts of housing units and facilities")
-    empty = np.flatnonzero(quarters.sum(axis=1) == 0)
-    if len(empty):
-        raise ValueError(f"block {empty[0]} of the spine has neither housing units nor group quarters: it is on none")
     by_level = [np.add.reduceat(quarters, starts, axis=0) for starts in spine.starts]
     codes = np.unique(state_of_block)
     if missing := sorted(set(codes.tolist()) - set(state_totals)):

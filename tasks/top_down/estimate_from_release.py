@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.measure.published import open_published, validate_measurements
+from tasks.top_down.published_files.faults import Faults
+from tasks.top_down.published_files.inventory import Inventory
+from tasks.top_down.published_files.read_files import Request, read_files
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.stage_release import stage_release
 
@@ -29,10 +32,33 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
         where the folder holds no such measurements, or not all of them; where OUT holds something.
     """
     open_published(run, folder, changes)
-    place = run.design.jurisdiction
-    check_out(run, out, place)
+    check_out(run, out, run.design.jurisdiction)
     build_spines(run, workers)
     validate_measurements(run, workers)
+    return release_prepared(run, workers, out)
+
+
+def release_from_files(
+    runs: Sequence[TopDownRun], workers: Workers, inventory: Inventory, notes: Faults, request: Request, out: Path
+) -> list[Path]:
+    """Estimate from the Census Bureau's noisy measurement files, and release it as OUT/us and OUT/pr.
+
+    runs: one for each jurisdiction that is there.
+
+    Raises
+    ------
+    Refused
+        where the files have a fault: the findings are in the run's findings.json, and nothing is released.
+    """
+    for run, jurisdiction in zip(runs, inventory.jurisdictions or ("us",), strict=True):
+        read_files(run, workers, inventory.only(jurisdiction), notes, request)
+    return [release_prepared(run, workers, out) for run in runs]
+
+
+def release_prepared(run: TopDownRun, workers: Workers, out: Path) -> Path:
+    """Estimate from published measurements that are read, and release it as OUT/us or OUT/pr."""
+    place = run.design.jurisdiction
+    check_out(run, out, place)
     estimate(run, workers)
     out.mkdir(parents=True, exist_ok=True)
     stage_release(run, workers, out, place, staging(run, out, place))

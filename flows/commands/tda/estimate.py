@@ -1,62 +1,181 @@
-"""`das tda estimate`: a release from the published measurements of another."""
+"""`das tda estimate`: a release from measurements that were published, by das-flows or by the Census Bureau."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from flows.commands.options import OUT, WorkOptions, check_empty, with_options
+from flows.commands.inputs import show_findings_of
+from flows.commands.options import WorkOptions, check_empty, with_options
+from flows.commands.spine import StateOption
 from flows.commands.tda.options import Estimator, Rounding, TextOption
+from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import interruptible, show
+from tasks.inputs.findings import Finding, gather, has_errors
+from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.lifecycle.workers import Workers
+    from tasks.top_down.run import TopDownRun
 
 
 @with_options
 def estimate(
     measurements: Annotated[
-        Path, typer.Argument(metavar="MEASUREMENTS", help="A release's folder measurements/, or the release.")
+        Path,
+        typer.Argument(
+            metavar="MEASUREMENTS",
+            help="A release's folder measurements/, or the release; or the Census Bureau's noisy measurement files.",
+        ),
     ],
-    release: Annotated[Path, OUT],
+    release: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us, OUT/pr.")
+    ] = None,
     estimator: Annotated[
         Estimator | None,
         typer.Option(
-            help="The 2020 program's, or least squares with all measurements.", show_default="that of the release"
+            help="The 2020 program's, or least squares with all measurements.",
+            show_default="that of the release; else topdown",
         ),
     ] = None,
     rounding: Annotated[
         Rounding | None,
         typer.Option(
-            "--round", help="As the 2020 program, or to the least L1 distance.", show_default="that of the release"
+            "--round",
+            help="As the 2020 program, or to the least L1 distance.",
+            show_default="that of the release; else program",
         ),
     ] = None,
     mdf_text: TextOption = False,
+    inventory: Annotated[
+        bool,
+        typer.Option("--inventory", help="Of the Bureau's files: show which are there, and their columns."),
+    ] = False,
+    states: StateOption = None,
+    totals: Annotated[
+        str | None,
+        typer.Option(help="Of the Bureau's files: declared population, state,pop.", show_default="April 1, 2020"),
+    ] = None,
+    geography: Annotated[
+        str | None,
+        typer.Option(help="Of the Bureau's files: block tables with places, county subdivisions, AIAN areas."),
+    ] = None,
+    check_spine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GEOGRAPHY",
+            help="Compare the Bureau's geocodes with those of the spine that das-flows makes of these block tables.",
+        ),
+    ] = None,
     *,
     options: WorkOptions,
 ) -> None:
     """Estimate a private database from published noisy measurements alone: no records, no secret, no account.
 
-    With the release's own estimator its histograms, microdata and margins are made again, byte by byte; with another,
+    With the estimator of a release its histograms, microdata and margins are made again, byte by byte; with another,
     those that it makes of the same measurements. Nothing is measured, so nothing is spent.
+
+    The Census Bureau's noisy measurement files of the 2020 redistricting product are read as they are downloaded
+    (docs/published.md); a fault in them is a finding, and nothing is released.
 
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
-    from flows.execution.settings import new_run_id
-    from tasks.top_down.estimate_from_release import end_estimate, release_estimate
-    from tasks.top_down.run import TopDownRun
+    from tasks.top_down.estimate_from_release import release_estimate, release_from_files
+    from tasks.top_down.published_files.inventory import described, is_published_files, take_inventory
+    from tasks.top_down.published_files.read_files import Request
 
-    check_empty(release)
     changes = {
         **({} if estimator is None else {"estimator": estimator.value}),
         **({} if rounding is None else {"rounding": rounding}),
         **({"microdata": "text"} if mdf_text else {}),
     }
-    run, out = TopDownRun(options.home / "runs" / new_run_id("tda-estimate")), release.resolve()
-    end = partial(end_estimate, run, out)
+    from_files = is_published_files(measurements)
+    if not from_files and (inventory or states or totals or geography or check_spine):
+        raise Refused(
+            f"{measurements}: no folder such as US_Person_PL_PROD is in it, or one or two levels below; --inventory, "
+            "--only-state, --totals, --geography and --check-spine are for the Census Bureau's files"
+        )
+    if inventory:
+        found, faults = take_inventory(measurements, tuple(states or ()))
+        rows, findings = described(found), gather(faults.findings())
+        show(
+            {"files": rows, "findings": findings_data(findings)},
+            lambda: _tables(rows, findings),
+            as_json=options.as_json,
+        )
+        if has_errors(findings):
+            raise Refused("the published files do not pass")
+        return
+    if release is None:
+        raise Refused("name the folder OUT, where the release goes")
+    check_empty(release)
+    out = release.resolve()
+    if None not in (geography, check_spine) and geography != check_spine:
+        raise Refused("--check-spine names the geography: leave out --geography, or name the same")
+    request = Request(totals, geography or check_spine, changes, check_spine is not None)
+    files = take_inventory(measurements, tuple(states or ())) if from_files else None
+    with _leaving_nothing(options, out, *(files[0].jurisdictions if files else ())) as (runs, workers):
+        if files:
+            places = release_from_files(runs, workers, *files, request, out)
+        else:
+            places = [release_estimate(runs[0], workers, measurements, out, changes)]
+    named = [{"release": place, "report": place / "report.html"} for place in places]
+    show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)
+
+
+def _tables(rows: list[dict[str, object]], findings: list[Finding]) -> RenderableType:
+    """Return the inventory as a table, the schemas once each, and the findings."""
+    heads = ("jurisdiction", "product", "level", "rows of", "files", "rows")
+    table = Table(*heads, "states", title="Published noisy measurements")
+    schemas: dict[str, None] = {}
+    for row in rows:
+        states = cast(list[str], row["states"])
+        shown = ", ".join(states[:6]) + (f" ... ({len(states)})" if len(states) > 6 else "")
+        table.add_row(*(f"{row[head]:,}" if isinstance(row[head], int) else str(row[head]) for head in heads), shown)
+        schemas |= dict.fromkeys(cast(list[str], row["schemas"]))
+    return Group(table, *(Text(f"columns: {schema}") for schema in schemas), findings_table(findings))
+
+
+@contextmanager
+def _leaving_nothing(
+    options: WorkOptions, out: Path, *jurisdictions: str
+) -> Iterator[tuple[list[TopDownRun], Workers]]:
+    """Yield a run directory for each jurisdiction (one at the least) and workers; at the end remove the directories.
+
+    Where the input is refused, show its findings.
+    """
+    from flows.execution.settings import new_run_id
+    from tasks.lifecycle.run_directory import locked
+    from tasks.top_down.estimate_from_release import end_estimate
+    from tasks.top_down.run import TopDownRun
+
+    base = options.home / "runs" / new_run_id("tda-estimate")
+    names = [f"{base.name}-{name}" for name in jurisdictions] if len(jurisdictions) > 1 else [base.name]
+    runs = [TopDownRun(base.with_name(name)) for name in names]
+
+    def end() -> None:
+        for run in runs:
+            end_estimate(run, out)
+
     try:
-        with interruptible("interrupted; nothing is left", end), options.working(run, "Estimate") as workers:
-            place = release_estimate(run, workers, measurements, out, changes)
+        with (
+            interruptible("interrupted; nothing is left", end),
+            options.working(runs[0], "Estimate") as workers,
+            ExitStack() as others,
+        ):
+            for run in runs[1:]:
+                others.enter_context(locked(run))
+            yield runs, workers
+    except Refused:
+        for run in runs:
+            show_findings_of(run, as_json=options.as_json)
+        raise
     finally:
         end()
-    show({"release": place, "report": place / "report.html"}, lambda: str(place), as_json=options.as_json)

@@ -21,7 +21,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down import PRODUCTS, Invariants, invariants
 from tasks.inputs.arrow import text
-from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
+from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.run import TopDownRun
@@ -38,8 +38,8 @@ ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
 class StateSummary:
     """What the whole run needs of a state's spine.
 
-    geounits, numbers: by level, how many geounits there are and the largest number in a geocode. digest: of the spine
-    with its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared living quarters.
+    geounits: how many there are, by level. numbers: the largest in a geocode, by level; () where geocodes were read.
+    digest: of the spine with its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared.
     """
 
     geounits: tuple[int, ...]
@@ -77,19 +77,24 @@ def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
     def build() -> None:
         blocks = run.state(state)
         spine = make_spine(blocks.geography, run.design, product)
-        save_object(run.spine_path(product, state), spine)
-        summary = StateSummary(
-            tuple(map(len, spine.starts)),
-            largest_numbers(spine, blocks.geography, run.design.settings[product]),
-            digest_spine(spine, blocks.geography),
-            spine.shares[0],
-            spine.denominator,
-            np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
-        )
-        save_object(path, summary)
+        save_spine(run, product, state, spine, largest_numbers(spine, blocks.geography, run.design.settings[product]))
 
-    path = _summary_path(run, product, state)
-    unless_done(path, build)
+    unless_done(_summary_path(run, product, state), build)
+
+
+def save_spine(run: TopDownRun, product: ProductName, state: str, spine: Spine, numbers: tuple[int, ...] = ()) -> None:
+    """Save the spine of a state, and its summary last; numbers: as in `StateSummary`."""
+    blocks = run.state(state)
+    save_object(run.spine_path(product, state), spine)
+    summary = StateSummary(
+        tuple(map(len, spine.starts)),
+        numbers,
+        digest_spine(spine, blocks.geography),
+        spine.shares[0],
+        spine.denominator,
+        np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
+    )
+    save_object(_summary_path(run, product, state), summary)
 
 
 def _summary_path(run: TopDownRun, product: str, state: str) -> Path:
@@ -161,11 +166,18 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
 
 
 def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
-    """Return the production programs' geocodes of a state's geounits, an array of digits for each level."""
+    """Return the geocodes of a state's geounits, an array of digits for each level: as read, else as production's."""
+    if (folder := codes_folder(run, product, state)).exists():
+        return [open_array(folder, path.stem) for path in complete(folder)]
     design, spine = run.design, run.spine(product, state)
     numbers = [summary.numbers for summary in summaries(run, product)]
     largest = tuple(max(column) for column in zip(*numbers, strict=True))
     return geocodes(spine, run.state(state).geography, design.settings[product], design.kind, largest)
+
+
+def codes_folder(run: TopDownRun, product: str, state: str) -> Path:
+    """Return where the geocodes of a spine that was read are kept, by the number of the level."""
+    return run / f"prepared/spine/{product}/{state}.geocodes"
 
 
 def geounits(codes: NDArray[np.uint8], rows: IntArray) -> pa.DictionaryArray:

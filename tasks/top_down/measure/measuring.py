@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_gr
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.top_down.input.geography import offsets, plan_of
 from tasks.top_down.measure.published import PublishedAnswers, is_published, published_answers
+from tasks.top_down.published_files.answers import FileAnswers, file_answers, is_from_files
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import US, ProductName, law
 
@@ -82,8 +83,13 @@ class Measuring:
                 answer[at] += noise.draw(first + at, answer.shape[1])
 
 
-def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Measuring | PublishedAnswers:
+Answering: TypeAlias = Measuring | PublishedAnswers | FileAnswers
+
+
+def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Answering:
     """Return the measurements of a state or of the nation. Raises Failed where the run may not draw."""
+    if is_from_files(run):
+        return file_answers(run, product, state)
     if is_published(run):
         return published_answers(run, product, state)
     drawing = read_drawing(run)

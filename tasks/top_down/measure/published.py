@@ -30,6 +30,7 @@ from tasks.top_down.measure.description import (
     read_blocks,
     read_description,
 )
+from tasks.top_down.published_files.answers import is_from_files
 from tasks.top_down.run import Blocks, TopDownRun, save_blocks
 from tasks.top_down.run_plan import US, ProductName
 
@@ -83,7 +84,7 @@ def _joined(parts: Sequence[Geography]) -> Geography:
 
 def is_published(run: TopDownRun) -> bool:
     """Return whether a run estimates from published measurements."""
-    return (run / PUBLISHED).exists()
+    return (run / PUBLISHED).exists() or is_from_files(run)
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def geounit_numbers(geounit: pa.ChunkedArray, codes: pa.Array) -> IntArray:
 
 
 def published_answers(run: TopDownRun, product: ProductName, state: str) -> PublishedAnswers:
-    """Return the published measurements of a state or of the nation."""
+    """Return the measurements of a state or of the nation that a release of das-flows has."""
     folder, _ = load_object(run / PUBLISHED)
     plan = plan_of(run, product, state)
     if state != US:

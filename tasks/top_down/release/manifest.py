@@ -15,6 +15,7 @@ from privacy.noise.laws import UNITS
 from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
@@ -27,6 +28,8 @@ from tasks.lifecycle.manifest import (
 from tasks.top_down.estimate.descent import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
 from tasks.top_down.measure.published import is_published
+from tasks.top_down.published_files.answers import is_from_files
+from tasks.top_down.published_files.read_files import SOURCE
 from tasks.top_down.release.report import write_report
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
@@ -45,6 +48,11 @@ STATEMENTS = {
     "not_solved": "Parents listed under failed were not solved by the first method; their children meet every sum and "
     "invariant all the same.",
 }
+OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")
+OF_FILES = (
+    "Estimated from noisy measurements that the U.S. Census Bureau published: nothing was measured, and nothing spent. "
+    "This is not a Census Bureau product."
+)
 ESTIMATE = "Estimated from published measurements: nothing was measured, and nothing spent."
 
 
@@ -54,18 +62,20 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
     margins: by product, the manifest's entry about margins of error.
     """
     design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
+    from_files = is_from_files(run)
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
         "region": design.jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
-        **({"ESTIMATE": ESTIMATE} if anew else {}),
+        **({"ESTIMATE": OF_FILES if from_files else ESTIMATE} if anew else {}),
+        **({"source": load_object(run / SOURCE)} if from_files else {}),
         "spent": None if truth or anew else spent(run),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
         "products": {product: _product(run, product, margins.get(product)) for product in design.products},
-        "statements": {} if truth else STATEMENTS,
+        "statements": {} if truth else _statements(from_files),
         "options": {
             "estimator": design.estimator,
             "rounding": design.rounding,
@@ -78,6 +88,11 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
     }
     write_report(run, staged, manifest)
     write_manifest(staged, manifest)
+
+
+def _statements(from_files: bool) -> dict[str, str]:
+    """Return what a reader must know; of published files nothing about measurements by das-flows."""
+    return {name: text for name, text in STATEMENTS.items() if not (from_files and name in OF_OUR_MEASUREMENTS)}
 
 
 def spent(run: TopDownRun) -> dict[str, Any]:

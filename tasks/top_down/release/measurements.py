@@ -21,8 +21,7 @@ from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
 from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
-from tasks.top_down.measure.measuring import Measuring, open_measuring
-from tasks.top_down.measure.published import PublishedAnswers
+from tasks.top_down.measure.measuring import Answering, open_measuring
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law
 
@@ -66,7 +65,7 @@ def write_level(run: TopDownRun, product: ProductName, state: str, level: str, s
             writer.write_table(_table(measuring, number, first, last, codes[first:last]))
 
 
-def _table(measuring: Measuring | PublishedAnswers, level: int, first: int, last: int, codes: Any) -> pa.Table:
+def _table(measuring: Answering, level: int, first: int, last: int, codes: Any) -> pa.Table:
     """Return the rows of geounits first ... last - 1 by query group; a geounit with the share 0 has none."""
     plan = measuring.plan
     shares = plan.spine.shares[level][first:last]

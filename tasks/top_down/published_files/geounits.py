@@ -1,0 +1,216 @@
+"""Make a state's geounits and living quarters of its Constraint rows, which name every geounit of every level.
+
+Geounits keep the files' geocodes. A parent's is the beginning of its children's, as long as its level's geocodes are; a
+block's last 16 digits are its public code. Living quarters are taken from the blocks alone: the program tightens bounds
+above them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spine.geography import BoolArray, IntArray
+from spine.hierarchy import Spine
+from spine.top_down.histogram import HOUSEHOLD, TYPES
+from tasks.top_down.published_files.faults import Faults
+from tasks.top_down.published_files.inventory import LEVELS, Inventory
+from tasks.top_down.published_files.rows import Codes, read_rows
+from tasks.top_down.run_plan import US, ProductName
+
+UNITS_OF_BOUND = 99_999  # the program's upper bound of persons is this many in every unit or facility
+LOWER, UPPER, TOTAL = "hhgq_total_lb", "hhgq_total_ub", "total"
+CONSTRAINTS: dict[ProductName, dict[str, tuple[int, ...]]] = {
+    "persons": {LOWER: (TYPES,), UPPER: (TYPES,), "nurse_nva_0": (1,), TOTAL: (1,)},
+    "units": {TOTAL: (1,)},
+}
+PUBLIC = 16  # digits of a block's public code
+
+
+class Geounits(NamedTuple):
+    """The geounits of a product in a state.
+
+    codes: for each level, top first, the sorted (geounits, width) ASCII digits. quarters: (blocks, 8) living quarters
+    in this order; of units only the housing units. totals: of the roots, where they are declared; else None.
+    """
+
+    codes: tuple[NDArray[np.uint8], ...]
+    quarters: IntArray
+    totals: IntArray | None
+
+    @property
+    def public(self) -> IntArray:
+        """Return the (blocks,) public codes of 16 digits."""
+        return self.codes[-1][:, -PUBLIC:].astype(np.int64) @ 10 ** np.arange(PUBLIC - 1, -1, -1) - _ZEROS
+
+    def spine(self, sorted_public: IntArray) -> Spine:
+        """Return the spine over blocks that are sorted by their public codes; without shares."""
+        blocks = self.codes[-1]
+        starts = [np.flatnonzero(_begins(blocks[:, : level.shape[1]])) for level in self.codes]
+        shares = tuple(np.zeros(len(start), np.int64) for start in starts)
+        return Spine(LEVELS, np.searchsorted(sorted_public, self.public), tuple(starts), shares, 1)
+
+
+_ZEROS = int("1" * PUBLIC) * ord("0")
+
+
+class _Level(NamedTuple):
+    """The Constraint rows of a level, by geocode: sorted codes, and for each query (geounits, 8) values, -1: none."""
+
+    codes: Codes
+    values: dict[str, IntArray]
+    file: str
+
+
+def read_geounits(inventory: Inventory, product: ProductName, state: str, faults: Faults) -> Geounits | None:
+    """Return the geounits of a state; None where a fault leaves none."""
+    levels = [_read_level(inventory, product, level, state, faults) for level in LEVELS]
+    if any(level is None for level in levels):
+        return None
+    found = [level for level in levels if level is not None]
+    widths = [level.codes.dtype.itemsize for level in found]
+    if sorted(set(widths)) != widths or widths[-1] < widths[-2] + PUBLIC:
+        faults.add(found[-1].file, f"geocodes of the levels are {', '.join(map(str, widths))} digits long")
+        return None
+    broken = False
+    for above, below in pairwise(found):
+        prefix = below.codes.astype(above.codes.dtype)
+        orphans = below.codes[~np.isin(prefix, above.codes)]
+        barren = above.codes[~np.isin(above.codes, prefix)]
+        faults.add(below.file, "a geounit without its parent", orphans.tolist())
+        faults.add(above.file, "a geounit without children", barren.tolist())
+        broken |= bool(len(orphans) or len(barren))
+    blocks = found[-1]
+    quarters = (_quarters if product == "persons" else _housing_units)(blocks, faults)
+    if broken or quarters is None:
+        return None
+    root = found[0].values.get(TOTAL)
+    totals = None if root is None or (root[:, 0] < 0).any() else root[:, 0]
+    geounits = Geounits(tuple(_digits(level.codes) for level in found), quarters, totals)
+    _check_blocks(geounits, blocks, faults)
+    if product == "persons":
+        _note_tightened(found[0], state, faults)
+    return geounits
+
+
+def read_national_total(inventory: Inventory, product: ProductName, faults: Faults) -> int | None:
+    """Return the total that is declared for the US; None without one."""
+    level = _read_level(inventory, product, US, US, faults) if inventory.of(product, US, "Constraint", US) else None
+    total = None if level is None else level.values.get(TOTAL)
+    return None if total is None or len(total) != 1 or total[0, 0] < 0 else int(total[0, 0])
+
+
+def _read_level(inventory: Inventory, product: ProductName, level: str, state: str, faults: Faults) -> _Level | None:
+    """Return the Constraint rows of a level; None without any."""
+    parts = inventory.of(product, level, "Constraint", state)
+    shapes = CONSTRAINTS[product]
+    rows = [(part, found) for part in parts for found in read_rows(part, shapes, faults) if len(found.code)]
+    if not rows:
+        faults.add(f"{product}, level {level}, state {state}", "no Constraint row that can be used")
+        return None
+    file = parts[0].name.rpartition("/")[0]
+    code = np.concatenate([found.code for _, found in rows])
+    length = np.char.str_len(code)
+    width = int(np.bincount(length).argmax())
+    faults.add(file, f"a geocode that has not {width} digits as most of its level", code[length != width].tolist())
+    query = np.concatenate([found.query for _, found in rows])
+    value = np.concatenate([_padded(found.values, found.query, list(shapes.values())) for _, found in rows])
+    keep = length == width
+    codes, at = np.unique(code[keep].astype(f"S{max(width, 1)}"), return_inverse=True)
+    values = {}
+    for number, name in enumerate(shapes):
+        own = query[keep] == number
+        table = np.full((len(codes), TYPES), -1, np.int64)
+        table[at[own]] = value[keep][own]
+        twice = np.bincount(at[own], minlength=len(codes)) > 1
+        faults.add(file, f"a row of {name}_con twice", codes[twice].tolist())
+        if own.any():
+            values[name] = table
+    return _Level(codes, values, file)
+
+
+def _padded(values: object, query: IntArray, shapes: list[tuple[int, ...]]) -> IntArray:
+    """Return the (rows, 8) values, with zeros behind those that are fewer."""
+    table = np.zeros((len(query), TYPES), np.int64)
+    flat = values.flatten().to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]
+    width = np.array([shape[0] for shape in shapes])[query]
+    row = np.repeat(np.arange(len(query)), width)
+    table[row, np.arange(len(flat)) - np.repeat(np.cumsum(width) - width, width)] = flat
+    return table
+
+
+def _digits(codes: Codes) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(codes).view(np.uint8).reshape(len(codes), -1)
+
+
+def _begins(digits: NDArray[np.uint8]) -> BoolArray:
+    """Return where sorted rows differ from the row before."""
+    begins = np.ones(len(digits), bool)
+    begins[1:] = (digits[1:] != digits[:-1]).any(axis=1)
+    return begins
+
+
+def _quarters(blocks: _Level, faults: Faults) -> IntArray | None:
+    """Return the living quarters by the bounds of the blocks' persons; None where a block is at fault."""
+    none = np.full((len(blocks.codes), TYPES), -1, np.int64)
+    lower, upper = blocks.values.get(LOWER, none), blocks.values.get(UPPER, none)
+    found = upper // UNITS_OF_BOUND
+    rules = {
+        "a block without both bounds": (lower < 0).any(axis=1) | (upper < 0).any(axis=1),
+        f"an upper bound that is no multiple of {UNITS_OF_BOUND}": (upper % UNITS_OF_BOUND != 0).any(axis=1),
+        "a lower bound above the upper bound": (lower > upper).any(axis=1),
+        "bounds of different numbers of group quarters": (lower != found)[:, HOUSEHOLD + 1 :].any(axis=1),
+        "a block without living quarters": (found == 0).all(axis=1),
+    }
+    return None if _any_fault(blocks, rules, faults) else found
+
+
+def _housing_units(blocks: _Level, faults: Faults) -> IntArray | None:
+    """Return the living quarters by the declared totals of the blocks' units."""
+    total = blocks.values.get(TOTAL, np.full((len(blocks.codes), TYPES), -1, np.int64))[:, 0]
+    if _any_fault(blocks, {"a block without its number of housing units": total < 0}, faults):
+        return None
+    quarters = np.zeros((len(total), TYPES), np.int64)
+    quarters[:, HOUSEHOLD] = total
+    return quarters
+
+
+def _any_fault(blocks: _Level, rules: dict[str, BoolArray], faults: Faults) -> bool:
+    """Add the first rule that each block breaks; return whether one does."""
+    bad = np.zeros(len(blocks.codes), bool)
+    for rule, wrong in rules.items():
+        faults.add(blocks.file, rule, blocks.codes[wrong & ~bad].tolist())
+        bad |= wrong
+    return bool(bad.any())
+
+
+def _check_blocks(geounits: Geounits, blocks: _Level, faults: Faults) -> None:
+    public = geounits.public
+    order = np.argsort(public, kind="stable")
+    twice = order[1:][public[order][1:] == public[order][:-1]]
+    faults.add(blocks.file, "a block whose last 16 digits another has too", blocks.codes[twice].tolist())
+    state = _state_digits(geounits.codes[-1])
+    faults.add(
+        blocks.file, "a block of another state than its geocode", blocks.codes[public // 10**14 != state].tolist()
+    )
+
+
+def _state_digits(digits: NDArray[np.uint8]) -> IntArray:
+    state: IntArray = (digits[:, 1].astype(np.int64) - ord("0")) * 10 + digits[:, 2] - ord("0")
+    return state
+
+
+def _note_tightened(roots: _Level, state: str, faults: Faults) -> None:
+    """Note bounds of a state's parts that hold the parts' own totals."""
+    lower, upper = roots.values.get(LOWER), roots.values.get(UPPER)
+    if lower is None or upper is None:
+        return
+    tightened = (upper % UNITS_OF_BOUND != 0) & (upper > 0)
+    if tightened.any():
+        implied = upper + lower.sum(axis=1, keepdims=True) - lower  # N = ub_t + the other types' lower bounds
+        totals = [sorted(set(row[mask].tolist())) for row, mask in zip(implied, tightened, strict=True) if mask.any()]
+        text = " + ".join("/".join(f"{n:,}" for n in part) for part in totals)
+        faults.note(f"State={state}", f"the bounds of its parts imply totals of {text}: they are not used")

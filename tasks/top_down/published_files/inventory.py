@@ -1,0 +1,267 @@
+"""Find published noisy measurements, and read the footers of their files: what is there, without any data.
+
+US_Person_PL_PROD/County.parquet/DPQuery/State=044/part-*.parquet     of the US level in DPQuery itself
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privacy.accounting.states import STATES_PR, STATES_US
+from spine.settings import Jurisdiction
+from tasks.inputs.files import locate_file, why
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.published_files.faults import Faults
+from tasks.top_down.run_plan import PRODUCTS, US, ProductName
+
+Rows = Literal["DPQuery", "Constraint"]
+LEVELS = ("State", "County", "Tract", "Block_Group", "Block")  # below the US
+NEEDED: dict[Rows, tuple[str, ...]] = {
+    "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
+    "Constraint": ("geocode", "query_name", "value"),
+}
+KNOWN = {"geocode", "query_name", "sign", "query_shape", "value", "variance", "plb", "State"}
+AXES: dict[ProductName, set[str]] = {"persons": {"hhgq", "votingage", "hispanic", "cenrace"}, "units": {"h1"}}
+DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
+_PRODUCT: dict[str, ProductName] = {"Person": "persons", "Unit": "units"}
+_DATA_SET = re.compile(r"(US|PR)_(Person|Unit)_PL_PROD")
+_OTHER = re.compile(r"(US|PR)_\w+_PROD")
+_STATE = re.compile(r"State=([0-9]{1,3})")
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A folder of one product and jurisdiction; a download by states has several of one name."""
+
+    jurisdiction: Jurisdiction
+    product: ProductName
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part file. state: flag and FIPS code, three digits; "" for the US. columns: their types by name."""
+
+    path: Path
+    name: str
+    jurisdiction: Jurisdiction
+    product: ProductName
+    level: str
+    kind: Rows
+    state: str
+    rows: int
+    columns: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The part files of the data sets, sorted by name."""
+
+    parts: tuple[Part, ...]
+
+    def of(self, product: ProductName, level: str, kind: Rows, state: str) -> list[Part]:
+        """Return the parts of a level of a state (two digits), with its AIAN part, or of the US."""
+        return [
+            part
+            for part in self.parts
+            if (part.product, part.level, part.kind, part.state[1:] or US) == (product, level, kind, state)
+        ]
+
+    def only(self, jurisdiction: Jurisdiction) -> Inventory:
+        """Return the parts of a jurisdiction."""
+        return Inventory(tuple(part for part in self.parts if part.jurisdiction == jurisdiction))
+
+    @property
+    def jurisdictions(self) -> tuple[Jurisdiction, ...]:
+        """Return the jurisdictions that are there."""
+        both: tuple[Jurisdiction, ...] = ("us", "pr")
+        return tuple(name for name in both if any(part.jurisdiction == name and part.state for part in self.parts))
+
+    @property
+    def products(self) -> tuple[ProductName, ...]:
+        """Return the products that are there."""
+        return tuple(name for name in PRODUCTS if any(part.product == name for part in self.parts))
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Return the states that are there, two digits."""
+        return tuple(sorted({part.state[1:] for part in self.parts if part.state}))
+
+
+def is_published_files(folder: Path) -> bool:
+    """Return whether a folder holds the Bureau's noisy measurement files, of any product."""
+    return any(_OTHER.fullmatch(path.name) for path in _candidates(folder))
+
+
+def take_inventory(folder: Path, states: tuple[int, ...] = ()) -> tuple[Inventory, Faults]:
+    """Return all part files of a folder, and what is wrong or worth a note about them.
+
+    states: only their files and those of the US level, if any are named.
+    """
+    faults = Faults()
+    parts: list[Part] = []
+    data_sets = list(_data_sets(folder, faults))
+    for data_set in data_sets:
+        parts += _levels(data_set, folder, states, faults)
+    inventory = Inventory(tuple(sorted(parts, key=lambda part: part.name)))
+    _check_levels(inventory, states, faults)
+    return inventory, faults
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    """Yield the folder itself and those one and two levels below it."""
+    if not os.path.isdir(folder):  # False for what is no path, too
+        return
+    folders = [folder.resolve()]
+    for _ in range(3):
+        yield from folders
+        folders = [path for above in folders if not _OTHER.fullmatch(above.name) for path in _folders(above)]
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def _data_sets(folder: Path, faults: Faults) -> Iterator[DataSet]:
+    others = []
+    found = False
+    for path in _candidates(folder):
+        if match := _DATA_SET.fullmatch(path.name):
+            found = True
+            yield DataSet("us" if match[1] == US else "pr", _PRODUCT[match[2]], path)
+        elif _OTHER.fullmatch(path.name):
+            others.append(path.name)
+    for name in others:
+        faults.add(name, DHC if "DHC" in name else "is no data set of the redistricting product", warning=found)
+
+
+def _levels(data_set: DataSet, folder: Path, states: tuple[int, ...], faults: Faults) -> Iterator[Part]:
+    """Yield the parts of a data set; a level that lies below a missing one is a fault."""
+    root = folder.resolve()
+    base = root.parent if root == data_set.folder else root  # names begin with the data set, or above it
+    levels = (*([US] if data_set.jurisdiction == "us" else []), *LEVELS)
+    for level in levels:
+        place = data_set.folder / f"{level}.parquet"
+        kinds: tuple[Rows, ...] = ("DPQuery", "Constraint")
+        for kind in kinds:
+            if (place / kind).is_dir():
+                yield from _parts(data_set, level, kind, place / kind, base, states, faults)
+            elif level != US or place.is_dir():  # a state alone has no US level
+                faults.add(str((place / kind).relative_to(base)), "the folder is missing")
+
+
+def _parts(
+    data_set: DataSet, level: str, kind: Rows, place: Path, base: Path, states: tuple[int, ...], faults: Faults
+) -> Iterator[Part]:
+    folders = [("", place)] if level == US else []
+    for path in [] if level == US else _folders(place):
+        match = _STATE.fullmatch(path.name)
+        state = match[1].zfill(3) if match else ""
+        known = STATES_PR if data_set.jurisdiction == "pr" else STATES_US
+        if state[:1] not in ("0", "1") or state[1:] not in known:
+            faults.add(str(path.relative_to(base)), "is no folder State=025 (or 125) of a state of its data set")
+        elif not states or int(state[1:]) in states:
+            folders.append((state, path))
+    for state, path in folders:
+        for file in _files(path, str(path.relative_to(base)), faults):
+            if file.name.startswith(("_", ".")) or file.suffix == ".crc":
+                continue
+            name = str(file.relative_to(base))
+            if (footer := _footer(file, name, faults)) is None:
+                continue
+            rows, columns = footer
+            part = Part(file, name, data_set.jurisdiction, data_set.product, level, kind, state, rows, columns)
+            _check_columns(part, faults)
+            yield part
+
+
+def _files(folder: Path, name: str, faults: Faults) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        faults.add(name, f"cannot be read: {why(error)}")
+        return []
+
+
+def _footer(file: Path, name: str, faults: Faults) -> tuple[int, dict[str, str]] | None:
+    """Return rows and columns of a file; None where it is no Parquet."""
+    try:
+        locate_file(str(file))  # refuses a pipe, which reading would never end
+        metadata = pq.read_metadata(file)
+        return metadata.num_rows, {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
+    except OSError as error:
+        faults.add(name, f"cannot be read: {why(error)}")
+    except (pa.ArrowException, Refused):
+        faults.add(name, "is not a Parquet file, or it is damaged")
+    return None
+
+
+def _check_columns(part: Part, faults: Faults) -> None:
+    if missing := [name for name in NEEDED[part.kind] if name not in part.columns]:
+        faults.add(part.name, f"has no column {', '.join(missing)}")
+    lists = {name for name in ("value", "query_shape") if name in part.columns}
+    if wrong := sorted(name for name in lists if "list<" not in part.columns[name]):
+        faults.add(part.name, f"the column {wrong[0]} holds {part.columns[wrong[0]]}, not lists of whole numbers")
+    if {"relgq", "age", "sex"} & set(part.columns):
+        faults.add(part.name, DHC)
+    elif more := sorted(set(part.columns) - KNOWN - AXES[part.product]):
+        faults.note("", f"columns that are not read: {', '.join(more)}")
+    if part.kind == "DPQuery" and "sign" in part.columns:
+        faults.note("", "DPQuery files have the column sign, which is not read")
+
+
+def _check_levels(inventory: Inventory, states: tuple[int, ...], faults: Faults) -> None:
+    """Find parts of states that lack the Constraint rows of a level: these name all its geounits."""
+    there = {
+        (part.jurisdiction, part.product, part.state, part.level)
+        for part in inventory.parts
+        if part.kind == "Constraint"
+    }
+    for jurisdiction, product, state in sorted({(j, p, s) for j, p, s, _ in there if s}):
+        for level in LEVELS:
+            if (jurisdiction, product, state, level) not in there:
+                faults.add(f"{product}, State={state}", f"no Constraint rows of the level {level}")
+    for jurisdiction in inventory.jurisdictions:
+        own = inventory.only(jurisdiction)
+        for product in PRODUCTS:
+            if product not in own.products:
+                faults.note(jurisdiction.upper(), f"there are no {product}: they are left out")
+        if jurisdiction == "us" and not states and (missing := sorted(set(STATES_US) - set(own.states))):
+            shown = f"{', '.join(missing[:8])}{' ...' if len(missing) > 8 else ''}"
+            faults.note("US", f"{len(missing)} states are not there: {shown}")
+
+
+def described(inventory: Inventory) -> list[dict[str, object]]:
+    """Return a row for each data set, level and kind: parts of states, files, rows and the distinct schemas."""
+    keys = Counter((part.jurisdiction, part.product, part.level, part.kind) for part in inventory.parts)
+    rows = []
+    for key, files in keys.items():
+        own = [part for part in inventory.parts if (part.jurisdiction, part.product, part.level, part.kind) == key]
+        schemas = sorted({"; ".join(f"{name}: {kind}" for name, kind in part.columns.items()) for part in own})
+        states = sorted({part.state for part in own if part.state})
+        jurisdiction, product, level, kind = key
+        rows.append(
+            {
+                "jurisdiction": jurisdiction,
+                "product": product,
+                "level": level,
+                "rows of": kind,
+                "states": states,
+                "files": files,
+                "rows": sum(part.rows for part in own),
+                "schemas": schemas,
+            }
+        )
+    return rows

@@ -1,0 +1,146 @@
+"""Stream the rows of a part file and validate each by itself; sound rows are yielded, the others are faults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from spine.geography import BoolArray, IntArray
+from spine.workload import FloatArray
+from tasks.top_down.published_files.faults import Faults
+from tasks.top_down.published_files.inventory import DHC, Part
+
+Codes = NDArray[np.bytes_]
+BATCH = 1 << 13  # rows read at once: some 2 million numbers
+_DHC_WORDS = re.compile("relgq|relship|sex|age_|pl94|popSehsd")
+
+
+class Rows(NamedTuple):
+    """Sound rows: geocode, number of the query, values as lists, variance and plb (NaN where the file has none)."""
+
+    code: Codes
+    query: IntArray
+    values: Any
+    variance: FloatArray
+    plb: FloatArray
+
+
+def read_rows(part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Iterator[Rows]:
+    """Yield the sound rows of a part file, a batch at a time.
+
+    shapes: the queries, without blanks and without `_dpq` or `_con`, with the shape of their values in C order.
+    """
+    noisy = part.kind == "DPQuery"
+    more = ["query_shape", "variance", *(["plb"] if "plb" in part.columns else [])] if noisy else []
+    more += ["State"] if "State" in part.columns else []
+    try:
+        with pq.ParquetFile(part.path, read_dictionary=["geocode", "query_name"]) as file:
+            columns = ["geocode", "query_name", "value", *more]
+            for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):
+                batch.validate(full=True)  # the decoder checks neither UTF-8 nor dictionaries
+                yield _sound(batch, part, shapes, faults)
+    except (pa.ArrowException, OSError, MemoryError):
+        faults.add(part.name, "is damaged and cannot be read")
+
+
+def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Rows:
+    codes, at = _labels(batch["geocode"])
+    queries, asked = _labels(batch["query_name"])
+    code, bad = codes[at], np.zeros(len(at), bool)
+
+    def drop(rule: str, wrong: BoolArray) -> None:
+        faults.add(part.name, rule, code[wrong & ~bad].tolist())
+        np.logical_or(bad, wrong, out=bad)
+
+    drop("a row without a geocode", at == len(codes) - 1)
+    drop("a geocode that is not digits", ~_evaluate(codes, lambda value: re.fullmatch(b"[0-9]*", value))[at])
+    drop(
+        "a geocode of another state than its folder", ~_evaluate(codes, lambda c: c.startswith(part.state.encode()))[at]
+    )
+    if "State" in part.columns:
+        own = pc.cast(batch["State"], pa.string()).fill_null("").to_pylist()
+        drop("a column State of another state than its folder", np.array([s.zfill(3) != part.state for s in own], bool))
+    suffix = "_dpq" if part.kind == "DPQuery" else "_con"
+    names = [query.decode("utf-8", "replace").replace(" ", "") for query in queries]
+    numbers = [_number(name, suffix, list(shapes)) for name in names]
+    query = np.array(numbers, np.int64)[asked]
+    for name in sorted({names[n] for n in np.unique(asked[query < 0]).tolist()}):
+        what = f"the query {name[:60]!r} is unknown" + (f"; {DHC}" if _DHC_WORDS.search(name) else "")
+        drop(what, np.array([known == name for known in names])[asked])
+    values = _whole_numbers(batch["value"], drop)
+    widths = np.array([prod(shape) for shape in shapes.values()] or [0], np.int64)
+    lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
+    drop("a value of another length than its query", lengths != widths[query])
+    variance = plb = np.full(len(at), np.nan)
+    if part.kind == "DPQuery":
+        drop("the query_shape of another query", ~_shaped(batch["query_shape"], query, list(shapes.values()), bad))
+        variance = _floats(batch["variance"])
+        drop("a variance that is missing, no number or not positive", ~((variance > 0) & np.isfinite(variance)))
+        plb = _floats(batch["plb"]) if "plb" in part.columns else plb
+    keep = ~bad
+    return Rows(code[keep], query[keep], values.filter(pa.array(keep)), variance[keep], plb[keep])
+
+
+def _labels(column: pa.Array) -> tuple[Codes, IntArray]:
+    """Return the distinct values of a column of text, one more for null, and which of them each row has."""
+    column = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
+    values = [b"" if value is None else str(value).encode() for value in column.dictionary.to_pylist()]
+    null = column.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.array([*values, b""], np.bytes_), null
+
+
+def _evaluate(values: Codes, test: Callable[[bytes], Any]) -> BoolArray:
+    return np.array([bool(test(value)) for value in values.tolist()])
+
+
+def _number(name: str, suffix: str, known: list[str]) -> int:
+    query = name.removesuffix(suffix)
+    return known.index(query) if name.endswith(suffix) and query in known else -1
+
+
+def _whole_numbers(values: Any, drop: Callable[[str, BoolArray], None]) -> Any:
+    """Return lists of 64-bit integers; a row that holds something else is dropped, and its fractions are cut off."""
+    flat, row = values.flatten(), pc.list_parent_indices(values).to_numpy(zero_copy_only=False)
+    bad = np.zeros(len(values), bool)
+    if flat.null_count or values.null_count:
+        bad[row[pc.is_null(flat).to_numpy(zero_copy_only=False)]] = True
+        bad |= pc.is_null(values).to_numpy(zero_copy_only=False)
+        drop("a value that is missing", bad.copy())
+    if pa.types.is_integer(flat.type):
+        return values
+    numbers = _floats(flat)
+    with np.errstate(invalid="ignore"):
+        fraction = ~(np.abs(numbers) < 2**53) | (numbers != np.round(numbers))
+    bad[:] = False
+    bad[row[fraction]] = True
+    drop("a value that is no whole number", bad)
+    offsets = np.concatenate(
+        [[0], np.cumsum(pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False))]
+    )
+    whole = np.where(fraction, 0, numbers).astype(np.int64)
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(whole))
+
+
+def _floats(column: Any) -> FloatArray:
+    """Return numbers as floats, NaN for null."""
+    numbers: FloatArray = pc.fill_null(pc.cast(column, pa.float64()), float("nan")).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _shaped(column: Any, query: IntArray, shapes: list[tuple[int, ...]], bad: BoolArray) -> BoolArray:
+    """Return whether each row has the shape of its query; not looked at where `bad`."""
+    good = bad.copy()
+    dimensions = len(shapes[0])
+    length = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(~bad & (length == dimensions))
+    found = _floats(column.take(pa.array(rows)).flatten()).reshape(-1, dimensions)
+    good[rows] = (found == np.array(shapes, float)[query[rows]]).all(axis=1)
+    return good

@@ -1,0 +1,196 @@
+"""Find the shares of the budget in the published variances: sigma^2 = 1 / (rho gamma alpha).
+
+Where a data set has the budgets of the production runs of 2020, a geounit's share gamma is that of its level and of the
+levels whose shares it took over (Algorithm 3): an exact fraction. Else a level's most frequent variances are its
+design, and gamma is a ratio to them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+from scipy.optimize import brentq
+
+from privacy.noise.laws import DiscreteGaussian
+from spine.allocations import Allocation
+from spine.noise import parameter
+from spine.production import allocation
+from spine.settings import Jurisdiction
+from tasks.top_down.published_files.answers import QUERIES, Kind, Variances
+from tasks.top_down.published_files.faults import Faults
+from tasks.top_down.published_files.inventory import LEVELS
+from tasks.top_down.run_plan import ENGINE, US, ProductName
+
+CLOSE, ONE_RATIO = 1e-5, 1e-4
+GRID = 1 << 30  # of shares that are ratios
+WIDE = 1.3  # from this variance on it equals sigma^2 in single precision
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The distinct variances of a level, with the place of the files that have them, in all states."""
+
+    level: str
+    place: str
+    kinds: list[Kind]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The allocation of a product, and by level the share of each distinct row of variances."""
+
+    allocation: Allocation
+    known: bool
+    of: Mapping[str, Mapping[Variances, Fraction]]
+
+
+def find_shares(product: ProductName, jurisdiction: Jurisdiction, kinds: list[Kinds], faults: Faults) -> Shares | None:
+    """Return the shares; None where variances are those of no share."""
+    design = allocation(ENGINE[product], jurisdiction)
+    expected = {level: _expected(design, level) for level in {part.level for part in kinds}}
+    known = {
+        (part.level, kind.variances): _match(kind.variances, expected[part.level], product)
+        for part in kinds
+        for kind in part.kinds
+    }
+    if _fits(kinds, known):
+        queries = {level: set(design.queries[level]) for level in expected}
+    else:
+        faults.note(product, "their budgets are no known design: shares are ratios of variances")
+        queries = {level: _asked(_most_frequent(kinds, level), product) for level in expected}
+    if not _complete(product, kinds, queries, faults):
+        return None
+    if _fits(kinds, known):
+        return _known(design, kinds, known, faults)
+    return _ratios(product, kinds, queries, faults)
+
+
+def _expected(design: Allocation, level: str) -> dict[Fraction, dict[str, float]]:
+    """Return the variances of a level by each share that it can have: its own, and its own with those below."""
+    shares = list(design.levels.values())[list(design.levels).index(level) :]
+    alphas = design.queries[level]
+    return {
+        share: {query: DiscreteGaussian(parameter(design, share, alpha)).variance() for query, alpha in alphas.items()}
+        for share in accumulate(shares)
+    }
+
+
+def _match(
+    variances: Variances, expected: Mapping[Fraction, Mapping[str, float]], product: ProductName
+) -> Fraction | None:
+    for share, by_query in expected.items():
+        if all(
+            abs(variance / by_query[query] - 1) < CLOSE if query in by_query else not variance
+            for query, variance in zip(QUERIES[product], variances, strict=True)
+        ):
+            return share
+    return None
+
+
+def _fits(kinds: list[Kinds], known: Mapping[tuple[str, Variances], Fraction | None]) -> bool:
+    """Return whether at least half of the geounits of every level have variances of the known design."""
+    fitting: Counter[str] = Counter()
+    for part in kinds:
+        for kind in part.kinds:
+            fitting[part.level] += kind.geounits * (1 if known[part.level, kind.variances] is not None else -1)
+    return all(count >= 0 for count in fitting.values())
+
+
+def _most_frequent(kinds: list[Kinds], level: str) -> Variances:
+    """Return the most frequent variances of a level; () for a level without."""
+    found: Counter[Variances] = Counter()
+    for part in kinds:
+        if part.level == level:
+            found.update({kind.variances: kind.geounits for kind in part.kinds})
+    return max(found, key=lambda variances: (found[variances], variances), default=())
+
+
+def _asked(variances: Variances, product: ProductName) -> set[str]:
+    return {query for query, variance in zip(QUERIES[product], variances, strict=False) if variance}
+
+
+def _complete(product: ProductName, kinds: list[Kinds], queries: Mapping[str, set[str]], faults: Faults) -> bool:
+    """Find geounits that lack a query of their level, or have one that it does not ask."""
+    complete = True
+    for part in kinds:
+        for kind in part.kinds:
+            asked = _asked(kind.variances, product)
+            for rule, wrong in (
+                ("a measured geounit lacks the query", queries[part.level] - asked),
+                ("a geounit has the query, and its level does not ask it:", asked - queries[part.level]),
+            ):
+                for query in sorted(wrong):
+                    complete = False
+                    faults.add(part.place, f"{rule} {query}", [kind.geocode])
+    return complete
+
+
+def _known(
+    design: Allocation,
+    kinds: list[Kinds],
+    known: Mapping[tuple[str, Variances], Fraction | None],
+    faults: Faults,
+) -> Shares | None:
+    strange = [(part, kind) for part in kinds for kind in part.kinds if known[part.level, kind.variances] is None]
+    for part, kind in strange:
+        faults.add(part.place, "variances of no single share", [kind.geocode])
+    of: dict[str, dict[Variances, Fraction]] = {}
+    for (level, variances), share in known.items():
+        if share is not None:
+            of.setdefault(level, {})[variances] = share
+    return None if strange else Shares(design, True, of)
+
+
+def _ratios(product: ProductName, kinds: list[Kinds], queries: Mapping[str, set[str]], faults: Faults) -> Shares | None:
+    """Return shares as ratios to the most frequent variances of each level."""
+    levels = [level for level in (US, *LEVELS) if level in queries]
+    weights = {level: _weights(_most_frequent(kinds, level), product) for level in levels}
+    budget = sum(sum(of.values()) for of in weights.values())
+    parts = {level: max(1, round(sum(weights[level].values()) / budget * GRID)) for level in levels}
+    parts[max(parts, key=lambda level: parts[level])] += GRID - sum(parts.values())
+    of: dict[str, dict[Variances, Fraction]] = {level: {} for level in levels}
+    sound = True
+    for part in kinds:
+        for kind in part.kinds:
+            own = _weights(kind.variances, product)
+            ratios = np.array([own[query] / weight for query, weight in weights[part.level].items()])
+            if np.ptp(ratios) > ONE_RATIO * ratios.min():
+                faults.add(part.place, "variances of no single share", [kind.geocode])
+                sound = False
+            of[part.level][kind.variances] = Fraction(max(1, round(float(ratios.mean()) * parts[part.level])), GRID)
+    alphas = {level: _alphas(weights[level] or dict.fromkeys(QUERIES[product], 1.0)) for level in levels}
+    shares = {level: Fraction(part, GRID) for level, part in parts.items()}
+    source = "ratios of the published variances"
+    return Shares(Allocation("zcdp", Fraction(budget), shares, alphas, source), False, of) if sound else None
+
+
+def _weights(variances: Iterable[float], product: ProductName) -> dict[str, float]:
+    """Return 1 / sigma^2 by query."""
+    return {query: 1 / _sigma_squared(v) for query, v in zip(QUERIES[product], variances, strict=False) if v}
+
+
+def _sigma_squared(variance: float) -> float:
+    """Return the parameter of the discrete Gaussian with a variance."""
+    if variance >= WIDE:
+        return variance
+    squares = np.arange(-40, 41) ** 2
+
+    def excess(sigma_squared: float) -> float:
+        weight = np.exp(-squares / (2 * sigma_squared))
+        return float((squares * weight).sum() / weight.sum()) - variance
+
+    found: float = brentq(excess, 0.01, 2 * WIDE, xtol=1e-12)
+    return found
+
+
+def _alphas(weights: Mapping[str, float]) -> dict[str, Fraction]:
+    """Return the query groups' shares of their level: fractions that sum to 1."""
+    total = sum(weights.values())
+    parts = {query: max(1, round(weight / total * GRID * GRID)) for query, weight in weights.items()}
+    parts[max(parts, key=lambda query: parts[query])] += GRID * GRID - sum(parts.values())
+    return {query: Fraction(part, GRID * GRID) for query, part in parts.items()}

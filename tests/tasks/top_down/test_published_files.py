@@ -1,0 +1,487 @@
+"""The Census Bureau's noisy measurement files: truth and dense estimates come out; a fault is a finding."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from e2e_runs import das
+from top_down_inputs import HERE, damage, read
+
+from privacy.noise.laws import DiscreteGaussian
+from spine.noise import parameter
+from spine.production import allocation
+from tasks.inputs.findings import read_findings
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import read_manifest, released_files
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.check.release import checks
+from tasks.top_down.estimate_from_release import release_from_files
+from tasks.top_down.published_files.inventory import LEVELS, take_inventory
+from tasks.top_down.published_files.read_files import Request
+from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
+from tasks.top_down.run import TopDownRun
+
+Row = dict[str, Any]
+PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
+LEVEL_NAMES = {"persons": "person", "units": "unit"}
+
+
+@pytest.fixture(scope="module")
+def sample(das_data: Path) -> Path:
+    return das_data / "nmf-sample"
+
+
+def estimated(
+    folder: Path,
+    nmf: Path,
+    totals: Path | None,
+    geography: Path | None = None,
+    workers: Workers = HERE,
+    check_spine: bool = False,
+    **changes: str,
+) -> list[Path]:
+    inventory, notes = take_inventory(nmf)
+    runs = [TopDownRun(folder / "runs" / f"run-{name}") for name in inventory.jurisdictions or ("us",)]
+    for run in runs:
+        run.create()
+    request = Request(totals and str(totals), geography and str(geography), changes, check_spine)
+    return release_from_files(runs, workers, inventory, notes, request, folder / "out")
+
+
+def of_sample(folder: Path, sample: Path, name: str, nmf: Path | None = None, **options: Any) -> Path:
+    """The release of a flavour of the sample, or of files in its place."""
+    data = sample / name
+    return estimated(folder, nmf or data / "nmf", data / "states.csv", data / "blocks.csv", **options)[0]
+
+
+def tables(release: Path) -> dict[str, bytes]:
+    files = {str(path.relative_to(release)): path for path in released_files(release)}
+    return {name: path.read_bytes() for name, path in files.items() if name != "report.html"}
+
+
+def true_blocks(sample: Path, name: str = "exact") -> dict[str, set[tuple[str, int, int]]]:
+    truth = np.load(sample / name / "truth.npz")
+    persons = {
+        (str(truth["person_codes"][block]), int(cell), int(count))
+        for block, cell, count in zip(truth["block"], truth["cell"], truth["count"], strict=True)
+    }
+    counts = np.column_stack([truth["hu"] - truth["occupied"], truth["occupied"]])
+    units = {
+        (str(code), cell, int(row[cell]))
+        for code, row in zip(truth["unit_codes"], counts, strict=True)
+        for cell in (0, 1)
+        if row[cell]
+    }
+    return {"persons": persons, "units": units}
+
+
+def blocks(release: Path, product: str) -> set[tuple[str, int, int]]:
+    table = read(release, f"histograms/{product}/Block/*.parquet")
+    return set(zip(table["geounit"], table["cell"].tolist(), table["count"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+def test_the_truth_comes_out_of_exact_answers(tmp_path: Path, sample: Path, estimator: str) -> None:
+    release = of_sample(tmp_path, sample, "exact", estimator=estimator, check_spine=True)
+    truth = true_blocks(sample)
+    assert {product: blocks(release, product) for product in truth} == truth
+    manifest = read_manifest(release)
+    assert not [check for check in checks(release, manifest) if check.faults]
+    assert manifest["spent"] is None
+    assert "not a Census Bureau product" in manifest["ESTIMATE"]
+    assert "not a Census Bureau product" in (release / "report.html").read_text()
+    assert manifest["source"]["state_totals"] == {"56": 1227}
+    assert manifest["source"]["us_level_used"] is False
+    equal = manifest["source"]["blocks_with_the_geocode_of_our_spine"]
+    assert {product: sum(same for same, _ in counties.values()) for product, counties in equal.items()} == {
+        "persons": 24,
+        "units": 24,
+    }
+    assert "guarantee" not in manifest["statements"]
+    assert len([name for name in manifest["public_files"] if name.startswith(PERSONS)]) == 18
+    assert not list((tmp_path / "runs").glob("run-*"))
+
+
+def test_estimates_and_standard_errors_are_those_of_the_dense_solution(tmp_path: Path, sample: Path) -> None:
+    release = of_sample(tmp_path, sample, "noisy", estimator="gls")
+    expected = json.loads(gzip.decompress((sample / "noisy/expected.json.gz").read_bytes()))
+    compared = 0
+    for product, name in LEVEL_NAMES.items():
+        for level in LEVELS[:-1]:
+            margins = read(release, f"margins/{product}/{level}/*.parquet")
+            for row in margins.itertuples():
+                known = expected[name][level][row.geounit]["gls"][row[2]]
+                np.testing.assert_allclose([row.estimate, row.standard_error], known, atol=0.002)
+                compared += 1
+    assert compared == 25 * sum(len(expected["person"][level]) for level in LEVELS[:-1]) - missing_units(expected)
+
+
+def missing_units(expected: dict[str, Any]) -> int:
+    return sum(len(expected["person"][level]) - len(expected["unit"][level]) for level in LEVELS[:-1])
+
+
+def edit(folder: Path, change: Callable[[Path, list[Row]], list[Row]], pattern: str = "*") -> None:
+    """Rewrite the part files below a folder, row by row."""
+    for path in sorted(folder.glob(f"**/{pattern}/**/*.parquet")):
+        if path.is_file():
+            table = pq.read_table(path, partitioning=None)
+            pq.write_table(pa.Table.from_pylist(change(path, table.to_pylist()), table.schema), path)
+
+
+def test_files_of_other_forms_give_the_same_bytes(tmp_path: Path, sample: Path, client: Any) -> None:
+    nmf = tmp_path / "nested/download/nmf"
+    shutil.copytree(sample / "noisy/nmf", nmf)
+    rng = random.Random(1)
+    for folder in sorted({path.parent for path in nmf.glob("**/part-*.parquet")}):  # one part, shuffled, 32 bits
+        parts = sorted(folder.glob("part-*"))
+        table = pa.concat_tables([pq.read_table(path, partitioning=None) for path in parts])
+        for path in parts:
+            path.unlink()
+        table = table.take(rng.sample(range(len(table)), len(table)))
+        if "DPQuery" in str(folder):
+            table = table.drop_columns(["sign"])
+            at = table.column_names.index("value")
+            table = table.set_column(at, "value", table["value"].cast(pa.list_(pa.int32())))
+        (folder / "_SUCCESS").unlink(missing_ok=True)
+        (folder / ".part-0.crc").touch()
+        pq.write_table(table.select(table.column_names[::-1]), folder / "part-00000.parquet", compression="zstd")
+    (nmf / f"{PERSONS}/County.parquet/DPQuery/State=125").mkdir()  # a part that has no answer
+    one = of_sample(tmp_path / "one", sample, "noisy", estimator="gls")
+    two = of_sample(tmp_path / "two", sample, "noisy", nmf=nmf.parent, estimator="gls", workers=Workers(client))
+    assert tables(one) == tables(two)
+
+
+def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
+    for product, folder in (("persons", PERSONS), ("units", UNITS)):
+        place = tmp_path / product
+        shutil.copytree(sample / "exact/nmf" / folder, place / "nmf" / folder)
+        release = of_sample(place, sample, "exact", place / "nmf" / folder)
+        assert blocks(release, product) == true_blocks(sample)[product]
+        manifest = read_manifest(release)
+        assert list(manifest["products"]) == [product]
+        assert any("they are left out" in note for note in manifest["source"]["notes"])
+        assert not [check for check in checks(release, manifest) if check.faults]
+
+
+def test_budgets_of_no_known_design(tmp_path: Path, sample: Path) -> None:
+    """Twice the variance everywhere: shares are ratios, estimates the same, standard errors larger."""
+    nmf = tmp_path / "nmf"
+    shutil.copytree(sample / "noisy/nmf", nmf)
+
+    def twice(_: Path, rows: list[Row]) -> list[Row]:
+        return [{**row, "variance": row["variance"] * 2} for row in rows]
+
+    edit(nmf, twice, "DPQuery")
+    known = of_sample(tmp_path / "known", sample, "noisy", estimator="gls")
+    other = of_sample(tmp_path / "other", sample, "noisy", nmf=nmf, estimator="gls")
+    assert "no known design" in read_manifest(other)["source"]["design"]["persons"]
+    assert not [check for check in checks(other, read_manifest(other)) if check.faults]
+    one, two = (read(release, "margins/persons/County/*.parquet") for release in (known, other))
+    np.testing.assert_allclose(two["estimate"], one["estimate"], atol=0.01)
+    np.testing.assert_allclose(two["standard_error"], one["standard_error"] * 2**0.5, rtol=2e-3, atol=0.002)
+
+
+def test_the_us_level_is_used_where_the_states_add_up(tmp_path: Path, sample: Path) -> None:
+    nmf = tmp_path / "nmf"
+    shutil.copytree(sample / "exact/nmf", nmf)
+    hu = int(np.load(sample / "exact/truth.npz")["hu"].sum())
+    for folder, name, total in ((PERSONS, "pl94-persons", 1227), (UNITS, "pl94-units", hu)):
+        states = nmf / folder / "State.parquet/DPQuery"
+        parts = [pq.read_table(path, partitioning=None) for path in sorted(states.glob("*/part-*"))]
+        design = allocation(name, "us")
+        rows = []
+        for row in parts[0].to_pylist():
+            query = row["query_name"].removesuffix("_dpq").replace(" ", "")
+            if query not in design.queries["US"]:
+                continue
+            values = [p["value"] for part in parts for p in part.to_pylist() if p["query_name"] == row["query_name"]]
+            law = DiscreteGaussian(parameter(design, design.levels["US"], design.queries["US"][query]))
+            sums = np.sum(values, axis=0).tolist()
+            rows.append({**row, "geocode": "", "value": sums, "variance": law.variance()})
+        declared = {"geocode": "", "query_name": "total_con", "value": [total]}
+        for kind, table in (
+            ("DPQuery", pa.Table.from_pylist(rows, parts[0].schema)),
+            ("Constraint", pa.Table.from_pylist([declared])),
+        ):
+            place = nmf / folder / f"US.parquet/{kind}"
+            place.mkdir(parents=True)
+            pq.write_table(table, place / "part-0.parquet")
+    release = of_sample(tmp_path / "nation", sample, "exact", nmf, estimator="gls")
+    assert read_manifest(release)["spine"]["us_level"]
+    assert blocks(release, "persons") == true_blocks(sample)["persons"]
+    us = read(release, "histograms/persons/US/US.parquet")
+    assert us["count"].sum() == 1227
+    edit(nmf / PERSONS / "US.parquet", lambda _, rows: [{**row, "value": [1228]} for row in rows], "Constraint")
+    release = of_sample(tmp_path / "state", sample, "exact", nmf)
+    assert not read_manifest(release)["spine"]["us_level"]
+    assert any("the US level is left out" in note for note in read_manifest(release)["source"]["notes"])
+
+
+def test_puerto_rico_beside_the_states(tmp_path: Path, sample: Path) -> None:
+    """The sample without its AIAN part, as Puerto Rico's: its own shares, no total of State, the total declared."""
+    nmf, truth = tmp_path / "nmf", np.load(sample / "exact/truth.npz")
+    shutil.copytree(sample / "exact/nmf", nmf)
+    there = {product: {row for row in rows if row[0].startswith("0")} for product, rows in true_blocks(sample).items()}
+    total = sum(count for _, _, count in there["persons"])
+    shares = json.loads(gzip.decompress((sample / "exact/expected.json.gz").read_bytes()))
+    for folder, name, key in ((PERSONS, "pl94-persons", "person"), (UNITS, "pl94-units", "unit")):
+        place = nmf / folder.replace("US_", "PR_")
+        shutil.copytree(nmf / folder, place)
+        for path in place.glob("*/*/State=156"):
+            shutil.rmtree(path)
+        for path in place.glob("*/*/State=056"):
+            path.rename(path.with_name("State=072"))
+        us, pr = allocation(name, "us"), allocation(name, "pr")
+
+        def moved(path: Path, rows: list[Row], us: Any = us, pr: Any = pr, key: str = key) -> list[Row]:
+            level = path.parts[-4].removesuffix(".parquet")
+            found = []
+            for row in rows:
+                code = row["geocode"]
+                own = "072" + (code[3:-16] + "72" + code[-14:] if level == "Block" else code[3:])
+                if "Constraint" in str(path):
+                    found.append({**row, "geocode": own})
+                    continue
+                query = row["query_name"].removesuffix("_dpq").replace(" ", "")
+                if query not in pr.queries[level]:
+                    continue
+                of_us, of_pr = (list(each.levels.values())[list(each.levels).index(level) :] for each in (us, pr))
+                number = list(accumulate(of_us)).index(Fraction(shares[key][level][code]["share"]))
+                law = DiscreteGaussian(parameter(pr, sum(of_pr[: number + 1]), pr.queries[level][query]))
+                found.append({**row, "geocode": own, "variance": law.variance()})
+            if level == "State" and "Constraint" in str(path) and key == "person":
+                found.append({**found[0], "query_name": "total_con", "query_shape": [1], "value": [total]})
+            return found
+
+        edit(place, moved)
+    totals = tmp_path / "totals.csv"
+    totals.write_text(f"state,pop\n56,1227\n72,{total}\n")
+    us_release, pr_release = estimated(tmp_path, nmf, totals)
+    assert (us_release.name, pr_release.name) == ("us", "pr")
+    assert not [check for check in checks(pr_release, read_manifest(pr_release)) if check.faults]
+    for product, rows in there.items():
+        moved_rows = {("072" + code[3:-16] + "72" + code[-14:], cell, count) for code, cell, count in rows}
+        assert blocks(pr_release, product) == moved_rows
+    assert blocks(us_release, "persons") == true_blocks(sample)["persons"]
+    assert len(truth["code16"]) > len({code for code, _, _ in there["persons"]})
+
+
+def test_totals_of_2020_add_up() -> None:
+    totals = totals_of_2020()
+    assert (totals[1], totals.pop(72)) == (5_024_279, 3_285_874)
+    assert sum(totals.values()) == US_TOTAL
+    assert len(totals) == 51
+
+
+def test_the_command(
+    tmp_path: Path, sample: Path, shared_cluster: None, state_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    totals, out = sample / "exact/states.csv", tmp_path / "out"
+    assert das("tda", "estimate", sample / "exact/nmf", "--inventory", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["files"]
+    assert sum(row["rows"] for row in rows if (row["product"], row["rows of"]) == ("persons", "Constraint")) == 168
+    assert das("tda", "estimate", sample / "exact/nmf", out, "--totals", totals, "--only-state", 56, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["release"] == str(out / "us")
+    shutil.copytree(sample / "exact/nmf", tmp_path / "nmf")
+    rows_of("County", lambda rows: rows[1:])(tmp_path / "nmf")
+    assert das("tda", "estimate", tmp_path / "nmf", tmp_path / "none", "--totals", totals) == 1
+    told = capsys.readouterr()
+    assert "a measured geounit lacks the query total: geocode 056100011" in " ".join(told.out.split())
+    assert "Traceback" not in told.out + told.err
+    assert (
+        das("tda", "estimate", sample / "exact/nmf", tmp_path / "none") == 1
+    )  # the made-up state has Wyoming's number
+    assert "declares 576,851 persons in state 56" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "none").exists()
+    assert not list(state_home.glob("runs/tda*"))
+
+
+Break = Callable[[Path], object]
+
+
+def rows_of(
+    level: str, change: Callable[[list[Row]], list[Row]], kind: str = "DPQuery", product: str = PERSONS
+) -> Break:
+    """Change the rows of a level of the state's plain part."""
+
+    def broken(nmf: Path) -> None:
+        (path,) = (nmf / product / f"{level}.parquet/{kind}/State=056").glob("part-*")
+        table = pq.read_table(path, partitioning=None)
+        pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), table.schema), path)
+
+    return broken
+
+
+def first(**changes: Any) -> Callable[[list[Row]], list[Row]]:
+    """Change columns of the first row."""
+    return lambda rows: [{**rows[0], **changes}, *rows[1:]]
+
+
+def query(name: str, **changes: Any) -> Callable[[list[Row]], list[Row]]:
+    """Change columns of the first row of a query."""
+
+    def changed(rows: list[Row]) -> list[Row]:
+        at = next(number for number, row in enumerate(rows) if row["query_name"] == name)
+        return [*rows[:at], {**rows[at], **changes}, *rows[at + 1 :]]
+
+    return changed
+
+
+def values(name: str, of: Callable[[list[int]], list[int]]) -> Callable[[list[Row]], list[Row]]:
+    """Change the value of the first row of a query."""
+    return lambda rows: query(name, value=of(next(r["value"] for r in rows if r["query_name"] == name)))(rows)
+
+
+def with_type(name: str, kind: pa.DataType, of: Callable[[Any], Any]) -> Break:
+    def broken(nmf: Path) -> None:
+        (path,) = (nmf / PERSONS / "Tract.parquet/DPQuery/State=056").glob("part-*")
+        table = pq.read_table(path, partitioning=None)
+        column = pa.array([of(value) for value in table[name].to_pylist()], kind)
+        pq.write_table(table.set_column(table.column_names.index(name), name, column), path)
+
+    return broken
+
+
+def part(level: str, kind: str = "DPQuery") -> Callable[[Path], Path]:
+    return lambda nmf: next((nmf / PERSONS / f"{level}.parquet/{kind}/State=056").glob("part-*"))
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def recoded(code: Callable[[str], str], *levels: str) -> Break:
+    """Change the geocodes of the first geounit of levels, in all its rows."""
+
+    def broken(nmf: Path) -> None:
+        for level in levels:
+            (path,) = (nmf / PERSONS / f"{level}.parquet/Constraint/State=056").glob("part-*")
+            table = pq.read_table(path, partitioning=None)
+            least = min(table["geocode"].to_pylist())
+            codes = [code(each) if each == least else each for each in table["geocode"].to_pylist()]
+            pq.write_table(table.set_column(table.column_names.index("geocode"), "geocode", pa.array(codes)), path)
+
+    return broken
+
+
+UB, LB = "hhgq_total_ub_con", "hhgq_total_lb_con"
+FIRST_COUNTY, FIRST_BLOCK = "056100011", "0561000110001015600100010022003"
+BAD: dict[str, Break] = {
+    r"Tract.parquet/Constraint: the folder is missing": lambda nmf: shutil.rmtree(
+        nmf / PERSONS / "Tract.parquet/Constraint"
+    ),
+    r"State=056: no Constraint rows of the level Tract": lambda nmf: shutil.rmtree(
+        nmf / PERSONS / "Tract.parquet/Constraint/State=056"
+    ),
+    rf"level County, state 56: a measured geounit lacks the query \S+: geocode {FIRST_COUNTY}": rows_of(
+        "County", lambda rows: rows[1:]
+    ),
+    rf"County.parquet/DPQuery/State=056/part\S+: a row twice: geocode {FIRST_COUNTY}": rows_of(
+        "County", lambda rows: [rows[0], *rows]
+    ),
+    "a value of another length than its query": rows_of("County", query("total_dpq", value=[1, 2])),
+    "the query_shape of another query": rows_of("County", query("total_dpq", query_shape=[1, 1, 1, 2])),
+    "a value that is missing": rows_of("County", query("total_dpq", value=[None])),
+    "Tract.*a value that is missing": rows_of("Tract", query("total_dpq", value=None)),
+    "a value that is no whole number": with_type("value", pa.list_(pa.float64()), lambda v: [v[0] + 0.5, *v[1:]]),
+    "the column value holds string, not lists": with_type("value", pa.string(), str),
+    "a variance that is missing": rows_of("County", query("total_dpq", variance=float("nan"))),
+    "a variance that is .* not positive": rows_of("County", query("total_dpq", variance=0.0)),
+    rf"variances of no single share: geocode {FIRST_COUNTY}": rows_of("County", query("total_dpq", variance=5.0)),
+    "a block on whose path the shares do not add up": lambda nmf: (
+        shutil.rmtree(nmf / PERSONS / "Block.parquet/DPQuery/State=156")
+        or shutil.rmtree(nmf / PERSONS / "Tract.parquet/DPQuery/State=156")
+    ),
+    "no answer for a geounit that has siblings": rows_of(
+        "County", lambda rows: [row for row in rows if row["geocode"] != FIRST_COUNTY]
+    ),
+    "a geocode that has not 9 digits": recoded(lambda code: code + "1", "County"),
+    "a geocode that is not digits": recoded(lambda code: code[:-1] + "x", "County"),
+    "a geocode of another state than its folder": recoded(lambda code: "055" + code[3:], "County"),
+    "a geounit without its parent": recoded(lambda code: code[:8] + "9", "County"),
+    "a geounit without children": rows_of(
+        "County", lambda rows: [*rows, {**rows[0], "geocode": "056100990"}], "Constraint"
+    ),
+    "a block without both bounds": rows_of(
+        "Block",
+        lambda rows: [r for r in rows if (r["geocode"], r["query_name"]) != (rows[0]["geocode"], UB)],
+        "Constraint",
+    ),
+    "an upper bound that is no multiple of 99999": rows_of("Block", values(UB, lambda v: [7, *v[1:]]), "Constraint"),
+    "a lower bound above the upper bound": rows_of("Block", values(LB, lambda v: [10**9, *v[1:]]), "Constraint"),
+    "bounds of different numbers of group quarters": rows_of(
+        "Block", values(UB, lambda v: [*v[:7], v[7] + 99_999]), "Constraint"
+    ),
+    "housing units differ between persons and units": rows_of(
+        "Block", values("total_con", lambda v: [v[0] + 1]), "Constraint", UNITS
+    ),
+    "Constraint.*a row of hhgq_total_lb_con twice": rows_of(
+        "Block", lambda rows: [*rows, next(r for r in rows if r["query_name"] == LB)], "Constraint"
+    ),
+    "a block of another state than its geocode": recoded(lambda code: code[:-16] + "55" + code[-14:], "Block"),
+    "a block whose last 16 digits another has too": recoded(lambda code: code[:-16] + "5600100010011000", "Block"),
+    "the query 'age_dpq' is unknown; these are measurements of the DHC": rows_of(
+        "County", query("total_dpq", query_name="age_dpq")
+    ),
+    "the query 'h_dpq' is unknown": rows_of("County", query("total_dpq", query_name="h _dpq")),
+    r"part\S+: is not a Parquet file, or it is damaged": lambda nmf: part("County")(nmf).write_bytes(b"PAR1"),
+    r"part\S+: is damaged and cannot be read": lambda nmf: damage(part("Block")(nmf)),
+    "Constraint.*part.*is damaged and cannot be read": lambda nmf: damage(part("Block", "Constraint")(nmf)),
+    "cannot be read: it is a named pipe": lambda nmf: pipe(part("County")(nmf)),
+    "cannot be read: Too many levels of symbolic links": lambda nmf: loop(part("County")(nmf)),
+    "has no column variance": lambda nmf: pq.write_table(
+        pq.read_table(part("County")(nmf), partitioning=None).drop_columns(["variance"]), part("County")(nmf)
+    ),
+    "is no folder State=025": lambda nmf: (nmf / PERSONS / "County.parquet/DPQuery/State=099").mkdir(),
+    "a geounit that has no Constraint row": rows_of(
+        "County", lambda rows: [*rows, {**rows[0], "geocode": "056100990"}]
+    ),
+    "measurements of the DHC": lambda nmf: [
+        (nmf / name).rename(nmf / name.replace("PL", "DHC")) for name in (PERSONS, UNITS)
+    ],
+    "declared population of 3, less than": lambda nmf: (nmf / "states.csv").write_text("state,pop\n56,3\n"),
+    "no declared population of state 56": lambda nmf: (nmf / "states.csv").write_text("state,pop\n55,3\n"),
+    "declares 9,999 persons in state 56; measured are 1,227": lambda nmf: (nmf / "states.csv").write_text(
+        "state,pop\n56,9999\n"
+    ),
+    "a block that the other product lacks": lambda nmf: [
+        shutil.rmtree(path) for path in (nmf / UNITS).glob("*/*/State=156")
+    ],
+}
+
+
+@pytest.mark.parametrize("rule", BAD)
+def test_a_fault_is_a_finding_and_nothing_is_released(tmp_path: Path, sample: Path, rule: str) -> None:
+    nmf = tmp_path / "nmf"
+    shutil.copytree(sample / "exact/nmf", nmf)
+    shutil.copy(sample / "exact/states.csv", nmf)
+    for path in [nmf, *nmf.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    BAD[rule](nmf)
+    with pytest.raises(Refused, match="the published files do not pass") as refused:
+        estimated(tmp_path, nmf, nmf / "states.csv")
+    assert "\n" not in str(refused.value)
+    findings = read_findings(tmp_path / "runs/run-us/findings.json")
+    said = [f"{finding.file}: {finding.rule}" for finding in findings if not finding.warning]
+    assert any(re.search(rule, line) for line in said), said
+    assert not (tmp_path / "out").exists()
