@@ -35,6 +35,7 @@ RESERVED = {
 FILES = {"pathlib", "shutil", "tempfile", "io", "glob", "json", "csv"}
 FILES_ALLOWED = {  # the ledger is a file, and its journal
     "privacy.accounting.ledger": {"pathlib", "sqlite3", "json"},
+    "privacy.accounting.entries": {"sqlite3"},
     "privacy.accounting.journal": {"pathlib", "json"},
 }
 

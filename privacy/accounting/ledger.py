@@ -15,114 +15,56 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
 from fractions import Fraction
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from privacy.accounting.conversions import pure_to_rho
+from privacy.accounting.entries import (
+    Account,
+    Entries,
+    LedgerError,
+    Request,
+    Row,
+    Status,
+    format_amount,
+)
 from privacy.accounting.journal import (
     Books,
     JournalError,
-    JournalRun,
     Sign,
     append,
     catch_up,
     flush,
     journal_path,
-    line_digest,
-    line_of,
     make_file,
     read_file,
     replay,
     write_file,
 )
-from privacy.accounting.states import check_states
 from privacy.noise.laws import UNITS, Definition
 
-LOST = "lost"  # in place of the digests of a run that was entered from the journal
-CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic data is wrong"
-RAN_AS_SYNTHETIC = (
-    "this data was run as synthetic before, when nothing was charged, so it cannot now be run as confidential; "
-    "put its mark back"
-)
+__all__ = [
+    "Account",
+    "Ledger",
+    "LedgerError",
+    "LedgerUnusable",
+    "Request",
+    "Row",
+    "Status",
+    "Together",
+    "format_amount",
+]
 LONGEST_NAME = 100  # of an account: tables and messages show it
-Status = Literal["reserved", "sealed", "released", "abandoned"]
 LONGEST_REASON = 1000  # of an approval
 SCHEMA = 4  # kept as the file's user_version; 0.1 kept none
 TABLES_0_1 = {"account", "run", "charge"}
 
 
-class LedgerError(ValueError):
-    """A request that the ledger refuses; nothing was written. The message is public."""
-
-
 class LedgerUnusable(LedgerError):
     """The ledger or its journal cannot be read or written now, or contradict each other: nothing is known of either."""
-
-
-@dataclass(frozen=True)
-class Account:
-    """A total budget for one confidential dataset, opened by name. `total` is rho (zcdp) or epsilon (puredp)."""
-
-    name: str
-    definition: Definition
-    total: Fraction
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
-
-    `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
-    `input_digest` is of all that was read, `records_digests` are of each file of records alone and of each state's
-    records: data that shares one of them is the same data, also under another geography, beside other states' records
-    or counted by another system. `second_account` says that the curator means to charge persons that another account
-    was charged for: neither total bounds the two, only their sum.
-    """
-
-    run: str
-    account: str
-    states: tuple[str, ...]
-    definition: Definition
-    amount: Fraction
-    input_digest: str
-    configuration_digest: str
-    noise_scheme: int
-    records_digests: tuple[str, ...]
-    second_account: bool = False
-
-    def __post_init__(self) -> None:
-        try:
-            check_states(self.states)
-        except ValueError as error:
-            raise LedgerError(str(error)) from None
-
-    @property
-    def digests(self) -> Set[str]:
-        """The digests by which the data is known."""
-        return {self.input_digest, *self.records_digests}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A run as the ledger knows it; `amount` is in the account's currency. Confidential: it holds digests of data."""
-
-    run: str
-    account: str
-    states: tuple[str, ...]
-    amount: Fraction
-    input_digest: str
-    configuration_digest: str
-    noise_scheme: int
-    secret_digest: str
-    status: Status
-    release_digest: str | None
-    reserved: str
-    journal: str  # the digest of the act that reserved it
 
 
 @dataclass(frozen=True)
@@ -399,7 +341,7 @@ class Ledger:
             entries.note("restored", entered=len(missing), without_digests=lost)
             database.execute("COMMIT")
             database.execute("BEGIN IMMEDIATE")
-            write_file(self.journal, _Entries(database, self.code, self.sign).lines)
+            write_file(self.journal, Entries(database, self.code, self.sign).lines)
         return len(missing), lost
 
     def examine(self) -> Examined:
@@ -437,7 +379,7 @@ class Ledger:
             return Examined(tuple(found), rows, {each.name: each for each in entries.accounts()}, books, entries.lines)
 
     @contextmanager
-    def _transaction(self, *, create: bool = False) -> Iterator[_Entries]:
+    def _transaction(self, *, create: bool = False) -> Iterator[Entries]:
         """Yield the tables for one act, of a ledger that agrees with its journal."""
         with self._connected(create=create) as (database, entries, old):
             self._check_journal(entries)
@@ -448,10 +390,10 @@ class Ledger:
             database.execute("COMMIT")
             if len(entries.lines) > held:  # under the lock again: another process may have come between
                 database.execute("BEGIN IMMEDIATE")
-                self._check_journal(_Entries(database, self.code, self.sign))
+                self._check_journal(Entries(database, self.code, self.sign))
 
     @contextmanager
-    def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, _Entries, bool]]:
+    def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, Entries, bool]]:
         """Yield the database under its write lock, its tables, and whether it has those of 0.1 to be taken over."""
         if not create and not self.path.exists():
             self._check_not_lost()
@@ -468,7 +410,7 @@ class Ledger:
                     database.execute(f"PRAGMA {pragma}")
                 database.execute("BEGIN IMMEDIATE")  # closing without COMMIT rolls back
                 old = self._prepare(database, create=create)
-                yield database, _Entries(database, self.code, self.sign), old
+                yield database, Entries(database, self.code, self.sign), old
         except sqlite3.Error as error:
             raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
 
@@ -478,7 +420,7 @@ class Ledger:
             if read_file(self.journal):
                 catch_up(self.journal, self.path, [])
 
-    def _check_journal(self, entries: _Entries) -> None:
+    def _check_journal(self, entries: Entries) -> None:
         """Let the journal's file catch up with the ledger, and compare both with the ledger's tables.
 
         The file of a new ledger, or of one of 0.1, is made before the first commit: later on, none is made.
@@ -538,263 +480,6 @@ def _unusable() -> Iterator[None]:
         raise LedgerUnusable(str(error)) from None
 
 
-@dataclass(frozen=True)
-class _Act:
-    """An act in the journal: when it was entered, and the digest of its line."""
-
-    when: str
-    digest: str
-
-
-class _Entries:
-    """The tables of the ledger, within a transaction."""
-
-    def __init__(self, database: sqlite3.Connection, code: Mapping[str, str], sign: Sign | None) -> None:
-        self._database, self._code, self._sign = database, code, sign
-        self.lines = [line for (line,) in database.execute("SELECT line FROM journal ORDER BY number")]
-
-    def note(self, act: str, **facts: Any) -> _Act:
-        """Enter an act in the journal."""
-        when = _now()
-        line = line_of(act, when, facts, self._code, self.lines, self._sign)
-        self.lines.append(line)
-        self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
-        return _Act(when, line_digest(line))
-
-    def take_over(self) -> None:
-        """Enter what a ledger of 0.1 held, as one act."""
-        database, states = self._database, dict[str, list[str]]()
-        for run, state in database.execute("SELECT run, us_state FROM charge_0_1 ORDER BY us_state"):
-            states.setdefault(run, []).append(state)
-        opened = database.execute("SELECT name, definition, total, opened FROM account_0_1 ORDER BY rowid")
-        accounts = {name: account for name, *account in opened}
-        runs = {
-            run: [account, amount, states.get(run, []), *status]
-            for run, account, amount, *status in database.execute(
-                "SELECT id, account, amount, state, release_digest, reserved FROM run_0_1 ORDER BY rowid"
-            )
-        }
-        act = self.note("taken over", accounts=accounts, runs=runs)
-        database.execute("INSERT INTO account SELECT * FROM account_0_1 ORDER BY rowid")
-        database.execute("INSERT INTO run SELECT *, ? FROM run_0_1 ORDER BY rowid", (act.digest,))
-        database.execute("INSERT INTO charge SELECT * FROM charge_0_1 ORDER BY rowid")
-        database.execute("INSERT INTO data SELECT id, 0, reserved FROM run ORDER BY rowid")
-        database.execute("INSERT INTO data_digest SELECT id, input_digest FROM run")
-        for table in ("charge", "run", "account"):
-            database.execute(f"DROP TABLE {table}_0_1")
-
-    def enter(self, lines: Sequence[str]) -> list[str]:
-        """Enter lines of the journal's file and what follows from them; return the runs whose digests are lost."""
-        for line in lines:
-            self.lines.append(line)
-            self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
-        books, tables, lost = replay(self.lines), self.books(), list[str]()
-        for name in books.accounts.keys() - tables.accounts.keys():
-            self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", (name, *books.accounts[name]))
-        for run, row in books.runs.items():
-            if run not in tables.runs:
-                lost.append(run)
-                digests = (LOST, LOST, 0, LOST)
-                values = (
-                    run,
-                    row.account,
-                    row.amount,
-                    *digests,
-                    row.status,
-                    row.release_digest,
-                    row.reserved,
-                    row.journal,
-                )
-                self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-                charges = [(run, state) for state in row.states]
-                self._database.executemany("INSERT INTO charge VALUES (?, ?)", charges)
-                self._database.execute("INSERT INTO data VALUES (?, 0, ?)", (run, row.reserved))
-            elif tables.runs[run].status != row.status:
-                if tables.runs[run].status == "reserved" and row.release_digest:
-                    self._update(run, "sealed", row.release_digest)
-                self._update(run, row.status, row.release_digest)
-        for run in books.synthetic.keys() - tables.synthetic.keys():
-            self._database.execute("INSERT INTO data VALUES (?, 1, ?)", (run, books.synthetic[run]))
-        return lost
-
-    def refuse(self, request: Request, refusal: LedgerError) -> None:
-        """Enter that a request was refused, and why."""
-        self.note("refused", run=request.run, account=request.account, why=str(refusal))
-
-    def books(self) -> Books:
-        """Return what the tables hold, to be compared with what follows from the journal."""
-        states: dict[str, list[str]] = {}
-        for run, state in self._database.execute("SELECT run, us_state FROM charge ORDER BY us_state"):
-            states.setdefault(run, []).append(state)
-        runs = self._database.execute("SELECT id, account, amount, status, release_digest, reserved, journal FROM run")
-        return Books(
-            {name: tuple(account) for name, *account in self._database.execute("SELECT * FROM account")},
-            {
-                run: JournalRun(account, amount, tuple(states.pop(run, ())), *rest)
-                for run, account, amount, *rest in runs
-            },
-            dict(self._database.execute("SELECT run, entered FROM data WHERE synthetic")),
-        )
-
-    def accounts(self) -> list[Account]:
-        """Return all accounts, by name."""
-        rows = self._database.execute("SELECT name, definition, total FROM account ORDER BY name")
-        return [Account(name, definition, Fraction(total)) for name, definition, total in rows]
-
-    def account(self, name: str) -> Account | None:
-        """Return an account, None where there is none."""
-        return next((account for account in self.accounts() if account.name == name), None)
-
-    def open_account(self, account: Account) -> None:
-        """Enter an account."""
-        name, definition, total = account.name, account.definition, str(account.total)
-        act = self.note("opened", account=name, definition=definition, total=total)
-        self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", (name, definition, total, act.when))
-
-    def row(self, run: str) -> Row | None:
-        """Return the row of a run, None where there is none."""
-        columns = self._database.execute("SELECT * FROM run WHERE id = ?", (run,)).fetchone()
-        if not columns:
-            return None
-        charges = self._database.execute("SELECT us_state FROM charge WHERE run = ? ORDER BY us_state", (run,))
-        states = tuple(state for (state,) in charges)
-        return Row(columns[0], columns[1], states, Fraction(columns[2]), *columns[3:])
-
-    def rows(self, account: str) -> list[Row]:
-        """Return the rows of an account's runs, oldest first."""
-        runs = self._database.execute("SELECT id FROM run WHERE account = ? ORDER BY rowid", (account,)).fetchall()
-        return [row for (run,) in runs if (row := self.row(run))]
-
-    def insert_run(self, request: Request, amount: Fraction, secret_digest: str) -> None:
-        """Enter a reserved run, its charges and its data."""
-        states = sorted(request.states)
-        act = self.note("reserved", run=request.run, account=request.account, amount=str(amount), states=states)
-        values = (
-            request.run,
-            request.account,
-            str(amount),
-            request.input_digest,
-            request.configuration_digest,
-            request.noise_scheme,
-            secret_digest,
-            "reserved",
-            None,
-            act.when,
-            act.digest,
-        )
-        self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        self._database.executemany("INSERT INTO charge VALUES (?, ?)", [(request.run, state) for state in states])
-        self._insert_data(request.run, request.digests, act, synthetic=False)
-
-    def move(self, row: Row, status: Status, release_digest: str | None) -> None:
-        """Set the status of a run and the digest of its release."""
-        self.note(status, run=row.run, account=row.account, release=release_digest)
-        self._update(row.run, status, release_digest)
-
-    def _update(self, run: str, status: str, release_digest: str | None) -> None:
-        values = (status, release_digest, run)
-        self._database.execute("UPDATE run SET status = ?, release_digest = ? WHERE id = ?", values)
-
-    def spent(self, account: str) -> dict[str, Fraction]:
-        """Return what is charged to each state in an account."""
-        charges = self._database.execute(
-            "SELECT us_state, amount FROM charge JOIN run ON run.id = charge.run WHERE account = ? ORDER BY us_state",
-            (account,),
-        )
-        spent: dict[str, Fraction] = {}
-        for state, amount in charges:
-            spent[state] = spent.get(state, Fraction(0)) + Fraction(amount)
-        return spent
-
-    def enter_synthetic(self, run: str, digests: Set[str]) -> None:
-        """Enter a run on synthetic data, and the digests of its data."""
-        self._insert_data(run, digests, self.note("synthetic", run=run), synthetic=True)
-
-    def _insert_data(self, run: str, digests: Set[str], act: _Act, *, synthetic: bool) -> None:
-        self._database.execute("INSERT INTO data VALUES (?, ?, ?)", (run, int(synthetic), act.when))
-        values = [(run, digest) for digest in sorted(digests)]
-        self._database.executemany("INSERT INTO data_digest VALUES (?, ?)", values)
-
-    def digests(self, run: str) -> Set[str]:
-        """Return the digests by which a run's data is known; none for a run that was not entered."""
-        rows = self._database.execute("SELECT digest FROM data_digest WHERE run = ?", (run,))
-        return {digest for (digest,) in rows}
-
-    def synthetic_runs(self) -> list[tuple[str, str]]:
-        """Return the runs on synthetic data and when each was entered; oldest first."""
-        return list(self._database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid"))
-
-    def has_data(self, digests: Set[str], *, synthetic: bool) -> bool:
-        """Return whether a run had data with one of these digests, and took it for synthetic or not as asked."""
-        found = self._database.execute(
-            f"SELECT 1 FROM data JOIN data_digest USING (run) WHERE synthetic = ? AND digest IN ({_marks(digests)})",
-            (int(synthetic), *digests),
-        )
-        return found.fetchone() is not None
-
-    def check_confidential(self, digests: Set[str]) -> None:
-        """Raise LedgerError where a run took data with one of these digests for synthetic."""
-        if self.has_data(digests, synthetic=True):
-            raise LedgerError(RAN_AS_SYNTHETIC)
-
-    def check_synthetic(self, digests: Set[str]) -> None:
-        """Raise LedgerError where a run was charged for data with one of these digests."""
-        if self.has_data(digests, synthetic=False):
-            raise LedgerError(CHARGED_BEFORE)
-
-    def admit(self, request: Request) -> Fraction:
-        """Return what a request charges in the account's currency. Raises LedgerError where it cannot be met."""
-        self.check_confidential(request.digests)
-        self.check_account(request)
-        return self.price(request)
-
-    def accounts_charged(self, digests: Set[str], states: Sequence[str]) -> set[str]:
-        """Return the accounts in which one of these states was charged for data with one of these digests."""
-        charged = self._database.execute(
-            "SELECT DISTINCT account, us_state FROM run JOIN charge ON charge.run = run.id "
-            f"JOIN data_digest ON data_digest.run = run.id WHERE digest IN ({_marks(digests)})",
-            tuple(digests),
-        )
-        return {account for account, state in charged if state in states}
-
-    def check_account(self, request: Request) -> None:
-        """Raise LedgerError where the request's data was charged to another account, unless the request allows it."""
-        others = self.accounts_charged(request.digests, request.states) - {request.account}
-        if others and not request.second_account:
-            raise LedgerError(
-                f"this data was charged to another account before, {', '.join(sorted(others))}: neither total alone "
-                "would bound the loss of its persons; add --second-account if this is intended"
-            )
-
-    def price(self, request: Request) -> Fraction:
-        """Return what a request charges in the account's currency: epsilon costs epsilon^2 / 2 of rho, rho no epsilon.
-
-        Raises LedgerError where the account is missing, has another currency or too little budget left.
-        """
-        account = self.account(request.account)
-        if account is None:
-            name = request.account
-            raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …)")
-        if request.amount <= 0 or not request.states:
-            raise LedgerError("a run charges a positive amount to at least one state")
-        if account.definition == request.definition:
-            amount = request.amount
-        elif account.definition == "zcdp":
-            amount = pure_to_rho(request.amount)
-        else:
-            raise LedgerError(f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it")
-        spent = self.spent(request.account)
-        fullest = max(request.states, key=lambda state: spent.get(state, Fraction(0)))
-        left = account.total - spent.get(fullest, Fraction(0))
-        if amount > left:
-            unit = UNITS[account.definition]
-            raise LedgerError(
-                f"account {account.name} has too little budget left: the run needs {unit} {format_amount(amount)}; "
-                f"state {fullest} has {format_amount(left)} of {format_amount(account.total)}"
-            )
-        return amount
-
-
 def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
     """Return the runs before `row` (rows are oldest first) that charged one of its states for other data."""
     earlier = rows[: rows.index(row)]
@@ -803,20 +488,3 @@ def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:
         for other in earlier
         if other.input_digest != row.input_digest and not set(other.states).isdisjoint(row.states)
     ]
-
-
-def format_amount(amount: Fraction) -> str:
-    """Return an amount in decimals, to six digits, for a person to read; also one that passes every float."""
-    try:
-        return f"{float(amount):g}"
-    except OverflowError:
-        return f"{Decimal(amount.numerator) / amount.denominator:.5e}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _marks(values: Set[str]) -> str:
-    """Return as many question marks, for values of a query."""
-    return ", ".join("?" * len(values))
