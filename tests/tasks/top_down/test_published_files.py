@@ -478,6 +478,9 @@ BAD: dict[str, Break] = {
     "a variance that is missing": rows_of("County", query("total_dpq", variance=float("nan"))),
     "a variance that is .* not positive": rows_of("County", query("total_dpq", variance=0.0)),
     rf"variances of no single share: geocode {FIRST_COUNTY}": rows_of("County", query("total_dpq", variance=5.0)),
+    "level State, state 56: variances of no single share: geocode 056": lambda nmf: edit(
+        nmf / PERSONS / "State.parquet", lambda _, rows: query("total_dpq", variance=5.0)(rows), "DPQuery"
+    ),
     "a block on whose path the shares do not add up": lambda nmf: (
         shutil.rmtree(nmf / PERSONS / "Block.parquet/DPQuery/State=156")
         or shutil.rmtree(nmf / PERSONS / "Tract.parquet/DPQuery/State=156")
