@@ -24,6 +24,7 @@ from top_down_inputs import HERE, damage, read
 from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
 from spine.production import allocation
+from spine.top_down import PRODUCTS, query_group
 from tasks.inputs.findings import read_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
@@ -37,6 +38,7 @@ from tasks.top_down.run import TopDownRun
 
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
+KEPT = "5600500030022001"  # a block of the AIAN part
 LEVEL_NAMES = {"persons": "person", "units": "unit"}
 
 
@@ -280,6 +282,74 @@ def test_puerto_rico_beside_the_states(tmp_path: Path, sample: Path) -> None:
     assert len(truth["code16"]) > len({code for code, _, _ in there["persons"]})
 
 
+def test_geocodes_of_2010(tmp_path: Path, sample: Path) -> None:
+    """A county without a number of its own, and so another width on every level; totals of 2010 must be given."""
+    nmf = tmp_path / "nmf"
+    shutil.copytree(sample / "exact/nmf", nmf)
+
+    def shorter(code: str) -> str:
+        return code[:8] + code[9:]
+
+    edit(nmf, lambda _, rows: [{**row, "geocode": shorter(row["geocode"])} for row in rows])
+    release = of_sample(tmp_path, sample, "exact", nmf)
+    truth = {(shorter(code), cell, count) for code, cell, count in true_blocks(sample)["persons"]}
+    assert blocks(release, "persons") == truth
+    assert any("2010" in note for note in read_manifest(release)["source"]["notes"])
+    with pytest.raises(Refused, match="give its populations with --totals"):
+        estimated(tmp_path / "again", nmf, None)
+
+
+def test_a_part_of_one_block_is_measured_in_its_state_alone(tmp_path: Path, sample: Path) -> None:
+    """All shares moved to State: sigma^2 is .44 there, and the variance of the discrete law is another number."""
+    nmf, truth = tmp_path / "nmf", np.load(sample / "exact/truth.npz")
+    shutil.copytree(sample / "exact/nmf", nmf)
+    gone = 0
+    for folder, engine, product, key in (
+        (PERSONS, "pl94-persons", PRODUCTS["pl94-persons"], "person_codes"),
+        (UNITS, "pl94-units", PRODUCTS["pl94-units"], "unit_codes"),
+    ):
+        kept = next(code for code in truth[key].tolist() if code.endswith(KEPT))
+        here = truth[key].tolist().index(kept)
+        own = truth["block"] == here
+        cell, count = truth["cell"][own], truth["count"][own]
+        if product.name == "pl94-units":
+            cell, count = (
+                np.array([0, 1]),
+                np.array([truth["hu"][here] - truth["occupied"][here], truth["occupied"][here]]),
+            )
+        else:
+            others = [number for number, code in enumerate(truth[key].tolist()) if code[0] == "1" and code != kept]
+            gone = int(truth["count"][np.isin(truth["block"], others)].sum())
+        design = allocation(engine, "us")
+        share = 1 - design.levels["US"]
+
+        def only(
+            path: Path, rows: list[Row], kept: str = kept, of: Any = (product, cell, count, design, share)
+        ) -> list[Row]:
+            if "DPQuery" in str(path) and "State.parquet" not in str(path):
+                return []
+            found = [row for row in rows if kept.startswith(row["geocode"])]
+            if "Constraint" in str(path):
+                return found
+            product, cell, count, design, share = of
+            for row in found:
+                query = row["query_name"].removesuffix("_dpq").replace(" ", "")
+                group = query_group(product, query)
+                sums = np.bincount(group.coordinate[cell], count, minlength=group.width).astype(int)
+                law = DiscreteGaussian(parameter(design, share, design.queries["State"][query]))
+                row |= {"value": sums.tolist(), "variance": law.variance()}
+            return found
+
+        edit(nmf / folder, only, "State=156")
+    totals = tmp_path / "totals.csv"
+    totals.write_text(f"state,pop\n56,{1227 - gone}\n")
+    release = estimated(tmp_path, nmf, totals, estimator="gls")[0]
+    expected = {row for row in true_blocks(sample)["persons"] if row[0][0] == "0" or row[0].endswith(KEPT)}
+    assert blocks(release, "persons") == expected
+    laws = read_manifest(release)["products"]["persons"]["noise"]
+    assert Fraction(3995, 4099) in {Fraction(law["share"]) for law in laws if law["level"] == "State"}
+
+
 def test_totals_of_2020_add_up() -> None:
     totals = totals_of_2020()
     assert (totals[1], totals.pop(72)) == (5_024_279, 3_285_874)
@@ -408,6 +478,9 @@ BAD: dict[str, Break] = {
     "a variance that is missing": rows_of("County", query("total_dpq", variance=float("nan"))),
     "a variance that is .* not positive": rows_of("County", query("total_dpq", variance=0.0)),
     rf"variances of no single share: geocode {FIRST_COUNTY}": rows_of("County", query("total_dpq", variance=5.0)),
+    "level State, state 56: variances of no single share: geocode 056": lambda nmf: edit(
+        nmf / PERSONS / "State.parquet", lambda _, rows: query("total_dpq", variance=5.0)(rows), "DPQuery"
+    ),
     "a block on whose path the shares do not add up": lambda nmf: (
         shutil.rmtree(nmf / PERSONS / "Block.parquet/DPQuery/State=156")
         or shutil.rmtree(nmf / PERSONS / "Tract.parquet/DPQuery/State=156")
