@@ -124,7 +124,7 @@ def _line(check: Check) -> RenderableType:
 def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
     from privacy.accounting.journal import signed_part
     from tasks.lifecycle.check import Check, check_charge
-    from tasks.lifecycle.manifest import MANIFEST
+    from tasks.lifecycle.received import reason_of
     from tasks.lifecycle.signature import verifier
 
     yield from (Check(what, over, tuple(faults)) for what, over, faults in examined.found)
@@ -137,8 +137,7 @@ def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None
         try:
             yield check_charge(release, examined)
         except Exception as error:  # the manifest is somebody else's: it may hold anything
-            reason = f"{MANIFEST} is no manifest of a release: {type(error).__name__}"
-            yield Check(f"release {release}", "", (reason,))
+            yield Check(f"release {release}", "", (f"no release that can be compared: {reason_of(error)}",))
 
 
 def backup_ledger(

@@ -303,7 +303,8 @@ class Ledger:
                 os.rename(drafts[path], copies[path])
             flush(place.parent)
         except (OSError, JournalError) as error:
-            raise LedgerError(f"the backup {place} cannot be written: {error}") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise LedgerError(f"the backup {place} cannot be written: {why}") from None
         finally:
             for draft in drafts.values():
                 draft.unlink(missing_ok=True)

@@ -120,7 +120,7 @@ def check_charge(release: Path, examined: Examined) -> Check:
         del stated["journal"]
     faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
-    return Check(what, f"{over}, {len(row.states)} states", tuple(faults))
+    return Check(what, f"{over}, states {' '.join(row.states)}", tuple(faults))
 
 
 def check_same(what: str, over: str, expected: Any, stated: Any) -> Check:

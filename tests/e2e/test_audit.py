@@ -76,7 +76,7 @@ def test_a_release_names_its_code_and_its_reservation(office: Office, capfd: pyt
     for release in (place, synthetic):
         assert das("check", release) == 0
     assert office.das("check", place, synthetic) == 0
-    assert "run one-us, account census, rho 2, 2 states" in capfd.readouterr().out
+    assert "run one-us, account census, rho 2, states 01 02" in capfd.readouterr().out
 
 
 def forged(office: Office, change: Callable[[dict], object]) -> None:
@@ -111,7 +111,7 @@ FORGED: dict[str, tuple[Callable[[Office], object], str]] = {
     "the head": (lambda it: forged(it, lambda manifest: manifest.update(journal="0" * 64)), "its journal is not"),
     "no head": (lambda it: forged(it, lambda manifest: manifest.pop("journal")), "its journal is not the row's"),
     "the run": (lambda it: forged(it, lambda manifest: manifest.update(run="two-us")), "run two-us has no row"),
-    "no manifest": (lambda it: forged(it, lambda manifest: manifest.update(spent=3)), "is no manifest of a release"),
+    "no manifest": (lambda it: forged(it, lambda manifest: manifest.update(spent=3)), "no release that can"),
     "another ledger": (another_ledger, "has no row: the ledger is older than the release, or another"),
     "an amount of the ledger": (
         lambda it: changed(it, "run_is_fixed", "UPDATE run SET amount = '1/10'"),

@@ -94,13 +94,13 @@ def test_what_the_server_missed_of_a_charge_is_made_good_at_the_end(
     monkeypatch.setattr(runner, "commit", commit)
     words = ("--account", ACCOUNT, "--ledger", ledger.path, "--state", tmp_path / "state", "--no-spine", "--run-id")
     inputs = (tmp_path / "params", tmp_path / "data")
-    assert das("run", *inputs, tmp_path / "out", *words, "a") == 0
-    tags, message, budget = told_of("a-pr")
-    assert {"run:a-pr", "charged"} <= tags
+    assert das("run", *inputs, tmp_path / "out", *words, "missed-a") == 0
+    tags, message, budget = told_of("missed-a-pr")
+    assert {"run:missed-a-pr", "charged"} <= tags
     assert ACCOUNT in budget
     monkeypatch.setattr("flows.detailed_dhca.equate_coterminous", fail)
-    assert das("run", *inputs, tmp_path / "out-b", *words, "b") == 3
-    tags, message, budget = told_of("b-pr")
+    assert das("run", *inputs, tmp_path / "out-b", *words, "missed-b") == 3
+    tags, message, budget = told_of("missed-b-pr")
     (_, row) = ledger.rows(ACCOUNT)
     assert f"; rho {float(row.amount):g} was charged to account {ACCOUNT}; Retry continues" in message
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.execution.crash_report import report_crash
+from flows.execution import crash_report
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle import files
 from tasks.lifecycle.authorization import SECRET, make_secret
@@ -33,10 +33,13 @@ def run(tmp_path: Path) -> RunDirectory:
 
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("first", ["run", "crash", "ledger", "spine"])
-def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(state_home: Path, first: str) -> None:
+def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(
+    state_home: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crash_report, "_state", None)  # the folder of a command before, in this process
     make: dict[str, Callable[[], object]] = {
         "run": RunDirectory(state_home / "runs/run-us").create,
-        "crash": lambda: report_crash(ValueError()),
+        "crash": lambda: crash_report.report_crash(ValueError()),
         "ledger": lambda: Ledger(state_home / "ledger.sqlite").open_account(Account("a", "zcdp", Fraction(1))),
         "spine": lambda: make_state_folder(state_home),
     }
