@@ -59,7 +59,7 @@ def test_a_run_is_released_though_the_temporary_server_is_killed(
     assert process.returncode == 0, told
     assert "PR released (run a-pr)" in told
     assert "warning: run a-pr is released; after that, " in told
-    assert told.count("the server is killed") == 1
+    assert "the server is killed" in told
     assert "Traceback" not in told
     assert [row.status for row in ledger.rows(ACCOUNT)] == ["released"]
     assert (tmp_path / "out/pr/manifest.json").is_file()

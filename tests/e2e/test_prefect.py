@@ -377,8 +377,13 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
     (run,) = flow_runs_of(office, "none-us")
     both = "refused: US and Puerto Rico were refused: there is no account x: open it first (das ledger open x …)"
     assert run["state"]["message"] == both
-    tasks = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}})
-    assert [task["name"] for task in tasks] == ["parameters and account"]
+
+    def stages() -> list[str]:
+        tasks = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}})
+        return [task["name"] for task in tasks]
+
+    wait_for(lambda: bool(stages()), "the server to hear of the check")  # by a queue of events
+    assert stages() == ["parameters and account"]
     assert flow_runs_of(office, "none-pr") == []  # all or none: it did not begin
 
 
