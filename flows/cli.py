@@ -25,6 +25,7 @@ from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
+from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.estimate import estimate as estimate_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
@@ -95,6 +96,7 @@ _group(
     run=run_tda,
     truth=truth_tda,
     estimate=estimate_tda,
+    areas=areas_tda,
     accuracy=accuracy_tda,
     synth=synth_tda,
 )
