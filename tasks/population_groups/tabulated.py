@@ -1,6 +1,6 @@
-"""The regions and iterations that a run tabulates, so that a reader of the release knows why a group has no row.
+"""The regions, with their names, and iterations that a run tabulates: by them a reader knows why a group has no row.
 
-Both come from public files alone. A group of a tabulated region and iteration that has no row was suppressed.
+All come from public files alone. A group of a tabulated region and iteration that has no row was suppressed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.grf_c import RegionMap
+from tasks.inputs.names import write_names
+from tasks.inputs.regions import Region
+from tasks.lifecycle.files import load_object
 from tasks.population_groups.iterations import Iterations
 from tasks.population_groups.run import SafeTabRun
 
@@ -20,12 +23,14 @@ ITERATION_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "NATION_STATE"
 
 
 def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> None:
-    """Write the regions and iterations of a run into OUT, pipe-delimited and sorted."""
-    _write(out / REGIONS_FILE, REGION_COLUMNS, _regions(run.geography, jurisdiction))
+    """Write the regions, their names and the iterations of a run into OUT, pipe-delimited and sorted."""
+    regions = dict.fromkeys(Region(*region) for region in _regions(run.geography, jurisdiction))
+    _write(out / REGIONS_FILE, REGION_COLUMNS, ((region.type, region.id) for region in regions))
+    write_names(out, load_object(run.names_path), regions.__contains__)
     _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(run.parameters.iterations))
 
 
-def _regions(geography: RegionMap, jurisdiction: Jurisdiction) -> Iterable[Sequence[object]]:
+def _regions(geography: RegionMap, jurisdiction: Jurisdiction) -> Iterable[tuple[str, str]]:
     return ((name, region_id) for name in REGION_TYPES[jurisdiction] for region_id in geography.region_ids[name])
 
 

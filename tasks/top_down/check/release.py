@@ -13,6 +13,7 @@ from typing import Any
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
+from tasks.inputs.names import NAMES_FILE, check_names
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import PART, NotOfRelease
@@ -49,6 +50,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             yield from check_measurements(release, manifest, product)
         if "margins" in entry:
             yield from check_margins(release, manifest, product)
+    yield from check_names(release, manifest["files"])
 
 
 def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:
@@ -132,7 +134,8 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the optional files: of entities, which not every state has, and of margins."""
+    """Yield the optional files: names, files of entities, which not every state has, and of margins."""
+    yield NAMES_FILE
     for product, entry in manifest["products"].items():
         for state in manifest["states"]:
             yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in OFF_SPINE)

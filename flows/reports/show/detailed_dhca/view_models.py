@@ -269,7 +269,10 @@ class Comparison(View):
 
 @dataclass(frozen=True, kw_only=True)
 class Found(View):
-    """The answers of a search; groups, as (key, name), only where no region and no iteration matches."""
+    """The answers of a search; groups, as (key, name), only where no region and no iteration matches.
+
+    nearest: the query that was answered, where nothing matches the one that was asked; else "".
+    """
 
     query: str
     regions: Sequence[RegionItem]
@@ -277,7 +280,7 @@ class Found(View):
     iterations: Sequence[IterationItem]
     iterations_total: int
     groups: Sequence[tuple[str, str]]
-    named: bool
+    nearest: str
     view: str = "find"
 
     def table(self) -> Table:

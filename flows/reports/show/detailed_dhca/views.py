@@ -22,7 +22,7 @@ from flows.reports.show.detailed_dhca.presenters import (
     regions_above,
 )
 from flows.reports.show.detailed_dhca.release import Release
-from flows.reports.show.detailed_dhca.search import groups_named, iterations_named, regions_named
+from flows.reports.show.detailed_dhca.search import groups_named, index_of, iterations_named, regions_named
 from flows.reports.show.detailed_dhca.view_models import (
     Comparison,
     Found,
@@ -214,9 +214,16 @@ def compare(
 
 
 def find(release: Release, query: str) -> Found:
-    """Return the regions and iterations whose name or code matches a query."""
-    regions, iterations = regions_named(release, query), iterations_named(release, query)
-    groups = [] if regions or iterations else groups_named(release, query)
+    """Return the regions and iterations whose name or code matches a query, or its nearest, or else groups."""
+
+    def search(text: str) -> tuple[list[Region], list[str], list[tuple[Region, str]]]:
+        regions, iterations = regions_named(release, text), iterations_named(release, text)
+        return regions, iterations, [] if regions or iterations else groups_named(release, text)
+
+    regions, iterations, groups = search(query)
+    nearest = "" if regions or iterations or groups else index_of(release).vocabulary.corrected(query)
+    if nearest:
+        regions, iterations, groups = search(nearest)
     return Found(
         title=f"“{query}”" if query else "Find",
         reading=CAVEATS["find"],
@@ -229,5 +236,5 @@ def find(release: Release, query: str) -> Found:
             (f"{region.key}/{code}", f"{release.iterations[code].name}, {release.name(region)}")
             for region, code in groups
         ],
-        named=bool(release.names),
+        nearest=nearest if regions or iterations or groups else "",
     )
