@@ -252,6 +252,21 @@ def test_a_release_has_the_names_of_2020_and_those_that_its_geography_has(releas
     assert json.loads(das(copy, "--json"))["changed"] == ["names.csv was changed"]
 
 
+def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):
+    codes = {row[0]: (row[2] if len(row) == 6 else "", set(row[-1].split())) for row in (*RACE, *ETHNICITY)}
+    view = views.iterations(release)
+    assert [heading for heading, *_ in view.kinds] == ["Alone", "Alone or in any combination", "Hispanic or Latino"]
+    listed = {(above.code, one.code) for _, regional, _ in view.kinds for above, below in regional for one in below}
+    assert listed == {
+        (above, below)
+        for above in ("1001", "1002", "1003", "1004", "3001")
+        for below in set(codes) - {"0001", "0002", "3000", above}
+        if codes[above][0] == codes[below][0] and codes[below][1] <= codes[above][1]
+    }
+    assert views.iteration(release, "2001").regional.code == "1001"
+    assert [one.code for one in views.iteration(release, "3001").detailed] == ["3002", "3003"]
+
+
 def test_a_typing_error_finds_the_nearest_name_and_says_so(release):
     found = views.find(release, "Autagua")
     assert (found.nearest, found.regions[0].name) == ("autauga", "Autauga County")

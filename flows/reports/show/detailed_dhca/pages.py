@@ -34,6 +34,8 @@ class DetailedDhcaPages(ReleasePages):
                 return views.overview(self.release)
             case ["find"]:
                 return views.find(self.release, asked.get("q", ""))
+            case ["iterations"]:
+                return views.iterations(self.release)
             case ["region", kind, number]:
                 return views.region(
                     self.release,
@@ -79,6 +81,7 @@ class DetailedDhcaPages(ReleasePages):
         A group with a total alone is complete in the lists of its region and its iteration.
         """
         yield {"view": "overview"}
+        yield {"view": "iterations"}
         for region in sorted(self.release.regions):
             yield {"view": f"region/{region.key}"}
         listed = set()  # iterations; a list of one region adds nothing to an earlier list

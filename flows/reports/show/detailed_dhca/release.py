@@ -26,7 +26,7 @@ from tasks.detailed_dhca.report import SHAPES
 from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.inputs.names import Names, names_of_release
 from tasks.lifecycle.received import LARGEST_READ
-from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
+from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
 SEXES = {1: "male", 2: "female"}
@@ -324,7 +324,8 @@ class Release:
 
     def _iterations(self, params: Path | None) -> dict[str, Iteration]:
         if ITERATIONS_FILE in self.manifest["files"]:
-            return read_tabulated(self._database.path(ITERATIONS_FILE, LARGEST_READ))
+            tables = [name for name in (ITERATIONS_FILE, HIERARCHY_FILE) if name in self.manifest["files"]]
+            return read_tabulated(*(self._database.path(name, LARGEST_READ) for name in tables))
         if params is not None:
             return read_parameters(params, self.manifest["parameter_files"])
         seen: dict[tuple[int, bool], set[str]] = {}
