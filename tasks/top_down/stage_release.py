@@ -59,7 +59,8 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
         write_margins(run, product, state, level, staged, name, codes, estimates)
     blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
-    for family in areas(run.state(state).geography, run.design.settings[product]):
+    design = run.design
+    for family in areas(run.state(state).geography, design.settings[product], whole_state=design.pl94):
         area = family.of_block[blocks.row]
         inside = area >= 0
         entries = area[inside], blocks.cell[inside], blocks.count[inside]

@@ -21,7 +21,7 @@ from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.release_database import ReleaseDatabase
-from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
+from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.gls.margin_tables import PLACES, Z, columns_of
 from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
 from tasks.top_down.run_plan import US
@@ -131,7 +131,8 @@ def _check_blocks(
         kind = "SELECT right(geounit, 16) AS geounit, cell = 'hu' AS cell, count FROM"
         own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {parquet(f'{mdf}.parquet')}"
         compared["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
-    for family, level in TABULATED.items():
+    whole = {WHOLE_STATE: "State"} if (folder / FOLDERS[WHOLE_STATE]).exists() else {}
+    for family, level in (TABULATED | whole).items():
         path = folder / FOLDERS[family] / f"{state}.parquet"
         compared[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
@@ -224,7 +225,7 @@ def _check_paths(
 
 def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
     """Check the margins of every level and family in the manifest."""
-    columns = columns_of(product)
+    columns = columns_of(product, bool(manifest["options"].get("pl94")))
     cell, column = np.nonzero(columns.cells)
     counted = pa.table({"cell": cell, "name": np.array(columns.names)[column]})
     with ReleaseDatabase() as database:

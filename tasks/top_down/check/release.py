@@ -16,7 +16,7 @@ from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import PART, NotOfRelease
-from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED
+from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE
 from tasks.top_down.check.counts import (
     check_counts,
     check_margins,
@@ -132,10 +132,12 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the optional files: of entities, which not every state has, and of margins."""
+    """Yield the optional files: of entities, which not every state has, of whole states, and of margins."""
     for product, entry in manifest["products"].items():
         for state in manifest["states"]:
-            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in OFF_SPINE)
+            yield from (
+                f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in (*OFF_SPINE, WHOLE_STATE)
+            )
             if "margins" in entry:
                 folders = (*entry["geounits"], *FOLDERS.values())
                 yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)

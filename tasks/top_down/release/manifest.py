@@ -81,6 +81,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
             "rounding": design.rounding,
             "microdata": design.microdata,
             "measurements": design.measurements,
+            **design.special,
         },
         "public_files": validated.digests,
         "configuration_digest": request_digest(design, validated.digests),
