@@ -119,7 +119,7 @@ def _validate(run: DetailedRun, settings: DetailedDhcaSettings, workers: Workers
     inputs = (workers, settings.params, settings.data)
     own = partial(validate, run, *inputs, settings.jurisdiction, settings.next_run)
     beside = settings.next_run if _not_charged_beside(settings) else None
-    if not settings.all_or_none or beside is None:
+    if beside is None:
         return own()
     other = partial(validate_beside, beside, *inputs, settings.charging)
     return all_or_none({settings.jurisdiction: own, beside.jurisdiction: other})[settings.jurisdiction]

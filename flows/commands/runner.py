@@ -244,8 +244,8 @@ def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: b
             with suppress(Refused), locked(settings.directory):
                 end_run(settings.directory)  # it holds nothing of use
         return Outcome(settings, problem=before.problem, findings=findings)
-    told = f"run {settings.run_id} did not begin, and nothing was charged; after that one, continue with: "
-    return Outcome(settings, problem=Failed(told + settings.resume))
+    waiting = f"run {settings.run_id} did not begin, and nothing was charged; after that one, continue with: "
+    return Outcome(settings, problem=Failed(waiting + settings.resume))
 
 
 def _go_on(settings: RunSettings) -> str:
@@ -255,7 +255,7 @@ def _go_on(settings: RunSettings) -> str:
 
 
 def _interrupted(left: Sequence[RunSettings]) -> str:
-    """Return what is said at a signal, at which no ledger can be waited for."""
+    """Return the message at a signal, which cannot wait for the ledger."""
     commands = ", then ".join(settings.resume for settings in left)
     return f"interrupted; nothing is lost; das runs list says what was charged; continue with: {commands}"
 

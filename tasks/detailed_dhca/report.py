@@ -6,7 +6,6 @@ It shows the content of the manifest and, as examples, a few published tables: n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log10
 from pathlib import Path
@@ -17,11 +16,12 @@ import pyarrow.parquet as pq
 
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, WIDTHS
+from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.pages import end_of_axis, render
+from tasks.pages import render
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
@@ -151,19 +151,8 @@ def _x(value: int, last: int) -> float:
 # -- examples ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Example:
-    """A published sex-by-age table, as `pictures.html` draws it."""
-
-    title: str
-    ages: Sequence[Mapping[str, Any]]
-    male: Mapping[str, int]
-    female: Mapping[str, int]
-    top: int
-
-
-def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[Example]:
-    """Yield the largest published table of each detail, in the first region type: chosen by published counts alone."""
+def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[tuple[str, Pyramid]]:
+    """Yield the largest published table of each detail in the first region type, by published counts alone."""
     of_first = [level for level in levels if level.region_type == levels[0].region_type]
     for detail in (AGE23, AGE9, AGE4):
         for level in of_first:
@@ -176,24 +165,11 @@ def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> I
                 region, code = (groups[column][0].as_py() for column in ("REGION_ID", "ITERATION_CODE"))
                 wanted = pc.and_(pc.equal(table["REGION_ID"], region), pc.equal(table["ITERATION_CODE"], code))
                 where = "" if level.region_type == "USA" else f" {region}"
-                yield _example(f"{names[code]}, {level_name(level)}{where}", table.filter(wanted).to_pylist())
+                cells = map(_cell, table.filter(wanted).to_pylist())
+                yield f"{names[code]}, {level_name(level)}{where}", pyramid(cells)
                 break
 
 
-def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
-    by_age: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows:
-        sex = "male" if row["SEX"] == "1" else "female"
-        age = by_age.setdefault((row["AGESTART"], row["AGEEND"]), {})
-        age[sex] = {"count": row["COUNT"], "margin": row["MOE"]}
-    both = by_age.pop(("*", "*"))
-    ages = [{"label": age_label(int(start), int(end)), **counts} for (start, end), counts in by_age.items()]
-    most = max(age[sex]["count"] + age[sex]["margin"] for age in ages for sex in both)
-    return Example(title, ages, both["male"], both["female"], end_of_axis(max(most, 1)))
-
-
-def age_label(start: int, end: int) -> str:
-    """Return an age range in words: `0–4`, `20`, `85 and over`."""
-    if end >= LAST_AGE:
-        return f"{start} and over"
-    return f"{start}" if start == end else f"{start}–{end}"
+def _cell(row: Mapping[str, Any]) -> Cell:
+    first, last = (None, None) if row["AGESTART"] == "*" else (int(row["AGESTART"]), int(row["AGEEND"]))
+    return Cell(first, last, int(row["SEX"]), row["COUNT"], row["MOE"])
