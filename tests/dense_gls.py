@@ -89,10 +89,11 @@ def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None 
                 value = np.asarray(row["value"], float).reshape(len(types), -1)
                 kept = [axes[at] if axis in asked else np.ones((1, 1)) for at, axis in enumerate(SIZES)]
                 vectors = np.einsum("ai,bj,ck->abcijk", *kept).reshape(len(basis), -1)
-                inside = np.array([code.startswith(row["geocode"]) for code in codes], float)
-                seen = factor * np.kron(inside, types)  # (types asked, blocks x 8)
-                hessian += seen.T @ seen / row["variance"]
-                linear += seen.T @ (value @ vectors.T) / row["variance"]
+                inside = np.flatnonzero([code.startswith(row["geocode"]) for code in codes])
+                at = (inside[:, None] * 8 + np.arange(8)).ravel()
+                seen = factor * np.tile(types, len(inside))  # (types asked, blocks inside x 8)
+                hessian[np.ix_(at, at)] += seen.T @ seen / row["variance"]
+                linear[at] += seen.T @ (value @ vectors.T) / row["variance"]
         for inside, value, variance in further or []:
             seen = np.kron(inside, np.eye(8))
             hessian += seen.T @ seen / variance

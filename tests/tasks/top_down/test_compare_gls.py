@@ -65,7 +65,7 @@ class Product:
             both = np.tile(of_pl94, len(areas))
             difference = self.spread[level][np.ix_(both, both)] - spread
             root = np.sqrt(np.maximum(np.diag(difference), 0))
-            kept = root**2 > 0.1 * np.sqrt(np.diag(spread) + root**2)
+            kept = root**2 > 0.1 * np.sqrt(np.maximum(np.diag(spread), 0) + root**2)
             correlation = difference[np.ix_(kept, kept)] / np.outer(root[kept], root[kept])
             self.deviation[level] = np.sqrt(2 * (correlation**2).sum()) / kept.sum()  # of the mean of z squared
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from e2e_runs import das
-from top_down_inputs import HERE, damage, estimated, read
+from top_down_inputs import damage, estimated, read
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
