@@ -6,7 +6,7 @@ are sums over parts of a geocode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -66,9 +66,9 @@ def histogram(path: Path) -> str:
     return f"SELECT geounit::VARCHAR AS geounit, cell::INT AS cell, count::BIGINT AS count FROM {parquet(path)}"
 
 
-def parquet(path: Path | str) -> str:
-    """Return the name of a Parquet file, or of those of a pattern, in a SELECT."""
-    return f"read_parquet({quoted(path)})"
+def parquet(*paths: Path | str) -> str:
+    """Return the name of Parquet files, or of those of a pattern, in a SELECT."""
+    return f"read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = false)"
 
 
 def quoted(path: Path | str) -> str:
@@ -193,24 +193,38 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: str)
                     faults.append(f"level {level}, state {state}: {which} have a law that is not in the manifest")
         yield Check(f"laws of the measurements of {product}", f"{number:,} measurements", tuple(faults))
         shares = {level: parse_exact(share) for level, share in entry["shares"].items() if level != US}
-        yield _check_paths(database, release, product, manifest["states"], shares)
+
+        def shares_in(level: str, state: str) -> str:
+            path = parquet(folder / level / f"{state}.parquet")
+            return f"SELECT DISTINCT geounit::VARCHAR AS geounit, share::VARCHAR AS share FROM {path}"
+
+        faults, blocks = check_paths(database, release, product, manifest["states"], shares, shares_in)
+        yield Check(f"shares along the paths of {product}", f"{blocks:,} blocks", tuple(faults))
 
 
-def _check_paths(
-    database: duckdb.DuckDBPyConnection, release: Path, product: str, states: list[str], shares: Mapping[str, Fraction]
-) -> Check:
-    """Check that the shares of every block and of the geounits above it sum to those of all levels."""
+def check_paths(
+    database: duckdb.DuckDBPyConnection,
+    release: Path,
+    product: str,
+    states: list[str],
+    shares: Mapping[str, Fraction],
+    shares_in: Callable[[str, str], str],
+) -> tuple[list[str], int]:
+    """Find paths to a block on which the shares of the geounits do not sum to those of all levels; count the blocks.
+
+    shares_in: the SELECT of geounit and share of a level of a state.
+    """
     total, faults, blocks = sum(shares.values(), Fraction(0)), [], 0
     *_, lowest = shares
     for state in states:
         columns, joins = [], []
         for number, level in enumerate(shares):
             joined = f"level{number}"
-            path = parquet(release / FOLDER / product / level / f"{state}.parquet")
             own = parquet(release / "invariants" / product / level / f"{state}.parquet")
             width = f"(SELECT coalesce(max(length(geounit)), 0) FROM {own})"
-            distinct = f"SELECT DISTINCT geounit::VARCHAR AS geounit, share::VARCHAR AS share FROM {path}"
-            joins.append(f"LEFT JOIN ({distinct}) AS {joined} ON {joined}.geounit = left(block.geounit, {width})")
+            joins.append(
+                f"LEFT JOIN ({shares_in(level, state)}) AS {joined} ON {joined}.geounit = left(block.geounit, {width})"
+            )
             columns.append(f"coalesce({joined}.share, '0')")
         block = parquet(release / "invariants" / product / lowest / f"{state}.parquet")
         paths = f"SELECT {', '.join(columns)}, count(*) FROM {block} AS block {' '.join(joins)} GROUP BY ALL"
@@ -219,7 +233,7 @@ def _check_paths(
             spent = sum(map(parse_exact, path_shares), Fraction(0))
             if spent != total:
                 faults.append(f"state {state}: the measurements of {count:,} blocks share {spent}, not {total}")
-    return Check(f"shares along the paths of {product}", f"{blocks:,} blocks", tuple(faults))
+    return faults, blocks
 
 
 def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
