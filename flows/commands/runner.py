@@ -86,15 +86,15 @@ class FlowCommand:
 
         outcomes: list[Outcome] = []
         try:
-            with interruptible(_interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
+            with interruptible(interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
                 for settings in todo:
-                    with interruptible(_interrupted(_left(todo, outcomes))):
+                    with interruptible(interrupted(left(todo, outcomes))):
                         held = _held_back(settings, outcomes, as_json=as_json)
                         outcomes.append(held or self._outcome(settings, as_json=as_json))
         except Exception as error:
             if len(outcomes) < len(todo):
                 problem = error if isinstance(error, Refused | Failed) else report_crash(error)
-                raise type(problem)(f"{problem}; {_continue(_left(todo, outcomes))}") from None
+                raise type(problem)(f"{problem}; {_continue(left(todo, outcomes))}") from None
             _warn(f"the cluster did not end as it should: {report_crash(error)}")  # every run is over
         return outcomes
 
@@ -270,12 +270,12 @@ def _go_on(settings: RunSettings) -> str:
     return f"{charge_of(settings)}; nothing is lost; continue with: {settings.resume}"
 
 
-def _left(todo: Sequence[RunSettings], outcomes: Sequence[Outcome]) -> list[RunSettings]:
+def left(todo: Sequence[RunSettings], outcomes: Sequence[Outcome]) -> list[RunSettings]:
     """Return the runs that a command would leave if it ended now: those that stopped, and those not yet over."""
     return [each.settings for each in outcomes if isinstance(each.problem, Failed)] + [*todo[len(outcomes) :]]
 
 
-def _interrupted(left: Sequence[RunSettings]) -> str:
+def interrupted(left: Sequence[RunSettings]) -> str:
     """Return what is said at a signal, at which no ledger can be waited for."""
     return f"interrupted; {_continue(left)}"
 

@@ -142,9 +142,8 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
         rule = f"Invalid values found in {name}; valid are {width} digits"
         checks.fault(rule, name, ~columns[name].where(partial(has_digits, width)))
     for name, domain in DOMAINS[product].items():
-        rule = (
-            f"Invalid values found in {name}; valid are {domain[0]} {'or' if len(domain) == 2 else 'to'} {domain[-1]}"
-        )
+        through = "or" if len(domain) == 2 else "to"
+        rule = f"Invalid values found in {name}; valid are {domain[0]} {through} {domain[-1]}"
         checks.fault(rule, name, ~columns[name].where(domain.__contains__))
     for rule, name, bad in _CONTRADICTIONS[product](columns):
         checks.fault(rule, name, bad)
