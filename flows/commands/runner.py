@@ -260,8 +260,8 @@ def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: b
             with suppress(Refused), locked(settings.directory):
                 end_run(settings.directory)  # it holds nothing of use
         return Outcome(settings, problem=before.problem, findings=findings)
-    told = f"run {settings.run_id} did not begin, and nothing was charged; after that one, continue with: "
-    return Outcome(settings, problem=Failed(told + settings.resume))
+    waiting = f"run {settings.run_id} did not begin, and nothing was charged; after that one, continue with: "
+    return Outcome(settings, problem=Failed(waiting + settings.resume))
 
 
 def _go_on(settings: RunSettings) -> str:
@@ -276,7 +276,7 @@ def left(todo: Sequence[RunSettings], outcomes: Sequence[Outcome]) -> list[RunSe
 
 
 def interrupted(left: Sequence[RunSettings]) -> str:
-    """Return what is said at a signal, at which no ledger can be waited for."""
+    """Return the message at a signal, which cannot wait for the ledger."""
     return f"interrupted; {_continue(left)}"
 
 

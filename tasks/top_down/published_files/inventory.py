@@ -148,7 +148,7 @@ def _data_sets(folder: Path, faults: Faults) -> Iterator[DataSet]:
 
 
 def _levels(data_set: DataSet, folder: Path, states: tuple[int, ...], faults: Faults) -> Iterator[Part]:
-    """Yield the parts of a data set; a level that lies below a missing one is a fault."""
+    """Yield the parts of a data set; a level below a missing one is a fault."""
     root = folder.resolve()
     base = root.parent if root == data_set.folder else root  # names begin with the data set, or above it
     levels = (*([US] if data_set.jurisdiction == "us" else []), *LEVELS)
