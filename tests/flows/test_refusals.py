@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from dhca_faults import CANARY, FAULTS, PERSONS, Fault, field, good_inputs, headless
+from dhca_faults import CANARY, FAULTS, INVALID, PERSONS, Fault, field, good_inputs, headless
 from dhca_inputs import Inputs, configuration, edit
 from e2e_runs import ACCOUNT, das_process, open_account, reconfigure
 from pydantic import ValidationError
@@ -88,8 +88,8 @@ def test_the_table_has_a_line_for_each_finding(tmp_path: Path, refused: Refuse, 
     text = refused("does not pass validation", "validate", *inputs, findings=True)
     lines = [re.split(" {2,}", line.strip()) for line in text.splitlines()]
     assert [line for line in lines if line[0] in ("error", "warning")] == [
-        ["error", "person-records.txt", "QAGE", "1", "3", "Invalid values found"],
-        ["error", "person-records.txt", "QSEX", "1", "5", "Invalid values found"],
+        ["error", "person-records.txt", "QAGE", "1", "3", f"{INVALID}; valid are whole numbers from 0 to 115"],
+        ["error", "person-records.txt", "QSEX", "1", "5", f"{INVALID}; valid are 1 or 2"],
         ["warning", "person-records.txt", "TABBLKST", "2", "persons outside the states of US, left out"],
     ]
     assert "CANARY" not in text
@@ -111,7 +111,7 @@ def test_both_jurisdictions_are_checked(tmp_path: Path, das: Das) -> None:
     findings = [each for each in json.loads(out)["findings"] if each["column"] not in ("TABBLKST", "BLOCK")]
     assert code == 1
     assert sorted((finding["rule"], finding["rows"]) for finding in findings) == [
-        ("Invalid values found", 1),
+        (f"{INVALID}; valid are whole numbers from 0 to 115", 1),
         ("block is not in GRF-C", 1),
         ("codes that map to no iteration: ['4000']", 1),
     ]
