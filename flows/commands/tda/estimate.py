@@ -98,6 +98,7 @@ def estimate(
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
     from tasks.top_down.estimate_from_release import release_estimate, release_from_files
+    from tasks.top_down.measure.published import is_own_release
     from tasks.top_down.published_files.inventory import described, is_published_files, take_inventory
     from tasks.top_down.published_files.read_files import Request
 
@@ -110,10 +111,11 @@ def estimate(
         **({"pl94": True} if count else {}),
         **({"free": True} if free else {}),
     }
-    from_files = is_published_files(measurements)
-    if not from_files and (inventory or states or totals or geography or check_spine):
+    of_files = inventory or states or totals or geography or check_spine  # a release may have both layouts
+    from_files = is_published_files(measurements) and (bool(of_files) or not is_own_release(measurements))
+    if of_files and not from_files:
         raise Refused(
-            f"{measurements}: no folder such as US_Person_PL_PROD is in it, or one or two levels below; --inventory, "
+            f"{measurements}: no folder such as US_Person_PL_PROD is in it, or one to three levels below; --inventory, "
             "--only-state, --totals, --geography and --check-spine are for the Census Bureau's files"
         )
     if inventory:

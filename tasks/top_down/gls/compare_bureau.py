@@ -23,9 +23,8 @@ from scipy.stats import chi2
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import path_in
-from tasks.lifecycle.release_database import ReleaseDatabase
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
-from tasks.top_down.check.counts import parquet, quoted
 from tasks.top_down.gls.bureau_estimates import WIDTHS, find_product, list_files, load_estimates
 from tasks.top_down.gls.margin_tables import MARGINS, PLACES
 from tasks.top_down.gls.pl94_cells import pl94_cells

@@ -38,7 +38,6 @@ from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
 from tasks.detailed_dhca.pyramid import pyramid
-from tasks.detailed_dhca.report import LEVEL_WORDS
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
 LISTED = 60  # regions named within a region
@@ -73,7 +72,7 @@ def region(
     rows = release.totals(region_type=region.type, region_id=region.id)
     level_of = {row.code: release.iterations[row.code].level for row in rows}
     counts = [
-        (LEVEL_WORDS[measured.iteration_level], Counter(level_of.values())[measured.iteration_level], facts.iterations)
+        (measured.iterations, Counter(level_of.values())[measured.iteration_level], facts.iterations)
         for measured, facts in release.levels.items()
         if measured.region_type == region.type
     ]
