@@ -116,9 +116,9 @@ def _line(check: Check) -> RenderableType:
     """Return a check as one line."""
     from rich.text import Text
 
-    said = "; ".join(check.faults[:5]) or check.over
+    found = "; ".join(check.faults[:5]) or check.over
     mark = ("wrong", "red") if check.faults else ("ok", "green")
-    return Text.assemble(mark, f"  {check.what}: {said}")
+    return Text.assemble(mark, f"  {check.what}: {found}")
 
 
 def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
@@ -178,11 +178,11 @@ def restore_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     with refusing():
         entered, runs = book.restore()
     facts = {"ledger": book.path, "journal": book.journal, "entered": entered, "runs_without_digests": runs}
-    said = (
+    done = (
         f"{entered} acts of {book.journal} are entered in {book.path}" if entered else f"{book.journal} is written anew"
     )
     lost = f"; without their digests, which are lost: {', '.join(runs)}" if runs else ""
-    show(facts, lambda: said + lost, as_json=as_json)
+    show(facts, lambda: done + lost, as_json=as_json)
 
 
 def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -112,7 +112,7 @@ def _rendered(summary: SpineSummary) -> Group:
     for row in summary.classes:
         cells = (f"{row[f'osed_mean_{w}']:,.2f} ({row[f'osed_max_{w}']:,})" for w in summary.geounits)
         classes.add_row(CLASSES.get(row["class"], row["class"]), f"{row['entities']:,}", *cells)
-    said: list[Any] = [f"Note: {note}." for note in summary.notes]
+    rows: list[Any] = [f"Note: {note}." for note in summary.notes]
     unit = "rho" if summary.mechanism == "zcdp" else "epsilon"
-    said.append(f"A replaced record costs at most {unit} = {summary.cost} ({float(summary.cost):.4g}).")
-    return Group(geounits, classes, *said, f"Report: {summary.out / 'spine.html'}")
+    rows.append(f"A replaced record costs at most {unit} = {summary.cost} ({float(summary.cost):.4g}).")
+    return Group(geounits, classes, *rows, f"Report: {summary.out / 'spine.html'}")

@@ -74,11 +74,11 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
     lines = [f"# {manifest['release']}", "", *(f"**{manifest[key]}**" for key in ("SYNTHETIC",) if key in manifest), ""]
     spent = manifest["spent"]
     lines += ["| neighbours | spent | epsilon |", "|---|---:|---:|"]
-    for relation, said in NEIGHBOURS.items():
+    for relation, words in NEIGHBOURS.items():
         if amount := spent.get(relation):
             epsilon = amount.get("epsilon_at_delta", amount["decimal"])
             at = f" at delta {spent['delta']:g}" if spent["unit"] == "rho" else ""
-            lines.append(f"| {said} | {spent['unit']} {amount['decimal']:g} | {epsilon:.4g}{at} |")
+            lines.append(f"| {words} | {spent['unit']} {amount['decimal']:g} | {epsilon:.4g}{at} |")
     for row in account:
         lines += ["", *(f"* {name}: {value}" for name, value in row.items())]
     if "levels" in manifest and all("groups_published" in level for level in manifest["levels"].values()):

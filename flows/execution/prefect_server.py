@@ -27,10 +27,10 @@ from flows.execution.server_process import LISTENING, PASSWORD, serve
 from tasks.lifecycle.errors import Failed, Refused
 
 PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work
-LAST_LINES = 5  # of what a server said, shown where it fails
-# Nothing but the states of the flow run (server_process.py); it is of this very version, and has no pages that another
-# site could forge.
-NOT_TOLD = {
+LAST_LINES = 5  # of the server's output that a failure shows
+# The client sends the states of the flow run alone (server_process.py); the server is of its own version, and has no
+# pages that another site could forge.
+CLIENT = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
@@ -58,11 +58,11 @@ class TemporaryServer:
             self.url = f"http://127.0.0.1:{self._port}/api"
             self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
             self.home = Path(mkdtemp(prefix="das-prefect-"))  # its owner's alone
-            self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
+            self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
             arguments = [str(os.getpid()), str(self.home), str(state.absolute())]
             start = _fork if fork else _start
             self.answered = False
-            self.pid = start(listening.fileno(), self._said.fileno(), self.password, arguments)
+            self.pid = start(listening.fileno(), self._output.fileno(), self.password, arguments)
         atexit.register(self.stop)
 
     def wait(self) -> None:
@@ -85,10 +85,10 @@ class TemporaryServer:
         return True
 
     def last_lines(self) -> str:
-        """Return the end of what the server said."""
-        self._said.seek(0)
-        lines = [line.strip() for line in self._said.read().decode(errors="replace").splitlines()]
-        return " / ".join([line for line in lines if line][-LAST_LINES:]) or "it said nothing"
+        """Return the end of the server's output."""
+        self._output.seek(0)
+        lines = [line.strip() for line in self._output.read().decode(errors="replace").splitlines()]
+        return " / ".join([line for line in lines if line][-LAST_LINES:]) or "it printed nothing"
 
     def stop(self) -> None:
         """Send SIGTERM; the server removes its home and exits. Where it was killed, its home is removed here."""
@@ -153,7 +153,7 @@ def served() -> Iterator[None]:
 
     _server.wait()
     try:
-        with _using(NOT_TOLD | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}):
+        with _using(CLIENT | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}):
             yield
     except (Refused, Failed):
         raise
@@ -185,13 +185,13 @@ def _using(environment: Mapping[str, str]) -> Iterator[None]:
         refresh_global_settings_context()
 
 
-def _fork(listening: int, said: int, password: str, arguments: Sequence[str]) -> int:
-    """Fork a server off, which answers on one file and writes what it says to another; return its process."""
+def _fork(listening: int, output: int, password: str, arguments: Sequence[str]) -> int:
+    """Fork a server off, which answers on one file and writes its output to another; return its process."""
     if process := os.fork():
         return process
     try:
         os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
-        for file, number in ((os.open(os.devnull, os.O_RDONLY), 0), (said, 1), (said, 2), (listening, LISTENING)):
+        for file, number in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2), (listening, LISTENING)):
             os.dup2(file, number)
         os.closerange(LISTENING + 1, os.sysconf("SC_OPEN_MAX"))
         os.environ[PASSWORD] = password
@@ -200,7 +200,7 @@ def _fork(listening: int, said: int, password: str, arguments: Sequence[str]) ->
         os._exit(1)  # the rest is the parent's: its files, and what it does at its end
 
 
-def _start(listening: int, said: int, password: str, arguments: Sequence[str]) -> int:
+def _start(listening: int, output: int, password: str, arguments: Sequence[str]) -> int:
     """Do what `_fork` does with a program, which imports everything once more."""
     program = "import sys; from flows.execution.server_process import serve; serve(*sys.argv[1:])"
     return os.posix_spawn(
@@ -210,6 +210,9 @@ def _start(listening: int, said: int, password: str, arguments: Sequence[str]) -
         setpgroup=0,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            *((os.POSIX_SPAWN_DUP2, file, number) for file, number in ((said, 1), (said, 2), (listening, LISTENING))),
+            *(
+                (os.POSIX_SPAWN_DUP2, file, number)
+                for file, number in ((output, 1), (output, 2), (listening, LISTENING))
+            ),
         ],
     )

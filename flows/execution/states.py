@@ -90,9 +90,9 @@ def skipped(reason: str) -> State[Any]:
     return Completed(name="Skipped", message=f"{reason}: skipped, nothing charged")
 
 
-def tried(said: str) -> State[Any]:
+def tried(found: str) -> State[Any]:
     """Return the last state of a dry run."""
-    return Completed(name="Tried", message=f"{said}; nothing was charged")
+    return Completed(name="Tried", message=f"{found}; nothing was charged")
 
 
 def not_run(reason: str) -> State[Any]:

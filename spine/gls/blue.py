@@ -13,7 +13,7 @@ import numpy as np
 from spine.geography import BoolArray, IntArray
 from spine.gls import information as tree
 from spine.gls.information import Information
-from spine.gls.siblings import STATES, Blue, SiblingSums
+from spine.gls.siblings import STATES, Blue, SiblingSums, times
 from spine.gls.upward import combine_units, unit_estimates
 from spine.top_down.histogram import UNITS
 from spine.top_down.plan import Plan
@@ -67,20 +67,10 @@ def _runs(chosen: BoolArray) -> list[tuple[int, int]]:
     return [(int(begin), int(end)) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def times(matrix: FloatArray, x: FloatArray) -> FloatArray:
-    """Return matrix times x, geounit by geounit: (n, components, types, types) and (n, types, signs, races)."""
-    if x.shape[1:] == (1, 1, 1):
-        return matrix * x
-    found = np.zeros_like(x)
-    for u in range(len(x)):
-        tree.add_times(matrix[u], x[u], found[u])
-    return found
-
-
 def blue_nation(plan: Plan, information: Information) -> Blue:
     """Return the nation's estimate from its information; its total is the sum of the declared ones."""
     z, variance = estimates(plan, information)
-    if plan.product is UNITS:
+    if plan.product is UNITS or plan.free:
         return Blue(information.level, 0, z, variance)
     return Blue(information.level, 0, *tree.declared_total(z, variance, plan.invariants.state_totals.sum()))
 
@@ -93,7 +83,7 @@ def blue_states(plan: Plan, information: Information, nation: Blue | None = None
     z, variance = estimates(plan, information)
     first = first_children(plan, STATES, 0, len(plan.invariants.state_totals))[:-1]
     z, variance = np.add.reduceat(z, first), np.add.reduceat(variance, first)
-    if plan.product is not UNITS:
+    if plan.product is not UNITS and not plan.free:
         z, variance = tree.declared_total(z, variance, plan.invariants.state_totals)
     if nation is None:
         return Blue(STATES, 0, z, variance)

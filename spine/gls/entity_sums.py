@@ -15,7 +15,7 @@ import numpy as np
 from spine.geography import BoolArray, IntArray
 from spine.gls.columns import Columns
 from spine.gls.covariances import Covariances
-from spine.gls.siblings import Blue, SiblingSums
+from spine.gls.siblings import Blue, SiblingSums, times
 from spine.workload import FloatArray
 
 NAMES = ("geounit", "entity", "weight", "known", "spread", "whole", "cut")
@@ -116,7 +116,7 @@ def of_children(
         pairs,
         weighted=weighted,
         straight=weight,
-        known=below.known[parts] + columns.sums_through(weight, given.z[at]),
+        known=below.known[parts] + columns.sums(times(weight, given.z[at])),
         spread=below.spread[parts] + columns.variances(weighted @ weight.swapaxes(-1, -2)),
         covariances=covariances,
     )
@@ -178,7 +178,7 @@ def _regressed(
     only[row] = given.is_only_child[pairs.child[pairs.parts]]
     covariance = summed(weighted)  # 0 above an only child, whose z and V are 0
     weight = np.where(only[:, None, None, None], summed(straight), covariance @ given.below[above])
-    rest = summed(known) - columns.sums_through(covariance, given.b[above])
+    rest = summed(known) - columns.sums(times(covariance, given.b[above]))
     left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
     if covariances is not None:
         child, of_children = pairs.child[pairs.parts], pairs.entity[pairs.pair[pairs.parts]]
@@ -212,4 +212,4 @@ def entity_estimates(
     spread = top.spread + columns.variances(weighted @ top.weight.swapaxes(-1, -2))
     if covariances is not None:
         covariances.add(weighted.sum(axis=-2), top.weight.sum(axis=-2), top.entity, at)
-    return top.entity, top.known + columns.sums_through(top.weight, states.x[at]), np.sqrt(spread), top.cut
+    return top.entity, top.known + columns.sums(times(top.weight, states.x[at])), np.sqrt(spread), top.cut

@@ -59,3 +59,13 @@ class SiblingSums:
     variance: FloatArray
     b: FloatArray
     below: FloatArray
+
+
+def times(matrix: FloatArray, x: FloatArray) -> FloatArray:
+    """Return matrix times x, geounit by geounit: (n, components, types, types) and (n, types, signs, races)."""
+    if x.shape[1:] == (1, 1, 1):
+        return matrix * x
+    by_sign = x.swapaxes(1, 2)  # the components of a sign are its mean over races, and the rest
+    mean, rest = matrix[:, 0::2], matrix[:, 1::2]
+    found: FloatArray = rest @ by_sign + (mean - rest) @ by_sign.mean(axis=-1, keepdims=True)
+    return found.swapaxes(1, 2)

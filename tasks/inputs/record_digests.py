@@ -3,7 +3,8 @@
 A record is known by what a run uses of it: its block and the values that it is counted by. Each value has two weights
 of 64 bits that scatter it, a record weighs their product, and a state's digest is made from the number and the two sums
 of its records (modulo 2^64). Sets that differ have the same sums with a chance near 2^-120, unless somebody makes them
-for it: a digest tells honest people what data they have, and proves nothing. Everything here is confidential.
+for it: a digest recognizes data that comes a second time, and proves nothing against a forger. All of it is
+confidential.
 """
 
 from __future__ import annotations
@@ -63,5 +64,5 @@ def digests(kind: str, parts: Iterable[Sums]) -> tuple[str, ...]:
     for part in parts:
         for state, sums in part.items():
             joined[state] = tuple(map(sum, zip(joined.get(state, (0,) * len(sums)), sums, strict=True)))
-    told = (f"{kind} of state {state}: {[total % 2**64 for total in joined[state]]}" for state in sorted(joined))
-    return tuple(sha256(text.encode()).hexdigest() for text in told)
+    described = (f"{kind} of state {state}: {[total % 2**64 for total in joined[state]]}" for state in sorted(joined))
+    return tuple(sha256(text.encode()).hexdigest() for text in described)

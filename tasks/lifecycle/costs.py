@@ -5,7 +5,6 @@ Confidential: all of it depends on the data. It is kept for the curator alone (f
 
 from __future__ import annotations
 
-import importlib
 import resource
 import sys
 import time
@@ -55,31 +54,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-_clock: Any = None  # numba's, once numba is there
-
-
 def compile_seconds() -> float:
     """Return the seconds that this process has spent compiling kernels; those from the cache take none."""
-    if _clock is None and KERNELS in sys.modules:
-        _start_clock()
-    return float(_clock.duration) if _clock is not None and _clock.done else 0.0
-
-
-def _start_clock() -> None:
-    global _clock
-    event: Any = importlib.import_module("numba.core.event")
-    if _clock is None:
-        _clock = event.TimingListener()
-        event.register("numba:compile", _clock)
-
-
-class _AtImport:
-    """Starts the clock when the first kernel is imported, in the middle of a piece: finds no module itself."""
-
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        if name == KERNELS:
-            _start_clock()
-
-
-sys.meta_path.insert(0, _AtImport)
+    clock = getattr(sys.modules.get(KERNELS), "COMPILING", None)
+    return float(clock.duration) if clock is not None and clock.done else 0.0
